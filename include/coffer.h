@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer.h - tensors, kept safe: the whole public API of libcoffer.
+ *
+ * Four levels, each usable without the ones after it:
+ *   1. bytes only     coffer_parse, coffer_table_*, coffer_header_*: no I/O, no threads, the caller's allocator
+ *   2. models         coffer_open*, look-up, metadata, zero-copy data, reading, slicing
+ *   3. writing        coffer_writer_*: declare every tensor, push bodies in any order, publish atomically
+ *   4. editing        coffer_edit_metadata, coffer_recover: metadata of a file changed in place
+ *
+ * Conventions that hold for every declaration:
+ *   - Failure: what can fail returns a coffer_status, COFFER_OK (0) on success, and fills an optional coffer_error of the
+ *     caller's (NULL is allowed everywhere). On failure every output is left NULL or untouched, except where said.
+ *     Nothing is ever printed, no state is global or thread-local, no input aborts.
+ *   - Ownership: an object from X_new, X_open or coffer_parse is released by its one X_free or X_close; those accept NULL.
+ *     Pointers handed out by an object are borrowed and live as long as it does.
+ *   - Threads: an opened model and a parsed table are immutable: any number of threads may use them at once. Other objects
+ *     belong to one thread at a time, except where said. Release an object only when no call on it is running.
+ *   - Units: `_len` counts elements or the bytes of a string, `_size` counts bytes, `_count` counts things; offsets are in
+ *     bytes and, unless said otherwise, from the start of the file.
+ *   - Options: zero is the default in every field and NULL is the default for the whole struct. Start from the initialiser
+ *     (`coffer_open_options o = COFFER_OPEN_OPTIONS_INIT;`); `struct_size` lets a newer library serve an older caller.
+ */
+#ifndef COFFER_H
+#define COFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define COFFER_API __attribute__((visibility("default")))
+#else
+#define COFFER_API
+#endif
+
+/* ---- Version --------------------------------------------------------------------------------------------------------- */
+
+#define COFFER_VERSION_MAJOR 0
+#define COFFER_VERSION_MINOR 1
+#define COFFER_VERSION_PATCH 0
+#define COFFER_VERSION_STRING "0.1.0"
+
+/* The version of the library in use, "MAJOR.MINOR.PATCH". Compare with COFFER_VERSION_STRING, that of this header. */
+COFFER_API const char *coffer_version(void);
+
+/* ---- Failing --------------------------------------------------------------------------------------------------------- */
+
+/* Why a call failed. The numbers never change and are never used again; docs/errors.md describes each with its cause and
+   the next step. */
+typedef enum coffer_status {
+    COFFER_OK = 0,
+    COFFER_NEED_MORE = 1, /* not a failure: coffer_parse saw a prefix and says how many bytes it needs */
+
+    /* the call and its surroundings */
+    COFFER_ERR_ARGUMENT = 10,   /* the call itself is wrong: a NULL that is not allowed, a call out of order, a bad option */
+    COFFER_ERR_MEMORY = 11,     /* the allocator gave nothing */
+    COFFER_ERR_CANCELLED = 12,  /* the progress callback asked to stop */
+    COFFER_ERR_NOT_FOUND = 13,  /* no such file or directory */
+    COFFER_ERR_DIRECTORY = 14,  /* a directory where a file is wanted */
+    COFFER_ERR_NOT_REGULAR = 15,/* a pipe, socket or device, which cannot be read at random */
+    COFFER_ERR_IO = 16,         /* the operating system refused; `os_error` is its errno */
+    COFFER_ERR_CHANGED = 17,    /* the file became shorter, or another one, while it was in use */
+    COFFER_ERR_UNSUPPORTED = 18,/* this system, file system or sink cannot do it */
+
+    /* the frame of a safetensors file */
+    COFFER_ERR_EMPTY = 20,            /* no bytes at all */
+    COFFER_ERR_TOO_SHORT = 21,        /* fewer than the 8 bytes of the header's length */
+    COFFER_ERR_HEADER_LENGTH = 22,    /* the header's length is 0 */
+    COFFER_ERR_HEADER_TOO_LARGE = 23, /* the header's length is above the limit */
+    COFFER_ERR_HEADER_TRUNCATED = 24, /* the header reaches past the end of the file */
+    COFFER_ERR_DATA_TRUNCATED = 25,   /* the file ends before the data does */
+    COFFER_ERR_TRAILING_BYTES = 26,   /* bytes follow the data */
+
+    /* the header's text */
+    COFFER_ERR_JSON = 30,     /* not JSON by RFC 8259 */
+    COFFER_ERR_UTF8 = 31,     /* not UTF-8, or half a surrogate pair escaped */
+    COFFER_ERR_DEPTH = 32,    /* values nested deeper than 127 */
+    COFFER_ERR_TYPE = 33,     /* a value of another kind than the format wants there */
+    COFFER_ERR_NUMBER = 34,   /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
+    COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets */
+
+    /* what the header says */
+    COFFER_ERR_DUPLICATE_NAME = 40,     /* two tensors of one name */
+    COFFER_ERR_DUPLICATE_KEY = 41,      /* the same key twice in any other object of the header */
+    COFFER_ERR_DTYPE = 42,              /* not a dtype of the format */
+    COFFER_ERR_OVERFLOW = 43,           /* the shape's product, in bits, is beyond 2^64-1 */
+    COFFER_ERR_PARTIAL_BYTE = 44,       /* bits that do not fill whole bytes (F4, F6) */
+    COFFER_ERR_RANGE = 45,              /* data_offsets end before they begin */
+    COFFER_ERR_SIZE = 46,               /* data_offsets span another size than dtype and shape */
+    COFFER_ERR_HOLE = 47,               /* bytes that no tensor covers */
+    COFFER_ERR_OVERLAP = 48,            /* bytes that two tensors cover */
+
+    /* not a safetensors file but, by its first bytes, something else */
+    COFFER_ERR_IS_LFS_POINTER = 60,
+    COFFER_ERR_IS_HTML = 61, /* or XML */
+    COFFER_ERR_IS_JSON = 62,
+    COFFER_ERR_IS_ZIP = 63,
+    COFFER_ERR_IS_PICKLE = 64,
+    COFFER_ERR_IS_GGUF = 65,
+    COFFER_ERR_IS_HDF5 = 66,
+    COFFER_ERR_IS_NUMPY = 67,
+    COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2 */
+    COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
+
+    /* reading */
+    COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */
+    COFFER_ERR_NOT_MAPPED = 81,   /* zero-copy data was asked of a model that has no map */
+    COFFER_ERR_BUFFER_SIZE = 82,  /* the caller's buffer is not of the size the result has */
+    COFFER_ERR_SLICE_SYNTAX = 83, /* a slice's text cannot be understood */
+    COFFER_ERR_INDEX = 84,        /* an index outside its dimension, or more indices than dimensions */
+    COFFER_ERR_STEP = 85,         /* a step of 0 */
+    COFFER_ERR_SLICE_BITS = 86,   /* a slice of F4 or F6 elements that are not whole bytes */
+
+    /* writing and editing */
+    COFFER_ERR_NAME = 100,         /* a name or key that cannot be written, "__metadata__" for one */
+    COFFER_ERR_MISSING_DATA = 101, /* finish before every byte of every tensor was written */
+    COFFER_ERR_WRITE_RANGE = 102,  /* bytes outside their tensor, or written twice */
+    COFFER_ERR_REPLACE = 103,      /* the complete new file could not take its place; the message names where it is */
+    COFFER_ERR_UNDO = 104,         /* an edit was interrupted: its undo file lies beside the file; see coffer_recover */
+    COFFER_ERR_NO_UNDO = 105,      /* nothing to recover, or an undo file that does not belong to this file */
+    COFFER_ERR_LOCKED = 106,       /* another process is editing the file */
+    COFFER_ERR_LINKED = 107,       /* a symbolic or hard link, which an edit follows only when told to */
+    COFFER_ERR_NO_SLACK = 108      /* the new metadata does not fit in the header, and a rewrite was not allowed */
+} coffer_status;
+
+#define COFFER_NO_OFFSET UINT64_MAX
+
+/* What went wrong, where, and what to do: filled by the call that failed, owned by the caller, any allocation (the stack).
+   Its size is part of the ABI. Fields that do not apply are 0, "" or COFFER_NO_OFFSET. */
+typedef struct coffer_error {
+    coffer_status code;
+    int32_t os_error;    /* errno of the system call that failed, or 0 */
+    int32_t http_status; /* reserved for sources on the network */
+    uint32_t reserved_32;
+    uint64_t offset;     /* byte of the file where the trouble is */
+    uint64_t expected;   /* with `actual`: two sizes or counts that should agree; docs/errors.md says which, by code */
+    uint64_t actual;
+    char message[384];   /* one line of printable UTF-8: what is wrong, where, what to do; without the path */
+    char path[512];      /* the file as it was named, cut in the middle when longer */
+    char tensor[160];    /* the tensor's name, escaped for a terminal, cut in the middle when longer */
+    uint64_t reserved[8];
+} coffer_error;
+
+/* The constant's name without its prefix, "DATA_TRUNCATED"; "UNKNOWN" for a number that is none. Static. */
+COFFER_API const char *coffer_status_name(coffer_status status);
+
+/* Writes `text` to `out` (of `out_size` bytes, NUL included) so that it is safe on a terminal and unambiguous: control
+   characters, invalid UTF-8, line and paragraph separators and marks that turn the direction of writing become \xNN or
+   \u{N}, a backslash becomes \\. Returns the length that the whole needs, without the NUL, as snprintf does. */
+COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, size_t out_size);
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------- */
+
+/* Where an object's memory comes from. The sizes given back are those that were asked for. Called by the thread that makes
+   the call; an allocator shared by objects that several threads use must allow that. NULL from alloc or realloc is an
+   error (COFFER_ERR_MEMORY), never an abort. */
+typedef struct coffer_allocator {
+    void *(*alloc)(void *ctx, size_t size);
+    void *(*realloc)(void *ctx, void *block, size_t old_size, size_t new_size);
+    void (*free)(void *ctx, void *block, size_t size);
+    void *ctx;
+} coffer_allocator;
+
+/* malloc, realloc and free. Static. */
+COFFER_API const coffer_allocator *coffer_libc_allocator(void);
+
+/* Memory to read tensors into: page-aligned and, where the system has them, in huge pages (faulting in fresh 4 KiB pages
+   costs several times the copy itself). NULL when there is none. Release with the size that was asked for. */
+COFFER_API void *coffer_buffer_new(size_t size);
+COFFER_API void coffer_buffer_free(void *buffer, size_t size);
+
+/* ---- Dtypes ---------------------------------------------------------------------------------------------------------- */
+
+/* The element types of the format, in its order of alignment, which is also the order writers sort by (last first). */
+typedef enum coffer_dtype {
+    COFFER_UNKNOWN_DTYPE = 0, /* only in a table parsed with `unknown_dtypes` */
+    COFFER_BOOL = 1,
+    COFFER_F4 = 2,
+    COFFER_F6_E2M3 = 3,
+    COFFER_F6_E3M2 = 4,
+    COFFER_U8 = 5,
+    COFFER_I8 = 6,
+    COFFER_F8_E5M2 = 7,
+    COFFER_F8_E4M3 = 8,
+    COFFER_F8_E8M0 = 9,
+    COFFER_F8_E4M3FNUZ = 10,
+    COFFER_F8_E5M2FNUZ = 11,
+    COFFER_I16 = 12,
+    COFFER_U16 = 13,
+    COFFER_F16 = 14,
+    COFFER_BF16 = 15,
+    COFFER_I32 = 16,
+    COFFER_U32 = 17,
+    COFFER_F32 = 18,
+    COFFER_C64 = 19,
+    COFFER_F64 = 20,
+    COFFER_I64 = 21,
+    COFFER_U64 = 22
+} coffer_dtype;
+
+#define COFFER_DTYPE_COUNT 22 /* dtypes are 1 to COFFER_DTYPE_COUNT */
+
+typedef enum coffer_kind { /* what a dtype's bits mean */
+    COFFER_KIND_NONE = 0,
+    COFFER_KIND_BOOL = 1,
+    COFFER_KIND_UNSIGNED = 2,
+    COFFER_KIND_SIGNED = 3,
+    COFFER_KIND_FLOAT = 4,
+    COFFER_KIND_COMPLEX = 5
+} coffer_kind;
+
+/* The name in files, "BF16"; "" for a number that is no dtype. Static. */
+COFFER_API const char *coffer_dtype_name(coffer_dtype dtype);
+/* The dtype of a name in files (exact, upper case); COFFER_UNKNOWN_DTYPE for any other. */
+COFFER_API coffer_dtype coffer_dtype_from_name(const char *name, size_t name_len);
+/* Bits of one element: 4, 6, 8, 16, 32 or 64; 0 for a number that is no dtype. */
+COFFER_API uint32_t coffer_dtype_bits(coffer_dtype dtype);
+/* Bytes to which an element wants to be aligned in memory: 1, 2, 4 or 8 (C64: 4, as two floats); 0 for no dtype. */
+COFFER_API uint32_t coffer_dtype_alignment(coffer_dtype dtype);
+COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
+
+/* Decodes `count` elements, beginning with element `first` of the little-endian `data`, to doubles; C64 gives two for each
+   element (real, imaginary). Exact for every dtype but I64 and U64 beyond 2^53. F4 and F6 elements are packed from the low
+   bits of each byte up. COFFER_ERR_ARGUMENT for COFFER_UNKNOWN_DTYPE. `data` needs no alignment. */
+COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count, double *values);
+
+/* ---- Tensors, metadata, notes ---------------------------------------------------------------------------------------- */
+
+/* A tensor as the header states it. Handed out by pointer, singly, and grows at its end in later versions. */
+typedef struct coffer_tensor {
+    const char *name;      /* UTF-8, NUL-terminated; it may contain NULs, so name_len counts */
+    const uint64_t *shape; /* `rank` dimensions, slowest first */
+    uint64_t offset;       /* of the first byte, from the start of the file */
+    uint64_t size;         /* in bytes */
+    uint32_t name_len;     /* in bytes, without the NUL */
+    uint32_t rank;         /* 0 for a scalar */
+    coffer_dtype dtype;
+    uint32_t shard;        /* index of the file in its model; 0 in a table */
+} coffer_tensor;
+
+/* The dtype's name as the file spells it, for COFFER_UNKNOWN_DTYPE too. Borrowed from the tensor's table. */
+COFFER_API const char *coffer_tensor_dtype_name(const coffer_tensor *tensor);
+/* Elements: the product of the shape (1 for a scalar). */
+COFFER_API uint64_t coffer_tensor_elements(const coffer_tensor *tensor);
+
+/* One entry of a header's metadata. Both strings are NUL-terminated UTF-8 and may contain NULs. */
+typedef struct coffer_pair {
+    const char *key;
+    const char *value;
+    size_t key_len;
+    size_t value_len;
+} coffer_pair;
+
+/* What is legal but suspicious. Kinds marked * take time or memory to see and are looked for only on request. */
+typedef enum coffer_note_kind {
+    COFFER_NOTE_LEADING_SPACE = 0, /* white space before the header's brace */
+    COFFER_NOTE_UNKNOWN_KEY = 1,   /* a key in a tensor that the format does not define */
+    COFFER_NOTE_NULL_METADATA = 2, /* "__metadata__": null */
+    COFFER_NOTE_CONTROL_NAME = 3,  /* a control character or NUL in a tensor's name */
+    COFFER_NOTE_EMPTY_NAME = 4,    /* a tensor named "" */
+    COFFER_NOTE_UNALIGNED = 5,     /* a tensor whose offset in the file is no multiple of its dtype's alignment */
+    COFFER_NOTE_PADDING = 6,       /* padding behind the header that is not spaces */
+    COFFER_NOTE_CASE = 7,          /* * names that differ only in the case of ASCII letters */
+    COFFER_NOTE_UNKNOWN_DTYPE = 8  /* a dtype that this version does not know (only with `unknown_dtypes`) */
+} coffer_note_kind;
+
+#define COFFER_NOTE_COUNT 9 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
+
+typedef struct coffer_note {
+    uint64_t count;  /* how often; 0: not seen */
+    uint64_t offset; /* byte of the file where it was seen first; COFFER_NO_OFFSET when not seen */
+} coffer_note;
+
+/* A short English description of a kind, "names that differ only in case"; "" for no kind. Static. */
+COFFER_API const char *coffer_note_text(coffer_note_kind kind);
+
+/* ---- Level 1: bytes only --------------------------------------------------------------------------------------------- */
+
+#define COFFER_DEFAULT_MAX_HEADER_SIZE 100000000u /* the format's own limit on the header's length */
+#define COFFER_LARGEST_MAX_HEADER_SIZE 4000000000u /* the highest limit that can be set */
+
+/* A header's tensors and metadata: immutable, self-contained (nothing points into the bytes that were parsed). */
+typedef struct coffer_table coffer_table;
+
+typedef struct coffer_parse_options {
+    size_t struct_size;
+    uint64_t file_size;       /* bytes of the whole file; 0: unknown, its end is not checked */
+    uint64_t max_header_size; /* 0: COFFER_DEFAULT_MAX_HEADER_SIZE; at most COFFER_LARGEST_MAX_HEADER_SIZE */
+    bool all_notes;           /* look for the costly notes too */
+    bool unknown_dtypes;      /* accept dtypes not known, as a note; their size is what data_offsets say */
+} coffer_parse_options;
+#define COFFER_PARSE_OPTIONS_INIT { sizeof(coffer_parse_options), 0, 0, false, false }
+
+/*
+ * Parses and validates the header at the start of a file. `bytes` are the first `size` bytes of the file, at least its
+ * first 8 + N; more does no harm. With fewer the answer is COFFER_NEED_MORE and *need (when not NULL) says how many bytes
+ * from the start of the file the next call wants: 8, then 8 + N. On success *need is 8 + N. Accepts what docs/format.md
+ * says and nothing else; err->offset is the byte where the file departs from it. Memory is at most about 7 times
+ * the header's bytes for hostile headers and about 1.3 times for real ones, the caller's bytes not counted.
+ */
+COFFER_API coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                                      const coffer_allocator *allocator, const coffer_parse_options *options,
+                                      coffer_error *err);
+COFFER_API void coffer_table_free(coffer_table *table);
+
+COFFER_API size_t coffer_table_count(const coffer_table *table);
+/* Tensor `i` in order of offset (tensors of one offset: empty ones first, then as the header has them); NULL when i is not
+   below the count. */
+COFFER_API const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i);
+/* By name, in constant time on average and O(log count) for any input; NULL when there is none. */
+COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len);
+/* Fills `order` (of coffer_table_count entries) with the indices for coffer_table_at in byte order of the names. */
+COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);
+COFFER_API size_t coffer_table_metadata_count(const coffer_table *table);
+/* Entry `i` in byte order of the keys; false when i is not below the count. */
+COFFER_API bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *pair);
+/* The value of a key, its length in *value_len (when not NULL); NULL when there is no such key. */
+COFFER_API const char *coffer_table_metadata_get(const coffer_table *table, const char *key, size_t key_len,
+                                                 size_t *value_len);
+COFFER_API coffer_note coffer_table_note(const coffer_table *table, coffer_note_kind kind);
+/* Bytes from the start of the file to the start of the data: 8 + N. */
+COFFER_API uint64_t coffer_table_data_offset(const coffer_table *table);
+/* Bytes of data: the end of the last tensor less coffer_table_data_offset. */
+COFFER_API uint64_t coffer_table_data_size(const coffer_table *table);
+/* Bytes of white space behind the header's closing brace: the room for an edit in place. */
+COFFER_API uint64_t coffer_table_slack(const coffer_table *table);
+
+/* A header under construction: declare tensors and metadata in any order, then build. */
+typedef struct coffer_header coffer_header;
+
+typedef struct coffer_header_options {
+    size_t struct_size;
+    uint64_t alignment;       /* of the data's start in the file: a power of two, at least 8; 0: 8 */
+    uint64_t slack;           /* spaces to reserve behind the header for later edits of the metadata */
+    uint64_t max_header_size; /* as in coffer_parse_options */
+} coffer_header_options;
+#define COFFER_HEADER_OPTIONS_INIT { sizeof(coffer_header_options), 0, 0, 0 }
+
+COFFER_API coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
+COFFER_API void coffer_header_free(coffer_header *header);
+/* Declares a tensor; name and shape are copied. Tensors are numbered 0, 1, 2… in the order of their declaration. Refused at
+   once: the name "__metadata__", a name that is not UTF-8, an unknown dtype, a size beyond 2^64-1 bits or not in whole
+   bytes. Two tensors of one name are refused when the header is built. */
+COFFER_API coffer_status coffer_header_add(coffer_header *header, const char *name, size_t name_len, coffer_dtype dtype,
+                                           const uint64_t *shape, size_t rank, coffer_error *err);
+/* Sets a key of the metadata, replacing what it had; copied. */
+COFFER_API coffer_status coffer_header_set_metadata(coffer_header *header, const char *key, size_t key_len,
+                                                    const char *value, size_t value_len, coffer_error *err);
+/*
+ * Lays the file out and writes its first bytes: the length, the header and its padding, in the canonical order and spelling
+ * (tensors by dtype, highest first, then by name; metadata by key; compact; spaces up to the alignment), which for the same
+ * tensors are the bytes that the reference implementation writes. What was built is validated by coffer_parse before it is
+ * handed out. *bytes and *table are borrowed until the header is freed; nothing can be declared afterwards. Either output
+ * may be NULL. A second call returns the same bytes and ignores its options.
+ */
+COFFER_API coffer_status coffer_header_build(coffer_header *header, const coffer_header_options *options,
+                                             const void **bytes, uint64_t *size, const coffer_table **table,
+                                             coffer_error *err);
+/* Where tensor number `i` of the declaration will be; NULL before the header is built or when i is not below the count. */
+COFFER_API const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i);
+COFFER_API size_t coffer_header_count(const coffer_header *header);
+
+/* ---- Level 2: models ------------------------------------------------------------------------------------------------- */
+
+/* One or more files of tensors, opened: immutable. (This version opens one file, shard 0.) */
+typedef struct coffer coffer;
+
+/* The caller's own bytes at random access: an archive member, an encrypted store, an object in memory elsewhere.
+   read_at fills all `size` bytes from `offset` (never past `size` of the source) and returns COFFER_OK, or fails with a
+   status of its choice; it may fill *err (never NULL), else the library does. It is called from several threads at once and
+   must not call back into the same model. close (may be NULL) is called once, by coffer_close or by a failed open. */
+typedef struct coffer_source {
+    coffer_status (*read_at)(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+    void (*close)(void *ctx);
+    void *ctx;
+    uint64_t size;
+} coffer_source;
+
+typedef enum coffer_access {
+    COFFER_MAP = 0,         /* map the file read-only on first use of coffer_data. Contract: if another process shortens the
+                               file, touching the lost bytes raises SIGBUS; see docs/mmap.md */
+    COFFER_MAP_PRIVATE = 1, /* map it copy-on-write: the data may be changed in memory, the file never is */
+    COFFER_READ = 2         /* never map: coffer_data fails, reads return an error where a map would raise SIGBUS */
+} coffer_access;
+
+typedef struct coffer_open_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
+    uint64_t max_header_size;          /* as in coffer_parse_options */
+    coffer_access access;
+    bool populate;                     /* fault the whole map in when it is made, rather than page by page */
+    bool all_notes;                    /* as in coffer_parse_options */
+    bool unknown_dtypes;               /* as in coffer_parse_options */
+} coffer_open_options;
+#define COFFER_OPEN_OPTIONS_INIT { sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false }
+
+/* Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
+   file of an interrupted edit lies beside it. *model is NULL on failure. */
+COFFER_API coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options,
+                                     coffer_error *err);
+/* A file that is already in memory; borrowed until close. coffer_data points into it. */
+COFFER_API coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
+                                            const coffer_open_options *options, coffer_error *err);
+/* A range of an open descriptor of a regular file or block device, `size` bytes from `offset` (UINT64_MAX: to its end). The
+   descriptor is duplicated; its position is neither used nor moved. */
+COFFER_API coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size,
+                                        const coffer_open_options *options, coffer_error *err);
+/* The caller's own source; the struct is copied. Zero-copy data is not to be had. */
+COFFER_API coffer_status coffer_open_source(coffer **model, const coffer_source *source,
+                                            const coffer_open_options *options, coffer_error *err);
+/* Releases everything, maps included: pointers from coffer_data and tensors are dead afterwards. */
+COFFER_API void coffer_close(coffer *model);
+
+COFFER_API size_t coffer_count(const coffer *model);
+/* Tensor `i` in order of (shard, offset); NULL when i is not below the count. No I/O, cannot fail otherwise. */
+COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
+/* By name; NULL when there is none. The second form takes names that contain NUL or end elsewhere. */
+COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name);
+COFFER_API const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len);
+/* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
+COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
+COFFER_API size_t coffer_shard_count(const coffer *model);
+/* Everything else that shard `shard`'s header says: metadata, notes, sizes. NULL when shard is not below the count. */
+COFFER_API const coffer_table *coffer_shard_table(const coffer *model, size_t shard);
+/* Bytes of shard `shard`'s file; 0 when shard is not below the count. */
+COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
+
+/* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
+   tensor's too. Valid until coffer_close. Fails where there is no map (COFFER_READ, the caller's own source) or where
+   mapping failed. Not necessarily aligned: see coffer_is_aligned. */
+COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
+/* The same, to be changed in memory: only with COFFER_MAP_PRIVATE. Changes are seen by every user of this model. */
+COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
+/* Whether coffer_data's pointer is (or would be) aligned for the dtype. */
+COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
+
+/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
+   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended. It may use the model, but not close it. */
+typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
+
+typedef struct coffer_read_options {
+    size_t struct_size;
+    coffer_progress progress; /* NULL: none */
+    void *progress_ctx;
+    uint32_t threads;         /* at most that many at once, the caller's included; 0: by size and processors */
+} coffer_read_options;
+#define COFFER_READ_OPTIONS_INIT { sizeof(coffer_read_options), NULL, NULL, 0 }
+
+/* Reads a tensor's bytes into memory of exactly tensor->size bytes: large parallel reads, no map. On failure the memory's
+   contents are undefined. */
+COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
+                                     const coffer_read_options *options, coffer_error *err);
+
+/* What is taken along one dimension, with the rules of Python's slices and of integer indices. */
+typedef enum coffer_index_kind {
+    COFFER_INDEX_ALL = 0,     /* the whole dimension, `:` */
+    COFFER_INDEX_AT = 1,      /* one index, which drops the dimension; negative counts from the end */
+    COFFER_INDEX_RANGE = 2,   /* start:stop:step, each present or not; out-of-range bounds are clamped, step may be negative */
+    COFFER_INDEX_ELLIPSIS = 3 /* as many whole dimensions as are left, `...`; at most one */
+} coffer_index_kind;
+
+typedef struct coffer_index {
+    coffer_index_kind kind;
+    bool has_start, has_stop; /* of a range: whether start and stop are given */
+    int64_t start;            /* of a range, or the index itself */
+    int64_t stop;
+    int64_t step;             /* of a range; 0 is an error, there is no default */
+} coffer_index;
+
+/* Reads the text form, "0:10, :, -1, ..., ::2", with or without brackets around it, into at most *count entries; *count
+   becomes their number. "" and "[]" are no indices: the whole tensor. COFFER_ERR_SLICE_SYNTAX carries the position in the
+   text as err->offset; with more than fit, COFFER_ERR_BUFFER_SIZE carries the number as err->expected. */
+COFFER_API coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
+                                            coffer_error *err);
+/* The result of a slice, before reading it: its shape (room for tensor->rank dimensions), rank and size in bytes. Each
+   output may be NULL. Dimensions that no index names are taken whole. */
+COFFER_API coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
+                                            uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err);
+/* Reads a slice into memory of exactly the slice's size, row-major, touching only the runs of bytes that it needs (and small
+   gaps between short ones). From the map where the model has one, else by reads. */
+COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor, const coffer_index *indices,
+                                           size_t count, void *buffer, uint64_t buffer_size,
+                                           const coffer_read_options *options, coffer_error *err);
+
+/* ---- Level 3: writing ------------------------------------------------------------------------------------------------ */
+
+typedef struct coffer_writer coffer_writer;
+
+/* When what was written is made to survive a power cut. docs/durability.md says what each survives. */
+typedef enum coffer_sync {
+    COFFER_SYNC_REPLACE = 0, /* when an existing file is replaced: its new bytes are durable before the rename */
+    COFFER_SYNC_ALWAYS = 1,  /* always, and the directory entry too, before finish returns */
+    COFFER_SYNC_NEVER = 2
+} coffer_sync;
+
+/* The caller's own place to write to. write_at stores all `size` bytes at `offset` or fails, like coffer_source's read_at;
+   called from the threads that call coffer_writer_write. finish (may be NULL) is called once when everything was written;
+   discard (may be NULL) once instead, when the writer is freed unfinished or failed. */
+typedef struct coffer_sink {
+    coffer_status (*write_at)(void *ctx, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
+    coffer_status (*finish)(void *ctx, coffer_error *err);
+    void (*discard)(void *ctx);
+    void *ctx;
+} coffer_sink;
+
+typedef struct coffer_writer_options {
+    size_t struct_size;
+    uint64_t alignment;       /* as in coffer_header_options */
+    uint64_t slack;           /* as in coffer_header_options */
+    uint64_t max_header_size; /* as in coffer_parse_options */
+    coffer_sync sync;         /* of a path or descriptor */
+    bool in_place;            /* of a path: overwrite the existing file itself. Neither atomic nor crash-safe: for
+                                 files that a rename cannot replace (bind mounts, some FUSE mounts) */
+} coffer_writer_options;
+#define COFFER_WRITER_OPTIONS_INIT { sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false }
+
+/*
+ * Opens a writer: builds the header (coffer_header_build) and writes it. The header stays the caller's and must live until
+ * the writer is freed; coffer_header_at says where each tensor goes.
+ *   path    a complete temporary file beside `path` takes its place when the writer finishes: whoever has the old file open
+ *           keeps it, and a crash at any point leaves the old or the new file whole. An existing file's mode is kept, a new
+ *           one's is what the umask asks for. A symbolic link is itself replaced, not what it points to.
+ *   fd      at the descriptor's position, or at any position where it cannot seek (a pipe: write in file order then); borrowed
+ *   memory  `size` bytes, exactly as many as the file has: the last tensor's end, see coffer_table_data_size
+ *   sink    the caller's own; the struct is copied
+ */
+COFFER_API coffer_status coffer_writer_open(coffer_writer **writer, coffer_header *header, const char *path,
+                                            const coffer_writer_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_header *header, int fd,
+                                               const coffer_writer_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
+                                                   size_t size, const coffer_writer_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
+                                                 const coffer_writer_options *options, coffer_error *err);
+/* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in any
+   order and from any number of threads at once; a byte written twice or outside its tensor is COFFER_ERR_WRITE_RANGE. After
+   a failure the writer can only be freed. The bytes are little-endian, as they will be in the file. */
+COFFER_API coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes,
+                                             uint64_t size, coffer_error *err);
+/* Checks that every byte was written and publishes the file. Nothing was published when it fails; with COFFER_ERR_REPLACE
+   the complete file is kept under the name that the message states. Then only coffer_writer_free is left to call. */
+COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err);
+/* Releases the writer; one that was not finished leaves nothing behind. */
+COFFER_API void coffer_writer_free(coffer_writer *writer);
+
+/* ---- Level 4: editing ------------------------------------------------------------------------------------------------ */
+
+typedef struct coffer_edit {
+    const char *key; /* UTF-8 */
+    size_t key_len;
+    const char *value; /* NULL: remove the key, which need not exist */
+    size_t value_len;
+} coffer_edit;
+
+typedef enum coffer_edit_mode {
+    COFFER_EDIT_AUTO = 0,     /* in place when it fits in the header's slack, else by a rewrite */
+    COFFER_EDIT_IN_PLACE = 1, /* in place or COFFER_ERR_NO_SLACK */
+    COFFER_EDIT_REWRITE = 2   /* always by a rewrite, which leaves slack for the next edit */
+} coffer_edit_mode;
+
+typedef enum coffer_edit_way { /* how an edit was done */
+    COFFER_EDITED_NOTHING = 0, /* the file already said so */
+    COFFER_EDITED_CLONE = 1,   /* a clone by reflink was edited and renamed */
+    COFFER_EDITED_IN_PLACE = 2,/* the header was overwritten, with an undo file beside it meanwhile */
+    COFFER_EDITED_REWRITE = 3  /* a new file was written and renamed */
+} coffer_edit_way;
+
+typedef struct coffer_edit_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* as in coffer_open_options */
+    uint64_t max_header_size;          /* as in coffer_parse_options */
+    uint64_t slack;                    /* what a rewrite leaves; 0: 4096 */
+    coffer_edit_mode mode;
+    bool follow_links;                 /* edit what a symbolic link points to, and files that have several names */
+    coffer_sync sync;                  /* of a clone or rewrite; an edit in place is always durable */
+    coffer_progress progress;          /* of a rewrite, in bytes of the file; NULL: none */
+    void *progress_ctx;
+} coffer_edit_options;
+#define COFFER_EDIT_OPTIONS_INIT \
+    { sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL }
+
+/*
+ * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the header
+ * keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
+ * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other by a
+ * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. *way (when not NULL) says how it was done.
+ */
+COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
+                                              const coffer_edit_options *options, coffer_edit_way *way,
+                                              coffer_error *err);
+/* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
+   is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count. */
+COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

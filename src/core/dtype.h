@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* THE dtype table: nothing else in the project lists dtypes. Source: the format's list, safetensors 0.8. */
+#ifndef COFFER_CORE_DTYPE_H
+#define COFFER_CORE_DTYPE_H
+
+#include "coffer.h"
+
+typedef struct coffer__dtype_info {
+    char name[14];
+    uint8_t bits;      /* of one element */
+    uint8_t alignment; /* in bytes */
+    uint8_t kind;      /* coffer_kind */
+    uint8_t exponent;  /* of a float: bits of its exponent, else 0 */
+    uint8_t mantissa;  /* of a float: bits of its mantissa, without the hidden one */
+    uint8_t special;   /* of a float: how infinities and NaNs are spelt, enum in dtype.c */
+    int16_t bias;      /* of a float: what is subtracted from its exponent */
+} coffer__dtype_info;
+
+/* The row of a dtype; the row of COFFER_UNKNOWN_DTYPE (name "", bits 0) for every number that is none. */
+const coffer__dtype_info *coffer__dtype(coffer_dtype dtype);
+
+/* Bits of a tensor by the rule of the format: the dimensions multiplied in order, then by the element's bits, every step
+   checked; so a zero dimension hides an overflow behind it but not one before it. False on overflow. */
+bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A strict pull reader and a writer for the JSON (RFC 8259) of the formats' headers, with byte positions.
+ *
+ * The reader never looks ahead of what it was asked for and keeps no tree: the format's own reader asks for the token it
+ * expects. Failures carry the offset in the file: the cursor's position plus `origin`. Nesting is counted, not recursed.
+ */
+#ifndef COFFER_CORE_JSON_H
+#define COFFER_CORE_JSON_H
+
+#include "bytes.h"
+#include "coffer.h"
+
+/* Containers within containers, the outermost counted: what the reference's JSON library allows. */
+#define COFFER__JSON_MAX_DEPTH 127
+
+typedef struct coffer__json {
+    coffer__cursor in;
+    uint64_t origin; /* the file offset of in.base */
+    coffer_error *err;
+} coffer__json;
+
+/* Skips white space (space, tab, line feed, carriage return). */
+void coffer__json_space(coffer__json *json);
+/* The next byte after white space, which is not consumed; 0 at the end (no token begins with NUL). */
+uint8_t coffer__json_peek(coffer__json *json);
+/* Consumes white space and the one-byte token `token`, or fails saying that `where` was expected to have it. */
+coffer_status coffer__json_expect(coffer__json *json, char token, const char *where);
+/* After a member or element: consumes `,` (then *more is true) or `close`. After `,` a closing token is an error. */
+coffer_status coffer__json_next(coffer__json *json, char close, bool *more);
+/*
+ * Consumes white space and a string. `text` must have room for as many bytes as are left in the input, at most; the
+ * unescaped bytes go there, without a NUL. *has_control tells of control characters or NUL in the result (they can come only
+ * by escapes). With text NULL the string is checked and measured, not stored.
+ */
+coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_len, bool *has_control);
+/* Consumes white space and a plain decimal integer of at most 2^64-1: no sign, no leading zero, no point, no exponent. */
+coffer_status coffer__json_u64(coffer__json *json, uint64_t *value);
+/* Consumes white space and any number, true, false or null; a number beyond a double's range is COFFER_ERR_NUMBER. */
+coffer_status coffer__json_scalar(coffer__json *json);
+/* Fails at the cursor's position. `what` completes "the header is not JSON: ". */
+coffer_status coffer__json_error(const coffer__json *json, const char *what);
+/* Fails with COFFER_ERR_TYPE at the next token, which is named: "`where` must be `wanted`, not a number". */
+coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted);
+
+/* Whether `text` is UTF-8 without overlong forms and surrogates; *valid_len (when not NULL) is the length of the valid part. */
+bool coffer__utf8_valid(const char *text, size_t text_len, size_t *valid_len);
+/* Bytes of `text` as a JSON string, quotes included: short escapes where there are, \u00xx for other control characters,
+   everything else as it is (the reference's spelling). Writes to `out` when it is not NULL. */
+size_t coffer__json_write_string(char *out, const char *text, size_t text_len);
+/* Decimal digits of `value`, at most 20, written to `out` when it is not NULL. */
+size_t coffer__json_write_u64(char *out, uint64_t value);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a file is that is not what was expected, from its first bytes. */
+#ifndef COFFER_CORE_SNIFF_H
+#define COFFER_CORE_SNIFF_H
+
+#include "coffer.h"
+
+/* Called when the frame or the first byte of a header is wrong: fails with the COFFER_ERR_IS_* code of what the file is,
+   saying what to do, or returns COFFER_OK when the bytes tell nothing. `size` bytes are known, 512 are enough. */
+coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err);
+
+#endif

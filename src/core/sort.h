@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sorting in place, O(n log n) for every input, without recursion on input or memory of its own. */
+#ifndef COFFER_CORE_SORT_H
+#define COFFER_CORE_SORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Orders items by `before`, a strict weak order; items that are equal in it are ordered by their value. */
+void coffer__sort(uint32_t *items, size_t count, bool (*before)(const void *ctx, uint32_t a, uint32_t b), const void *ctx);
+
+/* Byte order of two strings, a shorter prefix first: negative, 0 or positive. */
+int coffer__compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
+
+#endif
