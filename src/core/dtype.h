@@ -5,14 +5,23 @@
 
 #include "coffer.h"
 
+typedef enum coffer__special {
+    COFFER__SPECIAL_IEEE = 0,   /* highest exponent: infinities and NaNs */
+    COFFER__SPECIAL_FN = 1,     /* all ones: NaN; no infinities */
+    COFFER__SPECIAL_FNUZ = 2,   /* the sign bit alone: NaN; no infinities, no negative zero */
+    COFFER__SPECIAL_FINITE = 3, /* neither */
+    COFFER__SPECIAL_SCALE = 4   /* no sign, an exponent alone; all ones: NaN (OCP MX, E8M0) */
+} coffer__special;
+
 typedef struct coffer__dtype_info {
-    char name[14];
+    char name[13];
+    uint8_t name_len;
     uint8_t bits;      /* of one element */
     uint8_t alignment; /* in bytes */
     uint8_t kind;      /* coffer_kind */
     uint8_t exponent;  /* of a float: bits of its exponent, else 0 */
     uint8_t mantissa;  /* of a float: bits of its mantissa, without the hidden one */
-    uint8_t special;   /* of a float: how infinities and NaNs are spelt, enum in dtype.c */
+    uint8_t special;   /* of a float: how infinities and NaNs are spelt, coffer__special */
     int16_t bias;      /* of a float: what is subtracted from its exponent */
 } coffer__dtype_info;
 

@@ -14,6 +14,14 @@
 /* Containers within containers, the outermost counted: what the reference's JSON library allows. */
 #define COFFER__JSON_MAX_DEPTH 127
 
+/* Memory that grows and is used again: zero but for the allocator at first, released with coffer__scratch_free. */
+typedef struct coffer__scratch {
+    const coffer_allocator *allocator;
+    uint8_t *block;
+    size_t size;
+    size_t used;
+} coffer__scratch;
+
 typedef struct coffer__json {
     coffer__cursor in;
     uint64_t origin; /* the file offset of in.base */
@@ -36,19 +44,19 @@ coffer_status coffer__json_next(coffer__json *json, char close, bool *more);
 coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_len, bool *has_control);
 /* Consumes white space and a plain decimal integer of at most 2^64-1: no sign, no leading zero, no point, no exponent. */
 coffer_status coffer__json_u64(coffer__json *json, uint64_t *value);
-/* Consumes white space and any number, true, false or null; a number beyond a double's range is COFFER_ERR_NUMBER. */
-coffer_status coffer__json_scalar(coffer__json *json);
+/*
+ * Consumes white space and any value whatever, which nobody wants, but which has to be JSON all the same: nested at most to
+ * COFFER__JSON_MAX_DEPTH (`depth` containers are open already), without a key twice in any object, and without a number
+ * beyond a double's range. The keys of the objects that are open are kept in *scratch meanwhile.
+ */
+coffer_status coffer__json_skip(coffer__json *json, size_t depth, coffer__scratch *scratch);
+void coffer__scratch_free(coffer__scratch *scratch);
 /* Fails at the cursor's position. `what` completes "the header is not JSON: ". */
 coffer_status coffer__json_error(const coffer__json *json, const char *what);
 /* Fails with COFFER_ERR_TYPE at the next token, which is named: "`where` must be `wanted`, not a number". */
 coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted);
 
-/* Whether `text` is UTF-8 without overlong forms and surrogates; *valid_len (when not NULL) is the length of the valid part. */
-bool coffer__utf8_valid(const char *text, size_t text_len, size_t *valid_len);
 /* Bytes of `text` as a JSON string, quotes included: short escapes where there are, \u00xx for other control characters,
    everything else as it is (the reference's spelling). Writes to `out` when it is not NULL. */
 size_t coffer__json_write_string(char *out, const char *text, size_t text_len);
-/* Decimal digits of `value`, at most 20, written to `out` when it is not NULL. */
-size_t coffer__json_write_u64(char *out, uint64_t value);
-
 #endif

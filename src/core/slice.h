@@ -14,17 +14,18 @@
 #define COFFER__BOX_MAX_RANK 64
 
 typedef struct coffer__box {
-    uint64_t start;     /* of the first run, from the first byte of the tensor */
-    uint64_t run_size;  /* bytes of a run; 0 when the result is empty */
-    uint64_t run_count; /* the product of `counts` */
-    size_t rank;        /* outer dimensions, slowest first */
+    uint64_t start;                        /* of the first run, from the first byte of the tensor */
+    uint64_t run_size;                     /* bytes of a run; 0 when the result is empty */
+    uint64_t run_count;                    /* the product of `counts`; 0 when the result is empty */
+    size_t rank;                           /* outer dimensions, slowest first */
     uint64_t counts[COFFER__BOX_MAX_RANK]; /* at least 2 each */
-    int64_t strides[COFFER__BOX_MAX_RANK]; /* bytes from one run to the next along the dimension; negative steps go back */
+    int64_t
+        strides[COFFER__BOX_MAX_RANK]; /* bytes from one run to the next along the dimension; negative steps go back */
 } coffer__box;
 
 /* Plans a slice of `tensor`, whose size is known to fit its shape (as every parsed tensor's does). */
-coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index *indices, size_t count, coffer__box *box,
-                                 coffer_error *err);
+coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
+                                 coffer__box *box, coffer_error *err);
 /* Byte distance of run `k` (below run_count) from the first byte of the tensor. */
 uint64_t coffer__box_run(const coffer__box *box, uint64_t k);
 

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* Orders items by `before`, a strict weak order; items that are equal in it are ordered by their value. */
-void coffer__sort(uint32_t *items, size_t count, bool (*before)(const void *ctx, uint32_t a, uint32_t b), const void *ctx);
+void coffer__sort(uint32_t *items, size_t count, bool (*before)(const void *ctx, uint32_t a, uint32_t b),
+                  const void *ctx);
 
 /* Byte order of two strings, a shorter prefix first: negative, 0 or positive. */
 int coffer__compare_names(const char *a, size_t a_len, const char *b, size_t b_len);

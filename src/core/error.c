@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One way to fail: messages are formatted here, into the caller's error, by the few conversions that error.h lists. */
+#include "error.h"
+
+#include "text.h"
+
+#include <string.h>
+
+static const struct status_row {
+    coffer_status code;
+    const char *name;
+} status_rows[] = {
+    { COFFER_OK, "OK" },
+    { COFFER_NEED_MORE, "NEED_MORE" },
+    { COFFER_ERR_ARGUMENT, "ARGUMENT" },
+    { COFFER_ERR_MEMORY, "MEMORY" },
+    { COFFER_ERR_CANCELLED, "CANCELLED" },
+    { COFFER_ERR_NOT_FOUND, "NOT_FOUND" },
+    { COFFER_ERR_DIRECTORY, "DIRECTORY" },
+    { COFFER_ERR_NOT_REGULAR, "NOT_REGULAR" },
+    { COFFER_ERR_IO, "IO" },
+    { COFFER_ERR_CHANGED, "CHANGED" },
+    { COFFER_ERR_UNSUPPORTED, "UNSUPPORTED" },
+    { COFFER_ERR_EMPTY, "EMPTY" },
+    { COFFER_ERR_TOO_SHORT, "TOO_SHORT" },
+    { COFFER_ERR_HEADER_LENGTH, "HEADER_LENGTH" },
+    { COFFER_ERR_HEADER_TOO_LARGE, "HEADER_TOO_LARGE" },
+    { COFFER_ERR_HEADER_TRUNCATED, "HEADER_TRUNCATED" },
+    { COFFER_ERR_DATA_TRUNCATED, "DATA_TRUNCATED" },
+    { COFFER_ERR_TRAILING_BYTES, "TRAILING_BYTES" },
+    { COFFER_ERR_JSON, "JSON" },
+    { COFFER_ERR_UTF8, "UTF8" },
+    { COFFER_ERR_DEPTH, "DEPTH" },
+    { COFFER_ERR_TYPE, "TYPE" },
+    { COFFER_ERR_NUMBER, "NUMBER" },
+    { COFFER_ERR_MISSING_FIELD, "MISSING_FIELD" },
+    { COFFER_ERR_DUPLICATE_NAME, "DUPLICATE_NAME" },
+    { COFFER_ERR_DUPLICATE_KEY, "DUPLICATE_KEY" },
+    { COFFER_ERR_DTYPE, "DTYPE" },
+    { COFFER_ERR_OVERFLOW, "OVERFLOW" },
+    { COFFER_ERR_PARTIAL_BYTE, "PARTIAL_BYTE" },
+    { COFFER_ERR_RANGE, "RANGE" },
+    { COFFER_ERR_SIZE, "SIZE" },
+    { COFFER_ERR_HOLE, "HOLE" },
+    { COFFER_ERR_OVERLAP, "OVERLAP" },
+    { COFFER_ERR_IS_LFS_POINTER, "IS_LFS_POINTER" },
+    { COFFER_ERR_IS_HTML, "IS_HTML" },
+    { COFFER_ERR_IS_JSON, "IS_JSON" },
+    { COFFER_ERR_IS_ZIP, "IS_ZIP" },
+    { COFFER_ERR_IS_PICKLE, "IS_PICKLE" },
+    { COFFER_ERR_IS_GGUF, "IS_GGUF" },
+    { COFFER_ERR_IS_HDF5, "IS_HDF5" },
+    { COFFER_ERR_IS_NUMPY, "IS_NUMPY" },
+    { COFFER_ERR_IS_COMPRESSED, "IS_COMPRESSED" },
+    { COFFER_ERR_IS_ZEROS, "IS_ZEROS" },
+    { COFFER_ERR_NO_TENSOR, "NO_TENSOR" },
+    { COFFER_ERR_NOT_MAPPED, "NOT_MAPPED" },
+    { COFFER_ERR_BUFFER_SIZE, "BUFFER_SIZE" },
+    { COFFER_ERR_SLICE_SYNTAX, "SLICE_SYNTAX" },
+    { COFFER_ERR_INDEX, "INDEX" },
+    { COFFER_ERR_STEP, "STEP" },
+    { COFFER_ERR_SLICE_BITS, "SLICE_BITS" },
+    { COFFER_ERR_NAME, "NAME" },
+    { COFFER_ERR_MISSING_DATA, "MISSING_DATA" },
+    { COFFER_ERR_WRITE_RANGE, "WRITE_RANGE" },
+    { COFFER_ERR_REPLACE, "REPLACE" },
+    { COFFER_ERR_UNDO, "UNDO" },
+    { COFFER_ERR_NO_UNDO, "NO_UNDO" },
+    { COFFER_ERR_LOCKED, "LOCKED" },
+    { COFFER_ERR_LINKED, "LINKED" },
+    { COFFER_ERR_NO_SLACK, "NO_SLACK" },
+};
+
+/* A message that is being written; what does not fit is dropped, whole conversions at a time. */
+typedef struct message_writer {
+    char *text;
+    size_t size;
+    size_t used;
+} message_writer;
+
+static void message_put(message_writer *out, const char *text, size_t text_len)
+{
+    const size_t room = out->size - 1 - out->used;
+    const size_t taken = text_len < room ? text_len : room;
+    memcpy(out->text + out->used, text, taken);
+    out->used += taken;
+}
+
+static void message_put_u64(message_writer *out, uint64_t value)
+{
+    char digits[20];
+    message_put(out, digits, coffer__write_u64(digits, value));
+}
+
+static void message_put_i64(message_writer *out, int64_t value)
+{
+    if (value < 0) {
+        message_put(out, "-", 1);
+    }
+    message_put_u64(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+static void message_put_hex(message_writer *out, uint64_t value)
+{
+    char digits[16];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = "0123456789abcdef"[value & 0xF];
+        value >>= 4;
+    } while (value != 0);
+    message_put(out, "0x", 2);
+    message_put(out, digits + at, sizeof digits - at);
+}
+
+static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t limit)
+{
+    char escaped[320];
+    coffer__escape_cut(text, text_len, escaped, limit < sizeof escaped ? limit : sizeof escaped);
+    message_put(out, "\"", 1);
+    message_put(out, escaped, coffer__text_len(escaped));
+    message_put(out, "\"", 1);
+}
+
+static const char *message_convert(message_writer *out, const char *format, va_list *arguments)
+{
+    switch (*format) {
+    case 's': {
+        const char *text = va_arg(*arguments, const char *);
+        message_put(out, text, coffer__text_len(text));
+        break;
+    }
+    case 'u':
+        message_put_u64(out, va_arg(*arguments, uint64_t));
+        break;
+    case 'd':
+        message_put_i64(out, va_arg(*arguments, int64_t));
+        break;
+    case 'x':
+        message_put_hex(out, va_arg(*arguments, uint64_t));
+        break;
+    case 'q': {
+        const char *text = va_arg(*arguments, const char *);
+        message_put_quoted(out, text, va_arg(*arguments, size_t), 96);
+        break;
+    }
+    case 'p': {
+        const char *path = va_arg(*arguments, const char *);
+        message_put_quoted(out, path, coffer__text_len(path), 320);
+        break;
+    }
+    default:
+        message_put(out, format, 1);
+        break;
+    }
+    return format + 1;
+}
+
+static void message_format(coffer_error *err, const char *format, va_list *arguments)
+{
+    message_writer out = { err->message, sizeof err->message, 0 };
+    while (*format != '\0') {
+        const char *plain = format;
+        while (*format != '\0' && *format != '%') {
+            format++;
+        }
+        message_put(&out, plain, (size_t)(format - plain));
+        if (*format == '%') {
+            format = message_convert(&out, format + 1, arguments);
+        }
+    }
+    /* Cutting may have split a character. */
+    out.used = coffer__utf8_valid_len(err->message, out.used);
+    err->message[out.used] = '\0';
+}
+
+void coffer__error_clear(coffer_error *err)
+{
+    if (err != NULL) {
+        memset(err, 0, sizeof *err);
+        err->offset = COFFER_NO_OFFSET;
+    }
+}
+
+coffer_status coffer__fail(coffer_error *err, coffer_status code, const char *format, ...)
+{
+    coffer__error_clear(err);
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        err->code = code;
+        message_format(err, format, &arguments);
+        va_end(arguments);
+    }
+    return code;
+}
+
+coffer_status coffer__fail_at(coffer_error *err, coffer_status code, uint64_t offset, const char *format, ...)
+{
+    coffer__error_clear(err);
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        err->code = code;
+        err->offset = offset;
+        message_format(err, format, &arguments);
+        va_end(arguments);
+    }
+    return code;
+}
+
+coffer_status coffer__fail_sizes(coffer_error *err, coffer_status code, uint64_t expected, uint64_t actual)
+{
+    if (err != NULL) {
+        err->expected = expected;
+        err->actual = actual;
+    }
+    return code;
+}
+
+coffer_status coffer__fail_tensor(coffer_error *err, coffer_status code, const char *name, size_t name_len)
+{
+    if (err != NULL) {
+        coffer__escape_cut(name, name_len, err->tensor, sizeof err->tensor);
+    }
+    return code;
+}
+
+/* Not escaped: programs open it again. What shows it escapes it, as coffer_escape does. */
+coffer_status coffer__fail_path(coffer_error *err, coffer_status code, const char *path)
+{
+    static const char gap[] = "...";
+    if (err == NULL) {
+        return code;
+    }
+    const size_t length = coffer__text_len(path);
+    if (length < sizeof err->path) {
+        memcpy(err->path, path, length + 1);
+        return code;
+    }
+    const size_t half = (sizeof err->path - sizeof gap) / 2;
+    memcpy(err->path, path, half);
+    memcpy(err->path + half, gap, sizeof gap - 1);
+    memcpy(err->path + half + sizeof gap - 1, path + length - half, half + 1);
+    return code;
+}
+
+coffer_status coffer__fail_errno(coffer_error *err, coffer_status code, int os_error)
+{
+    if (err != NULL) {
+        err->os_error = os_error;
+    }
+    return code;
+}
+
+const char *coffer_status_name(coffer_status status)
+{
+    for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++) {
+        if (status_rows[i].code == status) {
+            return status_rows[i].name;
+        }
+    }
+    return "UNKNOWN";
+}

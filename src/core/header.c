@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors → header bytes: what is declared, the canonical order, the offsets, the text and its padding.
+ *
+ * Declarations grow in one block each (tensors, metadata) and their bytes (names, shapes, keys, values) in a third, so that
+ * a hundred thousand tensors are three allocations that grow. Building sorts, measures, writes once, and lets the reader's
+ * validator look at the result; the table that this gives is what tells where each tensor goes.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "json.h"
+#include "options.h"
+#include "sort.h"
+#include "text.h"
+
+#define HEADER_FRAME_SIZE 8u
+#define HEADER_LEAST_ALIGNMENT 8u
+
+typedef struct declared_tensor {
+    size_t name_at; /* in the arena */
+    size_t shape_at;
+    uint32_t name_len;
+    uint32_t rank;
+    coffer_dtype dtype;
+    uint32_t place; /* in the order of the file, once built */
+    uint64_t size;
+} declared_tensor;
+
+typedef struct declared_pair {
+    size_t key_at;
+    size_t value_at;
+    size_t key_len;
+    size_t value_len;
+} declared_pair;
+
+/* Memory that grows by doubling; `used` and `size` count bytes. */
+typedef struct header_block {
+    char *bytes;
+    size_t used;
+    size_t size;
+} header_block;
+
+struct coffer_header {
+    coffer_allocator allocator;
+    header_block tensors;
+    header_block pairs;
+    header_block arena;
+    uint8_t *bytes; /* the built header, with its length in front */
+    uint64_t size;
+    coffer_table *table;
+};
+
+static coffer_status header_grow(coffer_header *header, header_block *block, size_t more, coffer_error *err)
+{
+    if (more <= block->size - block->used) {
+        return COFFER_OK;
+    }
+    uint64_t size = 0;
+    char *bytes = NULL;
+    if (coffer__add_u64(block->used, more, &size) && coffer__add_u64(size, size / 2 + 256, &size) && size <= SIZE_MAX) {
+        bytes = coffer__realloc(&header->allocator, block->bytes, block->size, (size_t)size);
+    }
+    if (bytes == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to declare more tensors (%u bytes)", size);
+    }
+    block->bytes = bytes;
+    block->size = (size_t)size;
+    return COFFER_OK;
+}
+
+/* Copies bytes into the arena, 8-aligned; room for them and 7 more was made before. */
+static size_t header_keep(coffer_header *header, const void *bytes, size_t size)
+{
+    header->arena.used = (header->arena.used + 7) & ~(size_t)7;
+    const size_t at = header->arena.used;
+    if (size > 0) {
+        memcpy(header->arena.bytes + at, bytes, size);
+    }
+    header->arena.used += size;
+    return at;
+}
+
+static declared_tensor *header_tensors(const coffer_header *header)
+{
+    return (declared_tensor *)(void *)header->tensors.bytes;
+}
+
+static declared_pair *header_pairs(const coffer_header *header)
+{
+    return (declared_pair *)(void *)header->pairs.bytes;
+}
+
+static size_t header_pair_count(const coffer_header *header)
+{
+    return header->pairs.used / sizeof(declared_pair);
+}
+
+size_t coffer_header_count(const coffer_header *header)
+{
+    return header->tensors.used / sizeof(declared_tensor);
+}
+
+coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
+{
+    if (header == NULL || allocator == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_new needs a header and an allocator");
+    }
+    *header = coffer__alloc_zeroed(allocator, sizeof **header);
+    if (*header == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header");
+    }
+    (*header)->allocator = *allocator;
+    return COFFER_OK;
+}
+
+void coffer_header_free(coffer_header *header)
+{
+    if (header == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = header->allocator;
+    coffer__free(&allocator, header->tensors.bytes, header->tensors.size);
+    coffer__free(&allocator, header->pairs.bytes, header->pairs.size);
+    coffer__free(&allocator, header->arena.bytes, header->arena.size);
+    coffer__free(&allocator, header->bytes, (size_t)header->size);
+    coffer_table_free(header->table);
+    coffer__free(&allocator, header, sizeof *header);
+}
+
+/* ---- declaring ---- */
+
+static coffer_status check_open(const coffer_header *header, coffer_error *err)
+{
+    return header->bytes == NULL ? COFFER_OK
+                                 : coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                                "the header is built already: nothing can be declared any more");
+}
+
+static coffer_status check_text(const char *text, size_t text_len, const char *what, coffer_error *err)
+{
+    const size_t valid = text_len > 0 ? coffer__utf8_valid_len(text, text_len) : 0;
+    if (valid < text_len) {
+        return coffer__fail(err, COFFER_ERR_UTF8, "%s %q is not UTF-8 at its byte %u", what, text, text_len,
+                            (uint64_t)valid);
+    }
+    if (text_len > COFFER_LARGEST_MAX_HEADER_SIZE) {
+        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "%s of %u bytes is longer than any header", what,
+                            (uint64_t)text_len);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status check_declaration(const char *name, size_t name_len, coffer_dtype dtype, const uint64_t *shape,
+                                       size_t rank, uint64_t *size, coffer_error *err)
+{
+    static const char reserved[] = "__metadata__";
+    const coffer_status status = check_text(name, name_len, "the name", err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (name_len == sizeof reserved - 1 && memcmp(name, reserved, name_len) == 0) {
+        return coffer__fail(err, COFFER_ERR_NAME, "\"__metadata__\" is the key of the metadata; no tensor can have it");
+    }
+    if (coffer__dtype(dtype)->bits == 0) {
+        return coffer__fail(err, COFFER_ERR_DTYPE, "%d is not the number of a dtype", (int64_t)dtype);
+    }
+    uint64_t bits = 0;
+    if (rank > UINT32_MAX || !coffer__tensor_bits(dtype, shape, rank, &bits)) {
+        return coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1");
+    }
+    if (bits % 8 != 0) {
+        return coffer__fail(err, COFFER_ERR_PARTIAL_BYTE, "elements of %s that take %u bits do not fill whole bytes",
+                            coffer_dtype_name(dtype), bits);
+    }
+    *size = bits / 8;
+    return COFFER_OK;
+}
+
+coffer_status coffer_header_add(coffer_header *header, const char *name, size_t name_len, coffer_dtype dtype,
+                                const uint64_t *shape, size_t rank, coffer_error *err)
+{
+    if (header == NULL || (name == NULL && name_len > 0) || (shape == NULL && rank > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_add needs a header, a name and a shape");
+    }
+    uint64_t size = 0;
+    coffer_status status = check_open(header, err);
+    if (status == COFFER_OK) {
+        status = check_declaration(name, name_len, dtype, shape, rank, &size, err);
+    }
+    if (status != COFFER_OK) {
+        return name_len > 0 ? coffer__fail_tensor(err, status, name, name_len) : status;
+    }
+    status = header_grow(header, &header->arena, name_len + rank * sizeof(uint64_t) + 16, err);
+    if (status == COFFER_OK) {
+        status = header_grow(header, &header->tensors, sizeof(declared_tensor), err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    declared_tensor *tensor = &header_tensors(header)[coffer_header_count(header)];
+    memset(tensor, 0, sizeof *tensor);
+    tensor->name_at = header_keep(header, name, name_len);
+    tensor->name_len = (uint32_t)name_len;
+    tensor->shape_at = header_keep(header, shape, rank * sizeof(uint64_t));
+    tensor->rank = (uint32_t)rank;
+    tensor->dtype = dtype;
+    tensor->size = size;
+    header->tensors.used += sizeof *tensor;
+    return COFFER_OK;
+}
+
+coffer_status coffer_header_set_metadata(coffer_header *header, const char *key, size_t key_len, const char *value,
+                                         size_t value_len, coffer_error *err)
+{
+    if (header == NULL || (key == NULL && key_len > 0) || (value == NULL && value_len > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_set_metadata needs a header, a key and a value");
+    }
+    coffer_status status = check_open(header, err);
+    if (status == COFFER_OK) {
+        status = check_text(key, key_len, "the metadata's key", err);
+    }
+    if (status == COFFER_OK) {
+        status = check_text(value, value_len, "the metadata's value", err);
+    }
+    if (status == COFFER_OK) {
+        status = header_grow(header, &header->arena, key_len + value_len + 16, err);
+    }
+    if (status == COFFER_OK) {
+        status = header_grow(header, &header->pairs, sizeof(declared_pair), err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    declared_pair *pair = &header_pairs(header)[header_pair_count(header)];
+    *pair = (declared_pair){ header_keep(header, key, key_len), 0, key_len, value_len };
+    pair->value_at = header_keep(header, value, value_len);
+    header->pairs.used += sizeof *pair;
+    return COFFER_OK;
+}
+
+/* ---- building ---- */
+
+/* The order of the file: dtypes from the highest down, then names. */
+static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_header *header = ctx;
+    const declared_tensor *first = &header_tensors(header)[a];
+    const declared_tensor *second = &header_tensors(header)[b];
+    if (first->dtype != second->dtype) {
+        return first->dtype > second->dtype;
+    }
+    return coffer__compare_names(header->arena.bytes + first->name_at, first->name_len,
+                                 header->arena.bytes + second->name_at, second->name_len) < 0;
+}
+
+static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_t b)
+{
+    const declared_pair *first = &header_pairs(header)[a];
+    const declared_pair *second = &header_pairs(header)[b];
+    return coffer__compare_names(header->arena.bytes + first->key_at, first->key_len,
+                                 header->arena.bytes + second->key_at, second->key_len);
+}
+
+static bool declared_key_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    return declared_key_compare(ctx, a, b) < 0;
+}
+
+/* Text that is measured (bytes NULL) or written; `size` counts it either way. */
+typedef struct header_text {
+    char *bytes;
+    uint64_t size;
+} header_text;
+
+static char *text_end(const header_text *text)
+{
+    return text->bytes == NULL ? NULL : text->bytes + text->size;
+}
+
+static void put_literal(header_text *text, const char *literal)
+{
+    const size_t size = coffer__text_len(literal);
+    if (text->bytes != NULL) {
+        memcpy(text_end(text), literal, size);
+    }
+    text->size += size;
+}
+
+static void put_string(header_text *text, const char *string, size_t string_len)
+{
+    text->size += coffer__json_write_string(text_end(text), string, string_len);
+}
+
+static void put_u64(header_text *text, uint64_t value)
+{
+    text->size += coffer__write_u64(text_end(text), value);
+}
+
+static void put_metadata(header_text *text, const coffer_header *header, const uint32_t *order)
+{
+    const size_t count = header_pair_count(header);
+    bool first = true;
+    put_literal(text, "\"__metadata__\":{");
+    for (size_t i = 0; i < count; i++) {
+        /* Of several with one key, the last that was set counts; equal keys are in the order of their setting. */
+        if (i + 1 < count && declared_key_compare(header, order[i], order[i + 1]) == 0) {
+            continue;
+        }
+        const declared_pair *pair = &header_pairs(header)[order[i]];
+        put_literal(text, first ? "" : ",");
+        put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
+        put_literal(text, ":");
+        put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
+        first = false;
+    }
+    put_literal(text, "}");
+}
+
+static void put_tensor(header_text *text, const coffer_header *header, const declared_tensor *tensor, uint64_t begin)
+{
+    const uint64_t *shape = (const uint64_t *)(const void *)(header->arena.bytes + tensor->shape_at);
+    put_string(text, header->arena.bytes + tensor->name_at, tensor->name_len);
+    put_literal(text, ":{\"dtype\":\"");
+    put_literal(text, coffer_dtype_name(tensor->dtype));
+    put_literal(text, "\",\"shape\":[");
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        put_literal(text, i > 0 ? "," : "");
+        put_u64(text, shape[i]);
+    }
+    put_literal(text, "],\"data_offsets\":[");
+    put_u64(text, begin);
+    put_literal(text, ",");
+    put_u64(text, begin + tensor->size);
+    put_literal(text, "]}");
+}
+
+/* The whole text, without padding. False when the offsets go beyond 2^64-1. */
+static bool put_header(header_text *text, const coffer_header *header, const uint32_t *tensor_order,
+                       const uint32_t *pair_order)
+{
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    const size_t count = coffer_header_count(header);
+    put_literal(text, "{");
+    if (header_pair_count(header) > 0) {
+        put_metadata(text, header, pair_order);
+        put_literal(text, count > 0 ? "," : "");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const declared_tensor *tensor = &header_tensors(header)[tensor_order[i]];
+        if (!coffer__add_u64(begin, tensor->size, &end)) {
+            return false;
+        }
+        put_literal(text, i > 0 ? "," : "");
+        put_tensor(text, header, tensor, begin);
+        begin = end;
+    }
+    put_literal(text, "}");
+    return true;
+}
+
+/* The size of the file's part before the data: the frame, the text, the slack and the padding. */
+static coffer_status header_size(const coffer_header_options *options, uint64_t text_size, uint64_t *size,
+                                 coffer_error *err)
+{
+    const uint64_t alignment = options->alignment == 0 ? HEADER_LEAST_ALIGNMENT : options->alignment;
+    if (alignment < HEADER_LEAST_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the alignment %u is not a power of two of at least 8",
+                            alignment);
+    }
+    const uint64_t limit = options->max_header_size == 0 ? COFFER_DEFAULT_MAX_HEADER_SIZE : options->max_header_size;
+    const bool fits = coffer__add_u64(HEADER_FRAME_SIZE + text_size, options->slack, size) &&
+                      coffer__round_up_u64(*size, alignment, size);
+    if (!fits || *size - HEADER_FRAME_SIZE > limit || *size > SIZE_MAX / 2) {
+        const uint64_t actual = fits ? *size - HEADER_FRAME_SIZE : UINT64_MAX;
+        const coffer_status code =
+            coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
+                         "the header would have %u bytes, more than the limit of %u, and readers "
+                         "would refuse it: write several files, or raise the limit",
+                         actual, limit);
+        return coffer__fail_sizes(err, code, limit, actual);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status write_header(coffer_header *header, const coffer_header_options *options,
+                                  const uint32_t *tensor_order, const uint32_t *pair_order, coffer_error *err)
+{
+    header_text text = { NULL, 0 };
+    if (!put_header(&text, header, tensor_order, pair_order)) {
+        return coffer__fail(err, COFFER_ERR_OVERFLOW, "the tensors' sizes add up to more than 2^64-1 bytes");
+    }
+    uint64_t size = 0;
+    const uint64_t text_size = text.size;
+    const coffer_status status = header_size(options, text_size, &size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    header->bytes = coffer__alloc(&header->allocator, (size_t)size);
+    if (header->bytes == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %u bytes", size);
+    }
+    header->size = size;
+    coffer__store_u64le(header->bytes, size - HEADER_FRAME_SIZE);
+    text = (header_text){ (char *)header->bytes + HEADER_FRAME_SIZE, 0 };
+    put_header(&text, header, tensor_order, pair_order);
+    memset(header->bytes + HEADER_FRAME_SIZE + text_size, ' ', (size_t)(size - HEADER_FRAME_SIZE - text_size));
+    return COFFER_OK;
+}
+
+static void drop_built(coffer_header *header)
+{
+    coffer__free(&header->allocator, header->bytes, (size_t)header->size);
+    header->bytes = NULL;
+    header->size = 0;
+}
+
+/* Orders, writes, validates. `order` has room for all tensors and all pairs. */
+static coffer_status build_header(coffer_header *header, const coffer_header_options *options, uint32_t *order,
+                                  coffer_error *err)
+{
+    const size_t count = coffer_header_count(header);
+    const size_t pair_count = header_pair_count(header);
+    uint32_t *pair_order = order + count;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < pair_count; i++) {
+        pair_order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, count, declared_before, header);
+    coffer__sort(pair_order, pair_count, declared_key_before, header);
+    coffer_status status = write_header(header, options, order, pair_order, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+    parse.max_header_size = options->max_header_size;
+    status = coffer_parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
+    if (status != COFFER_OK) {
+        drop_built(header);
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        header_tensors(header)[order[i]].place = (uint32_t)i;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status build_once(coffer_header *header, const coffer_header_options *given, coffer_error *err)
+{
+    coffer_header_options options;
+    coffer_status status = coffer__options_copy(&options, sizeof options, given, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t items = coffer_header_count(header) + header_pair_count(header);
+    const size_t size = (items + 1) * sizeof(uint32_t);
+    uint32_t *order = items <= UINT32_MAX ? coffer__alloc(&header->allocator, size) : NULL;
+    if (order == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to order %u tensors", (uint64_t)items);
+    }
+    status = build_header(header, &options, order, err);
+    coffer__free(&header->allocator, order, size);
+    return status;
+}
+
+coffer_status coffer_header_build(coffer_header *header, const coffer_header_options *options, const void **bytes,
+                                  uint64_t *size, const coffer_table **table, coffer_error *err)
+{
+    if (header == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_build needs a header");
+    }
+    if (header->bytes == NULL) {
+        const coffer_status status = build_once(header, options, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (bytes != NULL) {
+        *bytes = header->bytes;
+    }
+    if (size != NULL) {
+        *size = header->size;
+    }
+    if (table != NULL) {
+        *table = header->table;
+    }
+    return COFFER_OK;
+}
+
+const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i)
+{
+    if (header->bytes == NULL || i >= coffer_header_count(header)) {
+        return NULL;
+    }
+    return coffer_table_at(header->table, header_tensors(header)[i].place);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A strict pull reader and a writer for JSON (RFC 8259); json_skip.c passes over values that nobody wants. */
+#include "json.h"
+
+#include "error.h"
+#include "scan.h"
+#include "text.h"
+
+static uint64_t json_offset(const coffer__json *json)
+{
+    return json->origin + json->in.position;
+}
+
+/* The byte at the cursor; 0 at the end. */
+static uint8_t json_here(const coffer__json *json)
+{
+    return json->in.position < json->in.length ? json->in.base[json->in.position] : 0;
+}
+
+void coffer__json_space(coffer__json *json)
+{
+    for (uint8_t byte = json_here(json); byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+         byte = json_here(json)) {
+        json->in.position++;
+    }
+}
+
+uint8_t coffer__json_peek(coffer__json *json)
+{
+    coffer__json_space(json);
+    return json_here(json);
+}
+
+coffer_status coffer__json_error(const coffer__json *json, const char *what)
+{
+    if (coffer__left(&json->in) == 0) {
+        return coffer__fail_at(json->err, COFFER_ERR_JSON, json_offset(json),
+                               "the header is not valid JSON: it ends at byte %u, %s", json_offset(json), what);
+    }
+    const char found = (char)json_here(json);
+    return coffer__fail_at(json->err, COFFER_ERR_JSON, json_offset(json),
+                           "the header is not valid JSON: at byte %u, %s; found %q", json_offset(json), what, &found,
+                           (size_t)1);
+}
+
+coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted)
+{
+    const uint8_t next = coffer__json_peek(json);
+    const char *found = NULL;
+    switch (next) {
+    case '{':
+        found = "an object";
+        break;
+    case '[':
+        found = "an array";
+        break;
+    case '"':
+        found = "a string";
+        break;
+    case 't':
+    case 'f':
+        found = "a boolean";
+        break;
+    case 'n':
+        found = "null";
+        break;
+    default:
+        found = next == '-' || (next >= '0' && next <= '9') ? "a number" : NULL;
+        break;
+    }
+    if (found == NULL) {
+        return coffer__json_error(json, "a value should be here");
+    }
+    return coffer__fail_at(json->err, COFFER_ERR_TYPE, json_offset(json), "at byte %u, %s must be %s, not %s",
+                           json_offset(json), where, wanted, found);
+}
+
+coffer_status coffer__json_expect(coffer__json *json, char token, const char *what)
+{
+    if (coffer__json_peek(json) != (uint8_t)token || coffer__left(&json->in) == 0) {
+        return coffer__json_error(json, what);
+    }
+    json->in.position++;
+    return COFFER_OK;
+}
+
+coffer_status coffer__json_next(coffer__json *json, char close, bool *more)
+{
+    const uint8_t next = coffer__json_peek(json);
+    if (next != ',' && next != (uint8_t)close) {
+        return coffer__json_error(json,
+                                  close == '}' ? "a comma or \"}\" should be here" : "a comma or \"]\" should be here");
+    }
+    json->in.position++;
+    *more = next == ',';
+    if (*more && coffer__json_peek(json) == (uint8_t)close) {
+        return coffer__json_error(json, "something should follow the comma");
+    }
+    return COFFER_OK;
+}
+
+/* ---- strings ---- */
+
+/* The value of four hexadecimal digits behind the cursor's `skip` bytes, or UINT32_MAX. */
+static uint32_t json_hex4(const coffer__json *json, size_t skip)
+{
+    if (coffer__left(&json->in) < skip + 4) {
+        return UINT32_MAX;
+    }
+    uint32_t value = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const uint8_t byte = json->in.base[json->in.position + skip + i];
+        const uint8_t lower = byte | 0x20;
+        if (byte >= '0' && byte <= '9') {
+            value = value << 4 | (uint32_t)(byte - '0');
+        } else if (lower >= 'a' && lower <= 'f') {
+            value = value << 4 | (uint32_t)(lower - 'a' + 10);
+        } else {
+            return UINT32_MAX;
+        }
+    }
+    return value;
+}
+
+/* The code point of the \u escape at the cursor, which is consumed, its second half too where it is a pair. */
+static coffer_status json_unicode_escape(coffer__json *json, uint32_t *code_point)
+{
+    const uint32_t first = json_hex4(json, 2);
+    if (first == UINT32_MAX) {
+        return coffer__json_error(json, "\\u needs four hexadecimal digits");
+    }
+    *code_point = first;
+    if (first < 0xD800 || first > 0xDFFF) {
+        json->in.position += 6;
+        return COFFER_OK;
+    }
+    const bool paired = first < 0xDC00 && coffer__left(&json->in) >= 12 &&
+                        json->in.base[json->in.position + 6] == '\\' && json->in.base[json->in.position + 7] == 'u';
+    const uint32_t second = paired ? json_hex4(json, 8) : UINT32_MAX;
+    if (second < 0xDC00 || second > 0xDFFF) {
+        return coffer__fail_at(json->err, COFFER_ERR_UTF8, json_offset(json),
+                               "at byte %u, an escape is half of a surrogate pair without the other half",
+                               json_offset(json));
+    }
+    *code_point = 0x10000 + ((first - 0xD800) << 10 | (second - 0xDC00));
+    json->in.position += 12;
+    return COFFER_OK;
+}
+
+/* The code point of the escape at the cursor, which is consumed. */
+static coffer_status json_escape(coffer__json *json, uint32_t *code_point)
+{
+    static const char names[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    if (coffer__left(&json->in) < 2) {
+        json->in.position = json->in.length;
+        return coffer__json_error(json, "within an escape");
+    }
+    const char name = (char)json->in.base[json->in.position + 1];
+    if (name == 'u') {
+        return json_unicode_escape(json, code_point);
+    }
+    for (size_t i = 0; i < sizeof names - 1; i++) {
+        if (names[i] == name) {
+            *code_point = (unsigned char)values[i];
+            json->in.position += 2;
+            return COFFER_OK;
+        }
+    }
+    return coffer__json_error(json, "no such escape");
+}
+
+/* One character that is not plain: an escape, or UTF-8 beyond ASCII, or DEL. */
+static coffer_status json_character(coffer__json *json, uint32_t *code_point)
+{
+    const uint8_t byte = json_here(json);
+    if (byte == '\\') {
+        return json_escape(json, code_point);
+    }
+    if (byte < 0x20) {
+        return coffer__json_error(json, "a control character in a string must be escaped");
+    }
+    const char *text = (const char *)json->in.base + json->in.position;
+    const size_t size = coffer__utf8_decode(text, coffer__left(&json->in), code_point);
+    if (size == 0) {
+        return coffer__fail_at(json->err, COFFER_ERR_UTF8, json_offset(json), "the header is not UTF-8 at byte %u",
+                               json_offset(json));
+    }
+    json->in.position += size;
+    return COFFER_OK;
+}
+
+coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_len, bool *has_control)
+{
+    const coffer_status opened = coffer__json_expect(json, '"', "a string should be here");
+    if (opened != COFFER_OK) {
+        return opened;
+    }
+    size_t length = 0;
+    *has_control = false;
+    for (;;) {
+        const uint8_t *from = json->in.base + json->in.position;
+        const size_t plain = coffer__scan_plain(from, coffer__left(&json->in));
+        if (text != NULL) {
+            memcpy(text + length, from, plain);
+        }
+        length += plain;
+        json->in.position += plain;
+        if (coffer__left(&json->in) == 0) {
+            return coffer__json_error(json, "within a string");
+        }
+        if (json_here(json) == '"') {
+            break;
+        }
+        uint32_t code_point = 0;
+        char bytes[4];
+        const coffer_status status = json_character(json, &code_point);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        *has_control = *has_control || coffer__is_control(code_point);
+        length += coffer__utf8_encode(text != NULL ? text + length : bytes, code_point);
+    }
+    json->in.position++;
+    *text_len = length;
+    return COFFER_OK;
+}
+
+size_t coffer__json_write_string(char *out, const char *text, size_t text_len)
+{
+    static const char values[] = "\"\\\b\f\n\r\t";
+    static const char names[] = "\"\\bfnrt";
+    size_t used = 0;
+    for (size_t i = 0; i < text_len + 2; i++) {
+        char piece[6] = { '"' };
+        size_t piece_len = 1;
+        if (i > 0 && i <= text_len) {
+            const unsigned char byte = (unsigned char)text[i - 1];
+            piece[0] = (char)byte;
+            for (size_t k = 0; k < sizeof names - 1; k++) {
+                if (values[k] == (char)byte) {
+                    piece[0] = '\\';
+                    piece[1] = names[k];
+                    piece_len = 2;
+                }
+            }
+            if (piece_len == 1 && byte < 0x20) {
+                memcpy(piece, "\\u00", 4);
+                piece[4] = (char)('0' + (byte >> 4));
+                piece[5] = "0123456789abcdef"[byte & 0xF];
+                piece_len = 6;
+            }
+        }
+        if (out != NULL) {
+            memcpy(out + used, piece, piece_len);
+        }
+        used += piece_len;
+    }
+    return used;
+}
+
+/* ---- numbers ---- */
+
+static bool json_is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+coffer_status coffer__json_u64(coffer__json *json, uint64_t *value)
+{
+    const uint8_t first = coffer__json_peek(json);
+    if (!json_is_digit(first) && first != '-') {
+        return coffer__json_type_error(json, "a dimension or offset", "an integer");
+    }
+    const uint64_t start = json_offset(json);
+    uint64_t result = 0;
+    size_t digits = 0;
+    bool fits = first != '-';
+    for (uint8_t byte = first; fits && json_is_digit(byte); byte = json_here(json)) {
+        const uint64_t digit = (uint64_t)(byte - '0');
+        fits = result <= (UINT64_MAX - digit) / 10 && !(digits == 1 && first == '0');
+        result = result * 10 + digit;
+        digits++;
+        json->in.position++;
+    }
+    const uint8_t after = json_here(json);
+    if (!fits || after == '.' || after == 'e' || after == 'E') {
+        return coffer__fail_at(json->err, COFFER_ERR_NUMBER, start,
+                               "at byte %u, a dimension or offset must be written in plain digits, without a sign, a "
+                               "leading zero, a point or an exponent, and be at most 2^64-1",
+                               start);
+    }
+    *value = result;
+    return COFFER_OK;
+}

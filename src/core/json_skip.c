@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Passing over a JSON value that nobody wants. It has to be JSON all the same, and the same JSON that the reference accepts:
+ * containers nested to a limit, numbers that a double can hold; and, which is stricter, no key twice in an object.
+ *
+ * Nothing recurses. The containers that are open are one bit each. The keys of the objects that are open lie in the scratch
+ * memory, those of an inner object behind those of the outer, each as
+ *     length u32, position in the header u32, the unescaped bytes, padding to 4
+ * and when an object closes they are sorted, compared and dropped.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "json.h"
+#include "sort.h"
+
+#define SKIP_KEY_HEAD 8u
+
+typedef struct skip_stack {
+    size_t depth;
+    bool is_object[COFFER__JSON_MAX_DEPTH];
+    size_t keys_at[COFFER__JSON_MAX_DEPTH]; /* where in the scratch memory the keys of each begin */
+} skip_stack;
+
+void coffer__scratch_free(coffer__scratch *scratch)
+{
+    coffer__free(scratch->allocator, scratch->block, scratch->size);
+    scratch->block = NULL;
+    scratch->size = 0;
+    scratch->used = 0;
+}
+
+/* Room for `size` bytes more behind what is used. */
+static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coffer_error *err)
+{
+    if (size <= scratch->size - scratch->used) {
+        return COFFER_OK;
+    }
+    const size_t wanted = scratch->used + size;
+    const size_t grown = wanted + wanted / 2 + 256;
+    uint8_t *block = coffer__realloc(scratch->allocator, scratch->block, scratch->size, grown);
+    if (block == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of the header's objects (%u bytes)",
+                            (uint64_t)grown);
+    }
+    scratch->block = block;
+    scratch->size = grown;
+    return COFFER_OK;
+}
+
+static uint32_t skip_key_field(const uint8_t *key, size_t at)
+{
+    uint32_t value = 0;
+    memcpy(&value, key + at, sizeof value);
+    return value;
+}
+
+static size_t skip_key_size(size_t key_len)
+{
+    return SKIP_KEY_HEAD + (key_len + 3) / 4 * 4;
+}
+
+static int skip_key_compare(const uint8_t *a, const uint8_t *b)
+{
+    return coffer__compare_names((const char *)a + SKIP_KEY_HEAD, skip_key_field(a, 0), (const char *)b + SKIP_KEY_HEAD,
+                                 skip_key_field(b, 0));
+}
+
+static bool skip_key_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const uint8_t *block = ctx;
+    return skip_key_compare(block + a, block + b) < 0;
+}
+
+/* Reads the key of a member and the colon behind it. */
+static coffer_status skip_read_key(coffer__json *json, coffer__scratch *scratch)
+{
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    const uint32_t position = (uint32_t)json->in.position;
+    /* What an escape stands for is never longer than the escape, so the input's rest bounds the key. A short guess first: the
+       rest may be a hundred megabytes. */
+    bool has_control = false;
+    size_t length = 0;
+    coffer__json measure = *json;
+    coffer_status status = coffer__json_string(&measure, NULL, &length, &has_control);
+    if (status == COFFER_OK) {
+        status = scratch_reserve(scratch, skip_key_size(length), json->err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t *key = scratch->block + scratch->used;
+    const uint32_t length_field = (uint32_t)length;
+    memcpy(key, &length_field, sizeof length_field);
+    memcpy(key + 4, &position, sizeof position);
+    status = coffer__json_string(json, (char *)key + SKIP_KEY_HEAD, &length, &has_control);
+    scratch->used += skip_key_size(length);
+    return status == COFFER_OK ? coffer__json_expect(json, ':', "a colon should be here") : status;
+}
+
+static coffer_status skip_fail_duplicate(const coffer__json *json, const uint8_t *key)
+{
+    const uint64_t offset = json->origin + skip_key_field(key, 4);
+    return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, offset,
+                           "at byte %u, the key %q comes a second time in its object", offset,
+                           (const char *)key + SKIP_KEY_HEAD, (size_t)skip_key_field(key, 0));
+}
+
+/* Compares the keys from `keys_at` on with each other, then drops them. Of several that come twice, the first in the header
+   is named. */
+static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffer__scratch *scratch)
+{
+    size_t count = 0;
+    for (size_t at = keys_at; at < scratch->used; at += skip_key_size(skip_key_field(scratch->block + at, 0))) {
+        count++;
+    }
+    const coffer_status status = scratch_reserve(scratch, count * sizeof(uint32_t), json->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint32_t *order = (uint32_t *)(void *)(scratch->block + scratch->used);
+    size_t at = keys_at;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)at;
+        at += skip_key_size(skip_key_field(scratch->block + at, 0));
+    }
+    coffer__sort(order, count, skip_key_before, scratch->block);
+    const uint8_t *second = NULL;
+    for (size_t i = 1; i < count; i++) {
+        const uint8_t *key = scratch->block + order[i];
+        if (skip_key_compare(scratch->block + order[i - 1], key) == 0 && (second == NULL || key < second)) {
+            second = key;
+        }
+    }
+    scratch->used = keys_at;
+    return second == NULL ? COFFER_OK : skip_fail_duplicate(json, second);
+}
+
+/* ---- scalars ---- */
+
+/* Whether a number is beyond a double: its decimal point stands more than 309 places behind its first digit that is not 0,
+   or just 309 and the digits say more than the largest double, 1.7976931348623157e308, and what still rounds to it. */
+static bool skip_number_overflows(const uint8_t *text, size_t text_len)
+{
+    static const char largest[] = "17976931348623158";
+    int64_t places = 0; /* from the first digit that counts to the point */
+    int64_t exponent = 0;
+    size_t significant = 0;
+    bool point = false;
+    bool greater = false;
+    bool equal = true;
+    size_t i = 0;
+    for (; i < text_len && text[i] != 'e' && text[i] != 'E'; i++) {
+        if (text[i] == '.') {
+            point = true;
+        } else if (text[i] != '-' && (significant > 0 || text[i] != '0')) {
+            const char limit = significant < sizeof largest - 1 ? largest[significant] : '0';
+            greater = greater || (equal && (char)text[i] > limit);
+            equal = equal && (char)text[i] == limit;
+            significant++;
+            places += point ? 0 : 1;
+        } else if (text[i] == '0' && point) {
+            places--;
+        }
+    }
+    const bool negative = i + 1 < text_len && text[i + 1] == '-';
+    for (i += 1; i < text_len; i++) {
+        if (text[i] >= '0' && text[i] <= '9' && exponent < INT32_MAX) {
+            exponent = exponent * 10 + (text[i] - '0');
+        }
+    }
+    places += negative ? -exponent : exponent;
+    return significant > 0 && (places > 309 || (places == 309 && greater));
+}
+
+static void skip_digits(coffer__json *json, size_t *count)
+{
+    *count = 0;
+    while (coffer__left(&json->in) > 0 && json->in.base[json->in.position] >= '0' &&
+           json->in.base[json->in.position] <= '9') {
+        json->in.position++;
+        (*count)++;
+    }
+}
+
+static bool skip_one_of(coffer__json *json, char a, char b)
+{
+    const bool found = coffer__left(&json->in) > 0 && (json->in.base[json->in.position] == (uint8_t)a ||
+                                                       json->in.base[json->in.position] == (uint8_t)b);
+    json->in.position += found ? 1 : 0;
+    return found;
+}
+
+static coffer_status skip_number(coffer__json *json)
+{
+    const size_t start = json->in.position;
+    size_t digits = 0;
+    skip_one_of(json, '-', '-');
+    const bool zero = coffer__next_is(&json->in, "0", 1);
+    skip_digits(json, &digits);
+    if (digits == 0 || (zero && digits > 1)) {
+        json->in.position = zero ? start : json->in.position;
+        return coffer__json_error(json, zero ? "a number has a leading zero" : "a digit should be here");
+    }
+    if (skip_one_of(json, '.', '.')) {
+        skip_digits(json, &digits);
+    }
+    if (digits > 0 && skip_one_of(json, 'e', 'E')) {
+        skip_one_of(json, '+', '-');
+        skip_digits(json, &digits);
+    }
+    if (digits == 0) {
+        return coffer__json_error(json, "a digit should be here");
+    }
+    if (skip_number_overflows(json->in.base + start, json->in.position - start)) {
+        return coffer__fail_at(json->err, COFFER_ERR_NUMBER, json->origin + start,
+                               "at byte %u, a number is beyond what a double can hold", json->origin + start);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status skip_scalar(coffer__json *json)
+{
+    static const char *const words[] = { "true", "false", "null" };
+    static const size_t lengths[] = { 4, 5, 4 };
+    const uint8_t next = coffer__json_peek(json);
+    if (next == '"') {
+        size_t length = 0;
+        bool has_control = false;
+        return coffer__json_string(json, NULL, &length, &has_control);
+    }
+    if (next == '-' || (next >= '0' && next <= '9')) {
+        return skip_number(json);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (coffer__next_is(&json->in, words[i], lengths[i])) {
+            json->in.position += lengths[i];
+            return COFFER_OK;
+        }
+    }
+    return coffer__json_error(json, "a value should be here");
+}
+
+/* ---- the walk ---- */
+
+/* Consumes the bracket at the cursor. *empty tells that the container closed at once. */
+static coffer_status skip_open(coffer__json *json, size_t depth, skip_stack *stack, coffer__scratch *scratch,
+                               bool *empty)
+{
+    if (depth + stack->depth >= COFFER__JSON_MAX_DEPTH) {
+        const uint64_t offset = json->origin + json->in.position;
+        return coffer__fail_at(json->err, COFFER_ERR_DEPTH, offset,
+                               "at byte %u, the header nests values deeper than %u levels", offset,
+                               (uint64_t)COFFER__JSON_MAX_DEPTH);
+    }
+    const bool is_object = json->in.base[json->in.position] == '{';
+    json->in.position++;
+    *empty = coffer__json_peek(json) == (is_object ? '}' : ']');
+    if (*empty) {
+        json->in.position++;
+        return COFFER_OK;
+    }
+    stack->is_object[stack->depth] = is_object;
+    stack->keys_at[stack->depth] = scratch->used;
+    stack->depth++;
+    return is_object ? skip_read_key(json, scratch) : COFFER_OK;
+}
+
+/* After a value: goes on to the next one, closing what closes. */
+static coffer_status skip_advance(coffer__json *json, skip_stack *stack, coffer__scratch *scratch)
+{
+    while (stack->depth > 0) {
+        const bool is_object = stack->is_object[stack->depth - 1];
+        bool more = false;
+        coffer_status status = coffer__json_next(json, is_object ? '}' : ']', &more);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (more) {
+            return is_object ? skip_read_key(json, scratch) : COFFER_OK;
+        }
+        stack->depth--;
+        if (is_object) {
+            status = skip_close_object(json, stack->keys_at[stack->depth], scratch);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__json_skip(coffer__json *json, size_t depth, coffer__scratch *scratch)
+{
+    skip_stack stack;
+    stack.depth = 0;
+    coffer_status status = COFFER_OK;
+    do {
+        const uint8_t next = coffer__json_peek(json);
+        bool complete = true;
+        if (next == '{' || next == '[') {
+            status = skip_open(json, depth, &stack, scratch, &complete);
+        } else {
+            status = skip_scalar(json);
+        }
+        if (status == COFFER_OK && complete) {
+            status = skip_advance(json, &stack, scratch);
+        }
+    } while (status == COFFER_OK && stack.depth > 0);
+    return status;
+}

@@ -1,0 +1,881 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Header bytes → table, for safetensors:
+ *
+ *   offset 0      8                     8 + N                     end of the file
+ *          +------+---------------------+-------------------------+
+ *          | N    | header: N bytes of  | data: the tensors'      |
+ *          | u64le| JSON, padded        | bytes, without gaps     |
+ *          +------+---------------------+-------------------------+
+ *
+ * One pass over the text, straight into the table. A member that is spelt as writers spell it, with no white space, no
+ * escape and its fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON.
+ * Both end in accept_tensor, which holds the format's rules. docs/format.md has the verdict for every corner.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "json.h"
+#include "options.h"
+#include "scan.h"
+#include "sniff.h"
+#include "table.h"
+#include "text.h"
+
+#define FRAME_SIZE 8u /* the header's length, u64le */
+
+static const char metadata_key[] = "__metadata__";
+#define METADATA_KEY_LEN (sizeof metadata_key - 1)
+
+typedef struct header_reader {
+    coffer__json json;
+    coffer__builder builder;
+    coffer__scratch scratch;
+    coffer_parse_options options;
+    uint64_t data_offset; /* in the file */
+    uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
+    bool in_order;
+    bool seen_metadata;
+} header_reader;
+
+/* What is known of a tensor while its object is read. */
+typedef struct tensor_fields {
+    uint32_t rank;
+    coffer_dtype dtype;
+    uint64_t begin;
+    uint64_t end;
+    size_t dtype_position; /* of an unknown dtype's string, in the header */
+    bool has_dtype;
+    bool has_shape;
+    bool has_offsets;
+    size_t unknown_keys;
+} tensor_fields;
+
+static uint64_t reader_offset(const header_reader *reader, size_t position)
+{
+    return reader->json.origin + position;
+}
+
+static coffer__entry *reader_entry(const header_reader *reader)
+{
+    return coffer__builder_at(&reader->builder, reader->builder.used);
+}
+
+/* ---- the rules for one tensor ---- */
+
+static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_status code)
+{
+    const coffer__entry *entry = reader_entry(reader);
+    if (reader->json.err != NULL) {
+        reader->json.err->offset = reader_offset(reader, entry->position);
+    }
+    return code;
+}
+
+/* Dtype, shape and range have to agree. */
+static coffer_status check_tensor(const header_reader *reader, const tensor_fields *fields, const uint64_t *shape)
+{
+    coffer_error *err = reader->json.err;
+    const coffer_dtype dtype = fields->dtype;
+    uint64_t bits = 0;
+    if (!coffer__tensor_bits(dtype, shape, fields->rank, &bits)) {
+        return fail_tensor_at_name(
+            reader, coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1"));
+    }
+    if (bits % 8 != 0) {
+        return fail_tensor_at_name(reader, coffer__fail(err, COFFER_ERR_PARTIAL_BYTE,
+                                                        "elements of %s that take %u bits do not fill whole bytes",
+                                                        coffer_dtype_name(dtype), bits));
+    }
+    uint64_t file_end = 0;
+    if (fields->begin > fields->end || !coffer__add_u64(fields->end, reader->data_offset, &file_end)) {
+        return fail_tensor_at_name(reader, coffer__fail(err, COFFER_ERR_RANGE,
+                                                        "data_offsets [%u, %u] are not the begin and end of a range",
+                                                        fields->begin, fields->end));
+    }
+    const uint64_t size = fields->end - fields->begin;
+    if (size != bits / 8 && dtype != COFFER_UNKNOWN_DTYPE) {
+        const coffer_status code =
+            coffer__fail(err, COFFER_ERR_SIZE, "dtype and shape make %u bytes, but data_offsets [%u, %u] span %u",
+                         bits / 8, fields->begin, fields->end, size);
+        return coffer__fail_sizes(err, fail_tensor_at_name(reader, code), bits / 8, size);
+    }
+    return COFFER_OK;
+}
+
+/* The entry at `used`, whose name, position, hash and shape are in place, joins the table. */
+static coffer_status accept_tensor(header_reader *reader, const tensor_fields *fields, size_t entry_size)
+{
+    coffer__entry *entry = reader_entry(reader);
+    const uint64_t *shape =
+        coffer__builder_at(&reader->builder, reader->builder.used + coffer__entry_shape_at(entry->tensor.name_len));
+    const coffer_status status = check_tensor(reader, fields, shape);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    entry->tensor.offset = reader->data_offset + fields->begin;
+    entry->tensor.size = fields->end - fields->begin;
+    entry->tensor.rank = fields->rank;
+    entry->tensor.dtype = fields->dtype;
+    entry->tensor.shard = 0;
+    coffer_table *table = reader->builder.table;
+    const uint32_t alignment = coffer__dtype(fields->dtype)->alignment;
+    if (alignment > 1 && (entry->tensor.offset & (alignment - 1)) != 0) {
+        coffer__table_note(table, COFFER_NOTE_UNALIGNED, entry->tensor.offset);
+    }
+    if (entry->tensor.name_len == 0) {
+        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, reader_offset(reader, entry->position));
+    }
+    reader->in_order = reader->in_order && fields->begin == reader->covered;
+    reader->covered = fields->end;
+    reader->builder.used += entry_size;
+    table->count++;
+    return COFFER_OK;
+}
+
+/* ---- the usual spelling ---- */
+
+/* Consumes `literal` when it is next. */
+static bool take_literal(coffer__cursor *in, const char *literal, size_t size)
+{
+    const bool found = coffer__next_is(in, literal, size);
+    in->position += found ? size : 0;
+    return found;
+}
+
+#define TAKE(in, literal) take_literal((in), (literal), sizeof(literal) - 1)
+
+/* Consumes a plain integer of at most 19 digits, which cannot overflow; the byte behind it is there to look at. */
+static bool take_u64(coffer__cursor *in, uint64_t *value)
+{
+    const uint8_t *digits = in->base + in->position;
+    const size_t left = coffer__left(in);
+    const size_t most = left < 20 ? left : 20;
+    uint64_t result = 0;
+    size_t count = 0;
+    while (count < most && (uint8_t)(digits[count] - '0') < 10) {
+        result = result * 10 + (uint64_t)(digits[count] - '0');
+        count++;
+    }
+    *value = result;
+    in->position += count;
+    return count > 0 && count < most && (digits[0] != '0' || count == 1);
+}
+
+static bool take_dtype(coffer__cursor *in, coffer_dtype *dtype)
+{
+    const char *name = (const char *)in->base + in->position;
+    const size_t left = coffer__left(in);
+    size_t length = 0;
+    while (length < left && length < 12 && name[length] != '"') {
+        length++;
+    }
+    *dtype = coffer_dtype_from_name(name, length);
+    in->position += length;
+    return *dtype != COFFER_UNKNOWN_DTYPE;
+}
+
+/* Consumes the dimensions and their closing bracket, into the table behind the entry. */
+static coffer_status take_shape(header_reader *reader, coffer__cursor *in, size_t shape_at, uint32_t *rank, bool *taken)
+{
+    *rank = 0;
+    *taken = false;
+    if (TAKE(in, "]")) {
+        *taken = true;
+        return COFFER_OK;
+    }
+    for (;;) {
+        const size_t at = shape_at + (size_t)*rank * sizeof(uint64_t);
+        const coffer_status status =
+            coffer__builder_reserve(&reader->builder, at + sizeof(uint64_t), coffer__left(in), reader->json.err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        uint64_t *dimension = coffer__builder_at(&reader->builder, reader->builder.used + at);
+        if (!take_u64(in, dimension)) {
+            return COFFER_OK;
+        }
+        ++*rank;
+        if (TAKE(in, "]")) {
+            *taken = true;
+            return COFFER_OK;
+        }
+        if (!TAKE(in, ",")) {
+            return COFFER_OK;
+        }
+    }
+}
+
+/*
+ * Reads the member at the cursor when it is a tensor in the usual spelling; else *taken is false and nothing has changed, but
+ * for bytes behind `used`, which mean nothing.
+ */
+static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
+{
+    *taken = false;
+    coffer__cursor in = reader->json.in;
+    const size_t position = in.position;
+    if (!TAKE(&in, "\"")) {
+        return COFFER_OK;
+    }
+    const uint8_t *name = in.base + in.position;
+    const size_t name_len = coffer__scan_plain(name, coffer__left(&in));
+    in.position += name_len;
+    tensor_fields fields = { 0 };
+    if (!TAKE(&in, "\":{\"dtype\":\"") || !take_dtype(&in, &fields.dtype) || !TAKE(&in, "\",\"shape\":[")) {
+        return COFFER_OK;
+    }
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
+    coffer_status status = coffer__builder_reserve(&reader->builder, shape_at, coffer__left(&in), reader->json.err);
+    bool shape_taken = false;
+    if (status == COFFER_OK) {
+        status = take_shape(reader, &in, shape_at, &fields.rank, &shape_taken);
+    }
+    if (status != COFFER_OK || !shape_taken || !TAKE(&in, ",\"data_offsets\":[") || !take_u64(&in, &fields.begin) ||
+        !TAKE(&in, ",") || !take_u64(&in, &fields.end) || !TAKE(&in, "]}")) {
+        return status;
+    }
+    coffer__entry *entry = reader_entry(reader);
+    char *copy = (char *)(entry + 1);
+    memcpy(copy, name, name_len);
+    copy[name_len] = '\0';
+    if (name_len == METADATA_KEY_LEN && memcmp(copy, metadata_key, METADATA_KEY_LEN) == 0) {
+        return COFFER_OK;
+    }
+    entry->tensor.name_len = (uint32_t)name_len;
+    entry->hash = coffer__hash_name(copy, name_len);
+    entry->position = (uint32_t)position;
+    *taken = true;
+    reader->json.in.position = in.position;
+    status = accept_tensor(reader, &fields, shape_at + (size_t)fields.rank * sizeof(uint64_t));
+    return status == COFFER_OK ? status : coffer__fail_tensor(reader->json.err, status, copy, name_len);
+}
+
+/* ---- any spelling ---- */
+
+/* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is told. */
+static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
+{
+    bool has_control = false;
+    coffer__json measure = *json;
+    const coffer_status status = coffer__json_string(&measure, NULL, text_len, &has_control);
+    if (status != COFFER_OK || *text_len > room) {
+        *json = measure;
+        return status;
+    }
+    return coffer__json_string(json, text, text_len, &has_control);
+}
+
+static coffer_status fail_unknown_dtype(const coffer__json *json, size_t position)
+{
+    const size_t size = json->in.position - position;
+    return coffer__fail_at(json->err, COFFER_ERR_DTYPE, json->origin + position,
+                           "at byte %u, the dtype %q is not one of the %u that version " COFFER_VERSION_STRING " knows",
+                           json->origin + position, (const char *)json->in.base + position + 1, size - 2,
+                           (uint64_t)COFFER_DTYPE_COUNT);
+}
+
+static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_type_error(json, "a dtype", "a string");
+    }
+    char name[16];
+    size_t name_len = 0;
+    fields->dtype_position = json->in.position;
+    const coffer_status status = read_short_string(json, name, sizeof name, &name_len);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    fields->dtype = name_len <= sizeof name ? coffer_dtype_from_name(name, name_len) : COFFER_UNKNOWN_DTYPE;
+    if (fields->dtype != COFFER_UNKNOWN_DTYPE) {
+        return COFFER_OK;
+    }
+    if (!reader->options.unknown_dtypes) {
+        return fail_unknown_dtype(json, fields->dtype_position);
+    }
+    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_DTYPE, reader_offset(reader, fields->dtype_position));
+    return COFFER_OK;
+}
+
+static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '[') {
+        return coffer__json_type_error(json, "a shape", "an array");
+    }
+    json->in.position++;
+    if (coffer__json_peek(json) == ']') {
+        json->in.position++;
+        return COFFER_OK;
+    }
+    bool more = true;
+    while (more) {
+        uint64_t dimension = 0;
+        const size_t at = shape_at + (size_t)fields->rank * sizeof(uint64_t);
+        coffer_status status = coffer__json_u64(json, &dimension);
+        if (status == COFFER_OK) {
+            status =
+                coffer__builder_reserve(&reader->builder, at + sizeof dimension, coffer__left(&json->in), json->err);
+        }
+        if (status == COFFER_OK) {
+            memcpy(coffer__builder_at(&reader->builder, reader->builder.used + at), &dimension, sizeof dimension);
+            fields->rank++;
+            status = coffer__json_next(json, ']', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
+{
+    if (coffer__json_peek(json) != '[') {
+        return coffer__json_type_error(json, "data_offsets", "an array");
+    }
+    const uint64_t start = json->origin + json->in.position;
+    json->in.position++;
+    uint64_t values[2] = { 0, 0 };
+    size_t count = 0;
+    bool more = coffer__json_peek(json) != ']';
+    json->in.position += more ? 0 : 1;
+    while (more) {
+        uint64_t value = 0;
+        coffer_status status = coffer__json_u64(json, &value);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, ']', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (count < 2) {
+            values[count] = value;
+        }
+        count++;
+    }
+    if (count != 2) {
+        return coffer__fail_at(json->err, COFFER_ERR_TYPE, start,
+                               "at byte %u, data_offsets must be two integers, not %u", start, (uint64_t)count);
+    }
+    fields->begin = values[0];
+    fields->end = values[1];
+    return COFFER_OK;
+}
+
+static coffer_status read_unknown_field(header_reader *reader, size_t key_position, tensor_fields *fields)
+{
+    fields->unknown_keys++;
+    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_KEY, reader_offset(reader, key_position));
+    return coffer__json_skip(&reader->json, 2, &reader->scratch);
+}
+
+/* Reads one field of a tensor, its key first. */
+static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    char key[12];
+    size_t key_len = 0;
+    const size_t key_position = json->in.position;
+    coffer_status status = read_short_string(json, key, sizeof key, &key_len);
+    if (status == COFFER_OK) {
+        status = coffer__json_expect(json, ':', "a colon should be here");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool is_dtype = key_len == 5 && memcmp(key, "dtype", 5) == 0;
+    const bool is_shape = key_len == 5 && memcmp(key, "shape", 5) == 0;
+    const bool is_offsets = key_len == 12 && memcmp(key, "data_offsets", 12) == 0;
+    if ((is_dtype && fields->has_dtype) || (is_shape && fields->has_shape) || (is_offsets && fields->has_offsets)) {
+        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, key_position),
+                               "at byte %u, the field %q comes a second time", reader_offset(reader, key_position), key,
+                               key_len);
+    }
+    fields->has_dtype = fields->has_dtype || is_dtype;
+    fields->has_shape = fields->has_shape || is_shape;
+    fields->has_offsets = fields->has_offsets || is_offsets;
+    if (is_dtype) {
+        return read_dtype(reader, fields);
+    }
+    if (is_shape) {
+        return read_shape(reader, shape_at, fields);
+    }
+    return is_offsets ? read_offsets(json, fields) : read_unknown_field(reader, key_position, fields);
+}
+
+/* Reads the fields of a tensor's object and its closing brace. */
+static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_type_error(json, "a tensor", "an object");
+    }
+    const coffer__json at_brace = *json;
+    json->in.position++;
+    bool more = coffer__json_peek(json) != '}';
+    json->in.position += more ? 0 : 1;
+    while (more) {
+        coffer_status status = read_field(reader, shape_at, fields);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, '}', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (!fields->has_dtype || !fields->has_shape || !fields->has_offsets) {
+        const uint64_t brace = reader_offset(reader, json->in.position - 1);
+        return coffer__fail_at(json->err, COFFER_ERR_MISSING_FIELD, brace, "the tensor that ends at byte %u has no %s",
+                               brace,
+                               !fields->has_dtype   ? "dtype"
+                               : !fields->has_shape ? "shape"
+                                                    : "data_offsets");
+    }
+    if (fields->unknown_keys < 2) {
+        return COFFER_OK;
+    }
+    /* Rare: keys that are not known may still not come twice. Passing over the object once more finds out. */
+    coffer__json again = at_brace;
+    return coffer__json_skip(&again, 1, &reader->scratch);
+}
+
+/* Copies an unknown dtype's name behind the shape; *size grows by what it takes. */
+static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields *fields, size_t *size)
+{
+    coffer__json json = reader->json;
+    json.in.position = fields->dtype_position;
+    size_t name_len = 0;
+    bool has_control = false;
+    coffer__json measure = json;
+    coffer_status status = coffer__json_string(&measure, NULL, &name_len, &has_control);
+    const size_t room = (name_len + 1 + 7) / 8 * 8;
+    if (status == COFFER_OK) {
+        status = coffer__builder_reserve(&reader->builder, *size + room, coffer__left(&reader->json.in), json.err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *name = coffer__builder_at(&reader->builder, reader->builder.used + *size);
+    status = coffer__json_string(&json, name, &name_len, &has_control);
+    name[name_len] = '\0';
+    /* What looks the name up stops at the first NUL, and so must what steps over it. */
+    *size += (coffer__text_len(name) + 1 + 7) / 8 * 8;
+    return status;
+}
+
+/* Reads a tensor behind its key, whose name lies in the entry at `used`. */
+static coffer_status read_tensor(header_reader *reader)
+{
+    const uint32_t name_len = reader_entry(reader)->tensor.name_len;
+    const size_t shape_at = coffer__entry_shape_at(name_len);
+    tensor_fields fields = { 0 };
+    coffer_status status = read_fields(reader, shape_at, &fields);
+    size_t size = shape_at + (size_t)fields.rank * sizeof(uint64_t);
+    if (status == COFFER_OK && fields.dtype == COFFER_UNKNOWN_DTYPE) {
+        status = keep_dtype_name(reader, &fields, &size);
+    }
+    if (status == COFFER_OK) {
+        status = accept_tensor(reader, &fields, size);
+    }
+    if (status != COFFER_OK) {
+        const char *name = (const char *)(reader_entry(reader) + 1);
+        return coffer__fail_tensor(reader->json.err, status, name, name_len);
+    }
+    return COFFER_OK;
+}
+
+/* ---- metadata ---- */
+
+/* Reads one key and its value into the table. */
+static coffer_status read_pair(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    coffer__pair pair = { 0, 0, (uint32_t)json->in.position };
+    const size_t left = coffer__left(&json->in);
+    /* Key and value together are shorter than the text that is left; two NULs and the padding come on top. */
+    coffer_status status = coffer__builder_reserve(&reader->builder, sizeof pair + left + 2 + 4, left, json->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *key = coffer__builder_at(&reader->builder, reader->builder.used + sizeof pair);
+    size_t length = 0;
+    bool has_control = false;
+    status = coffer__json_string(json, key, &length, &has_control);
+    key[length] = '\0';
+    pair.key_len = (uint32_t)length;
+    if (status == COFFER_OK) {
+        status = coffer__json_expect(json, ':', "a colon should be here");
+    }
+    if (status == COFFER_OK && coffer__json_peek(json) != '"') {
+        status = coffer__json_type_error(json, "a value of the metadata", "a string");
+    }
+    if (status == COFFER_OK) {
+        status = coffer__json_string(json, key + length + 1, &length, &has_control);
+        pair.value_len = (uint32_t)length;
+        key[pair.key_len + 1 + length] = '\0';
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    memcpy(coffer__builder_at(&reader->builder, reader->builder.used), &pair, sizeof pair);
+    reader->builder.used += coffer__pair_size(&pair);
+    reader->builder.table->pair_count++;
+    return COFFER_OK;
+}
+
+static coffer_status read_pairs(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    json->in.position++;
+    bool more = coffer__json_peek(json) != '}';
+    json->in.position += more ? 0 : 1;
+    while (more) {
+        coffer_status status = read_pair(reader);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, '}', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Reads the metadata behind its key, which is at `position`. */
+static coffer_status read_metadata(header_reader *reader, size_t position)
+{
+    coffer__json *json = &reader->json;
+    coffer__builder *builder = &reader->builder;
+    if (reader->seen_metadata) {
+        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, position),
+                               "at byte %u, \"__metadata__\" comes a second time", reader_offset(reader, position));
+    }
+    reader->seen_metadata = true;
+    coffer_status status = COFFER_OK;
+    builder->table->pairs_at = builder->used;
+    const uint8_t next = coffer__json_peek(json);
+    if (next == '{') {
+        status = read_pairs(reader);
+    } else if (coffer__next_is(&json->in, "null", 4)) {
+        coffer__table_note(builder->table, COFFER_NOTE_NULL_METADATA, reader_offset(reader, json->in.position));
+        json->in.position += 4;
+    } else {
+        status = coffer__json_type_error(json, "\"__metadata__\"", "an object of strings");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__builder_reserve(builder, 8, coffer__left(&json->in), json->err);
+    builder->used = (builder->used + 7) & ~(size_t)7;
+    builder->table->pairs_end = builder->used;
+    builder->table->metadata_position = position;
+    builder->table->metadata_end = json->in.position;
+    return status;
+}
+
+/* ---- the header ---- */
+
+/* Reads a member of the header in any spelling: its key goes where a tensor's name would. */
+static coffer_status read_any_member(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    const size_t position = json->in.position;
+    const size_t left = coffer__left(&json->in);
+    coffer_status status = coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left + 8, left, json->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__entry *entry = reader_entry(reader);
+    char *name = (char *)(entry + 1);
+    size_t name_len = 0;
+    bool has_control = false;
+    status = coffer__json_string(json, name, &name_len, &has_control);
+    if (status == COFFER_OK) {
+        status = coffer__json_expect(json, ':', "a colon should be here");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (name_len == METADATA_KEY_LEN && memcmp(name, metadata_key, METADATA_KEY_LEN) == 0) {
+        return read_metadata(reader, position);
+    }
+    name[name_len] = '\0';
+    entry->tensor.name_len = (uint32_t)name_len;
+    entry->hash = coffer__hash_name(name, name_len);
+    entry->position = (uint32_t)position;
+    if (has_control) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
+    }
+    return read_tensor(reader);
+}
+
+static coffer_status read_members(header_reader *reader)
+{
+    bool more = true;
+    while (more) {
+        bool taken = false;
+        coffer_status status = read_usual_tensor(reader, &taken);
+        if (status == COFFER_OK && !taken) {
+            status = read_any_member(reader);
+        }
+        if (status == COFFER_OK) {
+            status = coffer__json_next(&reader->json, '}', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Behind the closing brace there may be white space, and nothing else. */
+static coffer_status read_padding(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    const size_t start = json->in.position;
+    coffer__json_space(json);
+    if (coffer__left(&json->in) != 0) {
+        return coffer__json_error(json, "only white space may follow the closing brace");
+    }
+    reader->builder.table->slack = json->in.length - start;
+    for (size_t at = start; at < json->in.length; at++) {
+        if (json->in.base[at] != ' ') {
+            coffer__table_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Reads the header's text, all of it. */
+static coffer_status read_header(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_type_error(json, "the header", "an object");
+    }
+    if (json->in.position > 0) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
+    }
+    json->in.position++;
+    coffer_status status = COFFER_OK;
+    if (coffer__json_peek(json) == '}') {
+        json->in.position++;
+    } else {
+        status = read_members(reader);
+    }
+    return status == COFFER_OK ? read_padding(reader) : status;
+}
+
+/* The ranges, in order of offset, must follow each other from 0 on without a hole or an overlap. */
+static coffer_status check_coverage(const coffer_table *table, uint64_t data_offset, uint64_t origin, uint64_t *covered,
+                                    coffer_error *err)
+{
+    *covered = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        const uint64_t begin = tensor->offset - data_offset;
+        if (begin != *covered) {
+            const bool hole = begin > *covered;
+            const uint32_t position = ((const coffer__entry *)(const void *)tensor)->position;
+            const coffer_status code =
+                coffer__fail_at(err, hole ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, origin + position,
+                                hole ? "no tensor covers the data from %u to %u, where %q begins"
+                                     : "the data covered so far ends at %u, but a tensor begins at %u already: %q",
+                                *covered, begin, tensor->name, (size_t)tensor->name_len);
+            coffer__fail_sizes(err, code, *covered, begin);
+            return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
+        }
+        *covered += tensor->size;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, uint64_t file_size, coffer_error *err)
+{
+    const uint64_t expected = data_offset + data_size;
+    if (file_size == 0 || file_size == expected) {
+        return COFFER_OK;
+    }
+    coffer_status code = COFFER_OK;
+    if (file_size < expected) {
+        code = coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, file_size,
+                               "the file stops early: %u of %u bytes are there, %u are missing; get the file again",
+                               file_size, expected, expected - file_size);
+    } else {
+        code =
+            coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
+                            "%u bytes follow the data, which ends at byte %u; the file is longer than its header says",
+                            file_size - expected, expected);
+    }
+    return coffer__fail_sizes(err, code, expected, file_size);
+}
+
+/* Reads the header at bytes + 8, whole, into a table. */
+static coffer_status parse_header(const uint8_t *bytes, size_t header_size, const coffer_allocator *allocator,
+                                  const coffer_parse_options *options, coffer_table **out, coffer_error *err)
+{
+    header_reader reader;
+    memset(&reader, 0, sizeof reader);
+    reader.json.in = (coffer__cursor){ bytes + FRAME_SIZE, header_size, 0 };
+    reader.json.origin = FRAME_SIZE;
+    reader.json.err = err;
+    reader.scratch.allocator = allocator;
+    reader.options = *options;
+    reader.data_offset = FRAME_SIZE + header_size;
+    reader.in_order = true;
+    coffer_status status = coffer__builder_init(&reader.builder, allocator, header_size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = read_header(&reader);
+    coffer__scratch_free(&reader.scratch);
+    if (status != COFFER_OK) {
+        coffer__builder_discard(&reader.builder);
+        return status;
+    }
+    coffer_table *table = NULL;
+    status = coffer__builder_seal(&reader.builder, reader.in_order, FRAME_SIZE, &table, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!reader.in_order) {
+        status = check_coverage(table, reader.data_offset, FRAME_SIZE, &reader.covered, err);
+    }
+    if (status == COFFER_OK) {
+        status = check_file_size(reader.data_offset, reader.covered, options->file_size, err);
+    }
+    if (status == COFFER_OK && options->all_notes) {
+        status = coffer__table_note_case(table, FRAME_SIZE, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_table_free(table);
+        return status;
+    }
+    table->data_offset = reader.data_offset;
+    table->data_size = reader.covered;
+    *out = table;
+    return COFFER_OK;
+}
+
+/* ---- the frame ---- */
+
+static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer_error *err)
+{
+    const coffer_status code = coffer__fail_at(
+        err, COFFER_ERR_HEADER_TOO_LARGE, 0,
+        "the header says it has %u bytes, more than the limit of %u: this is not a safetensors file, or "
+        "the limit must be raised",
+        header_size, limit);
+    return coffer__fail_sizes(err, code, limit, header_size);
+}
+
+/* Judges the header's length. Whatever it is that has no possible one may be another kind of file. */
+static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer_parse_options *options,
+                                 coffer_error *err)
+{
+    const uint64_t header_size = coffer__load_u64le(bytes);
+    const uint64_t limit = options->max_header_size;
+    const uint64_t file_size = options->file_size;
+    const bool past_end = file_size != 0 && header_size > file_size - FRAME_SIZE;
+    if (header_size != 0 && header_size <= limit && !past_end) {
+        return COFFER_OK;
+    }
+    const bool plausible = header_size <= limit && size > FRAME_SIZE && bytes[FRAME_SIZE] == '{';
+    const coffer_status foreign = plausible ? COFFER_OK : coffer__sniff(bytes, size, err);
+    if (foreign != COFFER_OK) {
+        return foreign;
+    }
+    if (header_size == 0) {
+        return coffer__fail_at(
+            err, COFFER_ERR_HEADER_LENGTH, 0,
+            "the header's length is 0: this is not a safetensors file, or its first bytes were lost");
+    }
+    if (header_size > limit) {
+        return fail_too_large(header_size, limit, err);
+    }
+    const coffer_status code =
+        coffer__fail_at(err, COFFER_ERR_HEADER_TRUNCATED, 0,
+                        "the file stops within its header: %u of at least %u bytes are there; get "
+                        "the file again",
+                        file_size, FRAME_SIZE + header_size);
+    return coffer__fail_sizes(err, code, FRAME_SIZE + header_size, file_size);
+}
+
+/* Reads and checks the options; zero fields become their defaults. */
+static coffer_status parse_options(const coffer_parse_options *given, coffer_parse_options *options, coffer_error *err)
+{
+    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (options->max_header_size == 0) {
+        options->max_header_size = COFFER_DEFAULT_MAX_HEADER_SIZE;
+    }
+    if (options->max_header_size > COFFER_LARGEST_MAX_HEADER_SIZE) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "max_header_size is above %u",
+                            (uint64_t)COFFER_LARGEST_MAX_HEADER_SIZE);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status need_more(uint64_t *need, uint64_t size)
+{
+    if (need != NULL) {
+        *need = size;
+    }
+    return COFFER_NEED_MORE;
+}
+
+coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+{
+    if (table == NULL || allocator == NULL || (bytes == NULL && size > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_parse needs a table, the bytes and an allocator");
+    }
+    *table = NULL;
+    coffer_parse_options chosen;
+    coffer_status status = parse_options(options, &chosen, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (chosen.file_size != 0 && chosen.file_size < FRAME_SIZE) {
+        const coffer_status foreign = size > 0 ? coffer__sniff(bytes, size, err) : COFFER_OK;
+        return foreign != COFFER_OK ? foreign
+                                    : coffer__fail_sizes(err,
+                                                         coffer__fail_at(err, COFFER_ERR_TOO_SHORT, 0,
+                                                                         "the file has only %u bytes; a safetensors "
+                                                                         "file has at least 10",
+                                                                         chosen.file_size),
+                                                         FRAME_SIZE, chosen.file_size);
+    }
+    if (size < FRAME_SIZE) {
+        return need_more(need, FRAME_SIZE);
+    }
+    status = check_frame(bytes, size, &chosen, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const uint64_t header_size = coffer__load_u64le(bytes);
+    if (header_size > size - FRAME_SIZE) {
+        return need_more(need, FRAME_SIZE + header_size);
+    }
+    status = parse_header(bytes, (size_t)header_size, allocator, &chosen, table, err);
+    if (status == COFFER_OK && need != NULL) {
+        *need = FRAME_SIZE + header_size;
+    }
+    return status;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slices: their text, their shape, and their plan as a box of byte runs.
+ *
+ * Indices follow Python: a range's bounds count from the end when negative and are clamped, its step may be negative, and an
+ * integer drops its dimension. Dimensions are walked twice, outermost first to find what is wrong and innermost first to lay
+ * out the runs; what is kept does not depend on the rank.
+ */
+#include "slice.h"
+
+#include "bytes.h"
+#include "dtype.h"
+#include "error.h"
+
+/* ---- text ------------------------------------------------------------------------------------------------------------ */
+
+/* Where parsed indices go: counted beyond `room`, stored below it. */
+typedef struct slice_list {
+    coffer_index *indices; /* NULL: only count */
+    size_t room;
+    size_t count;
+    bool has_ellipsis;
+} slice_list;
+
+static coffer_status slice_syntax(const coffer__cursor *in, coffer_error *err, const char *what)
+{
+    return coffer__fail_at(err, COFFER_ERR_SLICE_SYNTAX, in->position,
+                           "cannot read the slice at character %u: %s; a slice is written like 0:10, :, -1, ..., ::2",
+                           (uint64_t)in->position + 1, what);
+}
+
+static bool slice_next_in(const coffer__cursor *in, const char *set)
+{
+    if (coffer__left(in) == 0) {
+        return false;
+    }
+    for (; *set != '\0'; set++) {
+        if (in->base[in->position] == (uint8_t)*set) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void slice_skip_blanks(coffer__cursor *in)
+{
+    while (slice_next_in(in, " \t\r\n")) {
+        in->position++;
+    }
+}
+
+/* Consumes blanks and the character `wanted`, when it is the next one. */
+static bool slice_accept(coffer__cursor *in, char wanted)
+{
+    slice_skip_blanks(in);
+    const char set[2] = { wanted, '\0' };
+    if (!slice_next_in(in, set)) {
+        return false;
+    }
+    in->position++;
+    return true;
+}
+
+/* Consumes an integer, when there is one: then *present is true. */
+static coffer_status slice_integer(coffer__cursor *in, bool *present, int64_t *value, coffer_error *err)
+{
+    slice_skip_blanks(in);
+    const coffer__cursor begin = *in;
+    const bool negative = slice_next_in(in, "-");
+    if (negative || slice_next_in(in, "+")) {
+        in->position++;
+    }
+    const size_t digits = in->position;
+    const uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
+    uint64_t magnitude = 0;
+    for (; slice_next_in(in, "0123456789"); in->position++) {
+        const uint64_t digit = (uint64_t)(in->base[in->position] - '0');
+        if (magnitude > (limit - digit) / 10) {
+            return slice_syntax(&begin, err, "the number is beyond 64 bits");
+        }
+        magnitude = magnitude * 10 + digit;
+    }
+    *present = in->position > digits;
+    if (!*present && digits > begin.position) {
+        return slice_syntax(in, err, "a sign without digits");
+    }
+    *value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return COFFER_OK;
+}
+
+/* The rest of a range, whose first colon was consumed and whose start is set. */
+static coffer_status slice_range(coffer__cursor *in, coffer_index *index, coffer_error *err)
+{
+    index->kind = COFFER_INDEX_RANGE;
+    coffer_status status = slice_integer(in, &index->has_stop, &index->stop, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    index->step = 1;
+    if (slice_accept(in, ':')) {
+        bool present = false;
+        int64_t step = 0;
+        slice_skip_blanks(in);
+        const size_t position = in->position;
+        status = slice_integer(in, &present, &step, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (present && step == 0) {
+            return coffer__fail_at(err, COFFER_ERR_STEP, position, "a slice's step cannot be 0 (character %u)",
+                                   (uint64_t)position + 1);
+        }
+        index->step = present ? step : 1;
+    }
+    if (!index->has_start && !index->has_stop && index->step == 1) {
+        *index = (coffer_index){ .kind = COFFER_INDEX_ALL };
+    }
+    return COFFER_OK;
+}
+
+/* One index: `...`, an integer, or a range. */
+static coffer_status slice_item(coffer__cursor *in, slice_list *list, coffer_error *err)
+{
+    coffer_index index = { .kind = COFFER_INDEX_AT };
+    slice_skip_blanks(in);
+    if (coffer__next_is(in, "...", 3)) {
+        if (list->has_ellipsis) {
+            return slice_syntax(in, err, "a second ellipsis");
+        }
+        list->has_ellipsis = true;
+        in->position += 3;
+        index.kind = COFFER_INDEX_ELLIPSIS;
+    } else {
+        bool has_start = false;
+        coffer_status status = slice_integer(in, &has_start, &index.start, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (slice_accept(in, ':')) {
+            index.has_start = has_start;
+            status = slice_range(in, &index, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        } else if (!has_start) {
+            return slice_syntax(in, err, coffer__left(in) == 0 ? "it ends too early" : "not an index");
+        }
+    }
+    if (list->indices != NULL && list->count < list->room) {
+        list->indices[list->count] = index;
+    }
+    list->count++;
+    return COFFER_OK;
+}
+
+static coffer_status slice_text(const char *text, size_t text_len, slice_list *list, coffer_error *err)
+{
+    coffer__cursor in = { .base = (const uint8_t *)text, .length = text_len, .position = 0 };
+    const bool bracket = slice_accept(&in, '[');
+    slice_skip_blanks(&in);
+    bool more = coffer__left(&in) > 0 && !slice_next_in(&in, "]");
+    while (more) {
+        coffer_status status = slice_item(&in, list, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        more = slice_accept(&in, ',');
+        slice_skip_blanks(&in);
+        /* As in Python, a comma may follow the last index. */
+        more = more && coffer__left(&in) > 0 && !slice_next_in(&in, "]");
+    }
+    if (bracket && !slice_accept(&in, ']')) {
+        return slice_syntax(&in, err, coffer__left(&in) == 0 ? "the closing bracket is missing" : "not a comma");
+    }
+    slice_skip_blanks(&in);
+    if (coffer__left(&in) > 0) {
+        return slice_syntax(&in, err, slice_next_in(&in, "]") ? "a bracket too many" : "not a comma");
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
+                                 coffer_error *err)
+{
+    if (count == NULL || (text == NULL && text_len > 0) || (indices == NULL && *count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_slice_parse was called with a NULL it does not allow");
+    }
+    /* The first pass only looks, so that a failure leaves the caller's entries as they were. */
+    slice_list list = { .indices = NULL };
+    const coffer_status status = slice_text(text, text_len, &list, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (list.count > *count) {
+        coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the slice has %u indices and there is room for %u",
+                     (uint64_t)list.count, (uint64_t)*count);
+        return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, list.count, *count);
+    }
+    list = (slice_list){ .indices = indices, .room = *count };
+    (void)slice_text(text, text_len, &list, NULL);
+    *count = list.count;
+    return COFFER_OK;
+}
+
+/* ---- indices and dimensions ------------------------------------------------------------------------------------------ */
+
+/* Which index belongs to which dimension: `before` of them come before the ellipsis, `after` behind it. */
+typedef struct slice_frame {
+    const coffer_tensor *tensor;
+    const coffer_index *indices;
+    size_t count;
+    size_t before;
+    size_t after;
+} slice_frame;
+
+/* What is taken of one dimension: `count` indices, the first of them `first`, each `step` away from the one before. */
+typedef struct slice_take {
+    uint64_t first;
+    uint64_t count;
+    uint64_t step;
+    bool backward;
+    bool drops; /* the dimension is not in the result */
+} slice_take;
+
+/* What a whole slice comes to. */
+typedef struct slice_summary {
+    bool empty; /* the result has no elements */
+    bool whole; /* it has all elements in their order */
+} slice_summary;
+
+static uint64_t slice_magnitude(int64_t value)
+{
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+/* A bound of a forward range, clamped: 0 to `size`. */
+static uint64_t slice_bound(int64_t bound, uint64_t size)
+{
+    const uint64_t magnitude = slice_magnitude(bound);
+    if (bound < 0) {
+        return magnitude > size ? 0 : size - magnitude;
+    }
+    return magnitude > size ? size : magnitude;
+}
+
+/* A bound of a backward range, clamped, plus one: 0 (before the first) to `size`. */
+static uint64_t slice_bound_backward(int64_t bound, uint64_t size)
+{
+    const uint64_t magnitude = slice_magnitude(bound);
+    if (bound < 0) {
+        return magnitude > size ? 0 : size - magnitude + 1;
+    }
+    return magnitude >= size ? size : magnitude + 1;
+}
+
+static void slice_take_range(const coffer_index *index, uint64_t size, slice_take *take)
+{
+    take->step = slice_magnitude(index->step);
+    take->backward = index->step < 0;
+    take->drops = false;
+    uint64_t from = take->backward ? size : 0;
+    uint64_t to = take->backward ? 0 : size;
+    if (index->has_start) {
+        from = take->backward ? slice_bound_backward(index->start, size) : slice_bound(index->start, size);
+    }
+    if (index->has_stop) {
+        to = take->backward ? slice_bound_backward(index->stop, size) : slice_bound(index->stop, size);
+    }
+    const uint64_t low = take->backward ? to : from;
+    const uint64_t high = take->backward ? from : to;
+    take->count = low < high ? (high - low - 1) / take->step + 1 : 0;
+    take->first = take->backward && take->count > 0 ? from - 1 : from;
+}
+
+static coffer_status slice_take_one(const coffer_index *index, size_t dimension, uint64_t size, slice_take *take,
+                                    coffer_error *err)
+{
+    const uint64_t magnitude = slice_magnitude(index->start);
+    if (index->start < 0 ? magnitude > size : magnitude >= size) {
+        coffer__fail(err, COFFER_ERR_INDEX, "index %d is outside dimension %u, which has %u entries", index->start,
+                     (uint64_t)dimension, size);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX, size, (uint64_t)index->start);
+    }
+    *take = (slice_take){ .count = 1, .step = 1, .drops = true };
+    take->first = index->start < 0 ? size - magnitude : magnitude;
+    return COFFER_OK;
+}
+
+/* Resolves the index of one dimension. */
+static coffer_status slice_resolve(const slice_frame *frame, size_t dimension, slice_take *take, coffer_error *err)
+{
+    const uint64_t size = frame->tensor->shape[dimension];
+    const size_t rank = frame->tensor->rank;
+    const coffer_index *index = NULL;
+    if (dimension < frame->before) {
+        index = &frame->indices[dimension];
+    } else if (rank - dimension <= frame->after) {
+        index = &frame->indices[frame->count - (rank - dimension)];
+    }
+    if (index == NULL || index->kind == COFFER_INDEX_ALL) {
+        *take = (slice_take){ .count = size, .step = 1 };
+        return COFFER_OK;
+    }
+    if (index->kind == COFFER_INDEX_AT) {
+        return slice_take_one(index, dimension, size, take, err);
+    }
+    if (index->step == 0) {
+        return coffer__fail(err, COFFER_ERR_STEP, "the step for dimension %u is 0", (uint64_t)dimension);
+    }
+    slice_take_range(index, size, take);
+    return COFFER_OK;
+}
+
+static coffer_status slice_frame_make(slice_frame *frame, const coffer_tensor *tensor, const coffer_index *indices,
+                                      size_t count, coffer_error *err)
+{
+    *frame = (slice_frame){ .tensor = tensor, .indices = indices, .count = count, .before = count };
+    bool has_ellipsis = false;
+    for (size_t i = 0; i < count; i++) {
+        if ((unsigned)indices[i].kind > COFFER_INDEX_ELLIPSIS) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "index %u of the slice is of no known kind", (uint64_t)i);
+        }
+        if (indices[i].kind != COFFER_INDEX_ELLIPSIS) {
+            continue;
+        }
+        if (has_ellipsis) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "a slice can have one ellipsis; this one has more");
+        }
+        has_ellipsis = true;
+        frame->before = i;
+        frame->after = count - 1 - i;
+    }
+    const size_t needed = has_ellipsis ? count - 1 : count;
+    if (needed > tensor->rank) {
+        coffer__fail(err, COFFER_ERR_INDEX, "%u indices for a tensor of %u dimensions", (uint64_t)needed,
+                     (uint64_t)tensor->rank);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX, tensor->rank, needed);
+    }
+    return COFFER_OK;
+}
+
+/* Checks every index and tells what the result comes to. */
+static coffer_status slice_check(const slice_frame *frame, slice_summary *summary, coffer_error *err)
+{
+    *summary = (slice_summary){ .empty = false, .whole = true };
+    for (size_t i = 0; i < frame->tensor->rank; i++) {
+        slice_take take;
+        const coffer_status status = slice_resolve(frame, i, &take, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (take.count == 0) {
+            summary->empty = true;
+        }
+        if (take.count != frame->tensor->shape[i] || (take.count > 1 && (take.step != 1 || take.backward))) {
+            summary->whole = false;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- the box --------------------------------------------------------------------------------------------------------- */
+
+static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t run_bits, coffer_error *err)
+{
+    const uint64_t granule = info->bits == 4 ? 2 : 4;
+    coffer__fail(
+        err, COFFER_ERR_SLICE_BITS,
+        "%s elements share bytes, and this slice takes runs of %u that begin or end inside one; a run must begin "
+        "and end at a multiple of %u elements: take the last dimension whole, or by step 1 with such a start and stop",
+        info->name, run_bits / info->bits, granule);
+    return coffer__fail_sizes(err, COFFER_ERR_SLICE_BITS, granule, run_bits / info->bits);
+}
+
+/* Adds a dimension outside of those that the box has, innermost first; `stride` is in whole bytes. */
+static void slice_box_push(coffer__box *box, uint64_t count, int64_t stride)
+{
+    box->run_count *= count;
+    if (box->rank > 0) {
+        const size_t last = box->rank - 1;
+        if (stride == box->strides[last] * (int64_t)box->counts[last]) {
+            box->counts[last] *= count;
+            return;
+        }
+    }
+    box->counts[box->rank] = count;
+    box->strides[box->rank] = stride;
+    box->rank++;
+}
+
+static void slice_box_reverse(coffer__box *box)
+{
+    for (size_t i = 0; i < box->rank / 2; i++) {
+        const size_t j = box->rank - 1 - i;
+        const uint64_t count = box->counts[i];
+        const int64_t stride = box->strides[i];
+        box->counts[i] = box->counts[j];
+        box->strides[i] = box->strides[j];
+        box->counts[j] = count;
+        box->strides[j] = stride;
+    }
+}
+
+/*
+ * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the tensor's bits and fits. Whole
+ * dimensions grow the run until one is not; a dimension of one index only moves the start; the others become the box's,
+ * merged where one continues the other.
+ */
+static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, coffer_error *err)
+{
+    const coffer__dtype_info *info = coffer__dtype(frame->tensor->dtype);
+    uint64_t start = 0; /* these three in bits */
+    uint64_t run = info->bits;
+    uint64_t stride = info->bits;
+    box->run_count = 1;
+    box->rank = 0;
+    for (size_t i = frame->tensor->rank; i > 0; i--) {
+        slice_take take;
+        const coffer_status status = slice_resolve(frame, i - 1, &take, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        start += take.first * stride;
+        if (take.count > 1 && box->rank == 0 && !take.backward && take.step * stride == run) {
+            run *= take.count;
+        } else if (take.count > 1) {
+            if (take.step * stride % 8 != 0) {
+                return slice_bits_error(info, run, err);
+            }
+            const int64_t bytes = (int64_t)(take.step * stride / 8);
+            slice_box_push(box, take.count, take.backward ? -bytes : bytes);
+        }
+        stride *= frame->tensor->shape[i - 1];
+    }
+    if (start % 8 != 0 || run % 8 != 0) {
+        return slice_bits_error(info, run, err);
+    }
+    box->start = start / 8;
+    box->run_size = run / 8;
+    slice_box_reverse(box);
+    return COFFER_OK;
+}
+
+static void slice_box_run_only(coffer__box *box, uint64_t size)
+{
+    box->start = 0;
+    box->run_size = size;
+    box->run_count = size > 0 ? 1 : 0;
+    box->rank = 0;
+}
+
+static coffer_status slice_plan_frame(const slice_frame *frame, coffer__box *box, coffer_error *err)
+{
+    slice_summary summary;
+    const coffer_status status = slice_check(frame, &summary, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (summary.whole) {
+        slice_box_run_only(box, frame->tensor->size);
+        return COFFER_OK;
+    }
+    if (coffer__dtype(frame->tensor->dtype)->bits == 0) {
+        return coffer__fail(err, COFFER_ERR_DTYPE,
+                            "a tensor of a dtype that this version does not know can only be taken whole");
+    }
+    if (summary.empty) {
+        slice_box_run_only(box, 0);
+        return COFFER_OK;
+    }
+    return slice_layout(frame, box, err);
+}
+
+coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
+                                 coffer__box *box, coffer_error *err)
+{
+    slice_frame frame;
+    coffer_status status = slice_frame_make(&frame, tensor, indices, count, err);
+    if (status == COFFER_OK) {
+        status = slice_plan_frame(&frame, box, err);
+    }
+    if (status != COFFER_OK) {
+        return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+    }
+    return COFFER_OK;
+}
+
+uint64_t coffer__box_run(const coffer__box *box, uint64_t k)
+{
+    uint64_t at = box->start;
+    for (size_t i = box->rank; i > 0; i--) {
+        /* A negative stride wraps around, as unsigned arithmetic does, to the right sum. */
+        at += (k % box->counts[i - 1]) * (uint64_t)box->strides[i - 1];
+        k /= box->counts[i - 1];
+    }
+    return at;
+}
+
+/* ---- shape ----------------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
+                                 uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err)
+{
+    if (tensor == NULL || (indices == NULL && count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_slice_shape was called with a NULL it does not allow");
+    }
+    coffer__box box;
+    coffer_status status = coffer__slice_plan(tensor, indices, count, &box, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* From here on nothing can fail: the plan has checked every index. */
+    slice_frame frame;
+    (void)slice_frame_make(&frame, tensor, indices, count, NULL);
+    size_t kept = 0;
+    for (size_t i = 0; i < tensor->rank; i++) {
+        slice_take take = { .drops = true };
+        (void)slice_resolve(&frame, i, &take, NULL);
+        if (take.drops) {
+            continue;
+        }
+        if (shape != NULL) {
+            shape[kept] = take.count;
+        }
+        kept++;
+    }
+    if (rank != NULL) {
+        *rank = kept;
+    }
+    if (size != NULL) {
+        *size = box.run_size * box.run_count;
+    }
+    return COFFER_OK;
+}

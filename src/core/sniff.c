@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE 4.3, Python's
+ * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format.
+ */
+#include "sniff.h"
+
+#include "bytes.h"
+#include "error.h"
+
+#define SNIFF_LEAST_ZEROS 64u
+
+typedef struct sniff_row {
+    coffer_status code;
+    const char *magic;
+    size_t magic_size;
+    const char *message;
+} sniff_row;
+
+static const sniff_row sniff_rows[] = {
+    { COFFER_ERR_IS_LFS_POINTER, "version https://git-lfs", 23,
+      "this is a Git LFS pointer, a note of where the file is, not the file: run `git lfs pull`, or download the "
+      "file" },
+    { COFFER_ERR_IS_ZIP, "PK\x03\x04", 4,
+      "this is a zip archive, as PyTorch checkpoints (.pt, .pth, .bin) and .npz files are, not a safetensors file: "
+      "convert it" },
+    { COFFER_ERR_IS_ZIP, "PK\x05\x06", 4, "this is an empty zip archive, not a safetensors file" },
+    { COFFER_ERR_IS_GGUF, "GGUF", 4, "this is a GGUF file, not a safetensors file: use a program that reads GGUF" },
+    { COFFER_ERR_IS_HDF5, "\x89HDF\r\n\x1a\n", 8,
+      "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it" },
+    { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6, "this is a NumPy array (.npy), not a safetensors file: convert it" },
+    { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "this is a gzip file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "this is a zstd file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "this is a bzip2 file, not a safetensors file: unpack it first" },
+};
+
+/* Bytes before the text begins: a byte order mark and white space. */
+static size_t sniff_skip_blank(const uint8_t *bytes, size_t size)
+{
+    size_t at = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    while (at < size && (bytes[at] == ' ' || (bytes[at] >= '\t' && bytes[at] <= '\r'))) {
+        at++;
+    }
+    return at;
+}
+
+/* Text, not the length of a header: a length that could be one has zeros in its upper half. */
+static bool sniff_is_text(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size && i < 8; i++) {
+        if (bytes[i] < 0x20 && !(bytes[i] >= '\t' && bytes[i] <= '\r')) {
+            return false;
+        }
+    }
+    return size > 0;
+}
+
+static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const size_t start = sniff_skip_blank(bytes, size);
+    if (start == size || !sniff_is_text(bytes, size)) {
+        return COFFER_OK;
+    }
+    if (bytes[start] == '<') {
+        return coffer__fail_at(
+            err, COFFER_ERR_IS_HTML, 0,
+            "this is a web page or XML, not a safetensors file: what should have been downloaded was "
+            "not; look at it, the address or the access token may be wrong");
+    }
+    if (bytes[start] == '{' || bytes[start] == '[') {
+        return coffer__fail_at(err, COFFER_ERR_IS_JSON, 0,
+                               "this is JSON text, not a safetensors file: a server's error message, perhaps, or the "
+                               "index (.index.json) of a model in several files");
+    }
+    return COFFER_OK;
+}
+
+/* Pickle begins with its protocol, 2 to 5; what follows is never zero, as it is in a header's length. */
+static bool sniff_is_pickle(const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[2] != 0;
+}
+
+static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return size >= SNIFF_LEAST_ZEROS;
+}
+
+coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
+{
+    const uint8_t *start = bytes;
+    for (size_t i = 0; i < sizeof sniff_rows / sizeof sniff_rows[0]; i++) {
+        const sniff_row *row = &sniff_rows[i];
+        if (size >= row->magic_size && memcmp(start, row->magic, row->magic_size) == 0) {
+            return coffer__fail_at(err, row->code, 0, "%s", row->message);
+        }
+    }
+    if (sniff_is_pickle(start, size)) {
+        return coffer__fail_at(err, COFFER_ERR_IS_PICKLE, 0,
+                               "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
+                               "safetensors file: convert it; loading a pickle can run any code that is in it");
+    }
+    if (sniff_is_zeros(start, size < 512 ? size : 512)) {
+        return coffer__fail_at(
+            err, COFFER_ERR_IS_ZEROS, 0,
+            "the file begins with zeros only: space that was set aside for a download or a copy that "
+            "did not finish; get the file again");
+    }
+    return sniff_text(start, size, err);
+}

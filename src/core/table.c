@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors, metadata, names and the name index in one block: building it, and looking things up. The layout is in table.h. */
+#include "table.h"
+
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "error.h"
+#include "sort.h"
+#include "text.h"
+
+/* Distances are kept in 32 bits, in units of 4 bytes. */
+#define TABLE_LARGEST_BLOCK (UINT64_C(1) << 34)
+
+static size_t table_round_up(size_t size, size_t alignment)
+{
+    return (size + alignment - 1) & ~(alignment - 1);
+}
+
+static const coffer__entry *table_entry(const coffer_table *table, size_t i)
+{
+    const char *block = (const char *)table;
+    const uint32_t *order = (const uint32_t *)(const void *)(block + table->order_at);
+    return (const coffer__entry *)(const void *)(block + (size_t)order[i] * 8);
+}
+
+static const coffer__pair *table_pair_at(const coffer_table *table, uint32_t distance)
+{
+    return (const coffer__pair *)(const void *)((const char *)table + (size_t)distance * 4);
+}
+
+static const coffer__pair *table_pair(const coffer_table *table, size_t i)
+{
+    const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->pair_order_at);
+    return table_pair_at(table, order[i]);
+}
+
+static const char *pair_key(const coffer__pair *pair)
+{
+    return (const char *)(pair + 1);
+}
+
+static const char *pair_value(const coffer__pair *pair)
+{
+    return pair_key(pair) + pair->key_len + 1;
+}
+
+size_t coffer__pair_size(const coffer__pair *pair)
+{
+    return table_round_up(sizeof *pair + pair->key_len + 1 + pair->value_len + 1, 4);
+}
+
+size_t coffer__entry_shape_at(uint32_t name_len)
+{
+    return sizeof(coffer__entry) + table_round_up((size_t)name_len + 1, 8);
+}
+
+static size_t entry_size(const coffer__entry *entry)
+{
+    const size_t size = coffer__entry_shape_at(entry->tensor.name_len) + (size_t)entry->tensor.rank * sizeof(uint64_t);
+    if (entry->tensor.dtype != COFFER_UNKNOWN_DTYPE) {
+        return size;
+    }
+    return size + table_round_up(coffer__text_len((const char *)entry + size) + 1, 8);
+}
+
+/* Multiply and fold, eight bytes at a time in two independent lanes; the last eight may be taken twice. It need not resist
+   those who make names collide: the index notices (see table_index). */
+uint32_t coffer__hash_name(const char *name, size_t name_len)
+{
+    const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);
+    const uint8_t *bytes = (const uint8_t *)name;
+    uint64_t a = name_len * odd;
+    uint64_t b = odd;
+    size_t at = 0;
+    for (; name_len - at > 16; at += 16) {
+        a = (a ^ coffer__load_u64(bytes + at)) * odd;
+        b = (b ^ coffer__load_u64(bytes + at + 8)) * odd;
+        a ^= a >> 29;
+        b ^= b >> 29;
+    }
+    uint64_t tail[2] = { 0, 0 };
+    if (name_len >= 8) {
+        tail[0] = coffer__load_u64(bytes + (at + 8 <= name_len ? at : name_len - 8));
+        tail[1] = coffer__load_u64(bytes + name_len - 8);
+    } else {
+        memcpy(tail, name, name_len);
+    }
+    a = (a ^ tail[0]) * odd;
+    b = (b ^ tail[1]) * odd;
+    a = (a ^ (a >> 32) ^ b ^ (b >> 31)) * odd;
+    return (uint32_t)(a >> 32);
+}
+
+/* ---- building ---- */
+
+coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, size_t header_size,
+                                   coffer_error *err)
+{
+    /* Enough for nearly every header: a usual tensor takes a little less here than its text. */
+    const size_t size = table_round_up(sizeof(coffer_table), 8) + header_size + header_size / 4 + 256;
+    coffer_table *table = coffer__alloc(allocator, size);
+    builder->table = table;
+    builder->used = table_round_up(sizeof(coffer_table), 8);
+    if (table == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", (uint64_t)size);
+    }
+    memset(table, 0, sizeof *table);
+    table->allocator = *allocator;
+    table->block_size = size;
+    for (size_t i = 0; i < COFFER_NOTE_COUNT; i++) {
+        table->notes[i].offset = COFFER_NO_OFFSET;
+    }
+    return COFFER_OK;
+}
+
+void coffer__builder_discard(coffer__builder *builder)
+{
+    coffer_table_free(builder->table);
+    builder->table = NULL;
+}
+
+void *coffer__builder_at(const coffer__builder *builder, size_t distance)
+{
+    return (char *)builder->table + distance;
+}
+
+static coffer_status builder_resize(coffer__builder *builder, uint64_t size, coffer_error *err)
+{
+    coffer_table *table = NULL;
+    if (size <= TABLE_LARGEST_BLOCK && size <= SIZE_MAX / 2) {
+        const coffer_allocator allocator = builder->table->allocator;
+        table = coffer__realloc(&allocator, builder->table, builder->table->block_size, (size_t)size);
+    }
+    if (table == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", size);
+    }
+    table->block_size = (size_t)size;
+    builder->table = table;
+    return COFFER_OK;
+}
+
+coffer_status coffer__builder_reserve(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err)
+{
+    const size_t block_size = builder->table->block_size;
+    if (size <= block_size - builder->used) {
+        return COFFER_OK;
+    }
+    /* Grow by half, but not beyond what the rest of the header can fill: of all it can say, dimensions take the most, eight
+       bytes for two of text. */
+    const uint64_t needed = (uint64_t)builder->used + size;
+    const uint64_t most = needed + 4 * (uint64_t)header_left;
+    const uint64_t half_more = (uint64_t)block_size + block_size / 2;
+    const uint64_t grown = half_more < most ? half_more : most;
+    return builder_resize(builder, grown > needed ? grown : needed, err);
+}
+
+/* ---- the index ---- */
+
+static const char *entry_name(const coffer__entry *entry)
+{
+    return (const char *)(entry + 1);
+}
+
+static bool entry_is_named(const coffer__entry *entry, const char *name, size_t name_len)
+{
+    return entry->tensor.name_len == name_len && memcmp(entry_name(entry), name, name_len) == 0;
+}
+
+static uint64_t *table_slots(coffer_table *table)
+{
+    return (uint64_t *)(void *)((char *)table + table->slots_at);
+}
+
+static coffer_status table_fail_duplicate(const coffer__entry *a, const coffer__entry *b, uint64_t origin,
+                                          coffer_error *err)
+{
+    const coffer__entry *later = a->position > b->position ? a : b;
+    const uint64_t offset = origin + later->position;
+    const coffer_status code =
+        coffer__fail_at(err, COFFER_ERR_DUPLICATE_NAME, offset, "two tensors are named %q; the second is at byte %u",
+                        entry_name(later), (size_t)later->tensor.name_len, offset);
+    return coffer__fail_tensor(err, code, entry_name(later), later->tensor.name_len);
+}
+
+/* Puts tensor `i` into its slot. *budget is how many slots may still be looked at; it ends at 0 when that was too many. */
+static coffer_status table_insert(coffer_table *table, size_t i, uint64_t *budget, uint64_t origin, coffer_error *err)
+{
+    const coffer__entry *entry = table_entry(table, i);
+    const size_t mask = table->slot_count - 1;
+    uint64_t *slots = table_slots(table);
+    size_t at = entry->hash & mask;
+    for (; slots[at] != 0 && *budget > 0; at = (at + 1) & mask, --*budget) {
+        if ((uint32_t)(slots[at] >> 32) == entry->hash) {
+            const coffer__entry *other = table_entry(table, (uint32_t)slots[at] - 1);
+            if (entry_is_named(other, entry_name(entry), entry->tensor.name_len)) {
+                return table_fail_duplicate(entry, other, origin, err);
+            }
+        }
+    }
+    if (*budget > 0) {
+        slots[at] = (uint64_t)entry->hash << 32 | (i + 1);
+    }
+    return COFFER_OK;
+}
+
+static bool table_name_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__entry *first = table_entry(ctx, a);
+    const coffer__entry *second = table_entry(ctx, b);
+    return coffer__compare_names(entry_name(first), first->tensor.name_len, entry_name(second),
+                                 second->tensor.name_len) < 0;
+}
+
+void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, table->count, table_name_before, table);
+}
+
+/* The index for names that collide: sorted, in the place of the slots. */
+static coffer_status table_index_sorted(coffer_table *table, uint64_t origin, coffer_error *err)
+{
+    uint32_t *by_name = (uint32_t *)(void *)table_slots(table);
+    table->slot_count = 0;
+    coffer_table_sort_by_name(table, by_name);
+    for (size_t i = 1; i < table->count; i++) {
+        const coffer__entry *a = table_entry(table, by_name[i - 1]);
+        const coffer__entry *b = table_entry(table, by_name[i]);
+        if (entry_is_named(a, entry_name(b), b->tensor.name_len)) {
+            return table_fail_duplicate(a, b, origin, err);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status table_index(coffer_table *table, uint64_t origin, coffer_error *err)
+{
+    /* Names that do not collide on purpose are found after one or two slots. */
+    uint64_t budget = 16 * (uint64_t)table->count + 1024;
+    memset(table_slots(table), 0, table->slot_count * sizeof(uint64_t));
+    for (size_t i = 0; i < table->count && budget > 0; i++) {
+        const coffer_status status = table_insert(table, i, &budget, origin, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return budget > 0 ? COFFER_OK : table_index_sorted(table, origin, err);
+}
+
+static bool table_offset_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_tensor *first = &((const coffer__entry *)(const void *)((const char *)ctx + (size_t)a * 8))->tensor;
+    const coffer_tensor *second = &((const coffer__entry *)(const void *)((const char *)ctx + (size_t)b * 8))->tensor;
+    return first->offset != second->offset ? first->offset < second->offset : first->size < second->size;
+}
+
+/* Fills `order`, and the pointers of the entries, which do not move any more. */
+static void table_order(coffer_table *table, bool in_order)
+{
+    char *block = (char *)table;
+    uint32_t *order = (uint32_t *)(void *)(block + table->order_at);
+    size_t at = table_round_up(sizeof *table, 8);
+    for (size_t i = 0; i < table->count; i++) {
+        if (at == table->pairs_at) {
+            at = table->pairs_end;
+        }
+        coffer__entry *entry = (coffer__entry *)(void *)(block + at);
+        entry->tensor.name = entry_name(entry);
+        entry->tensor.shape =
+            (const uint64_t *)(const void *)(block + at + coffer__entry_shape_at(entry->tensor.name_len));
+        order[i] = (uint32_t)(at / 8);
+        at += entry_size(entry);
+    }
+    if (!in_order) {
+        coffer__sort(order, table->count, table_offset_before, table);
+    }
+}
+
+static int table_pair_compare(const coffer__pair *a, const coffer__pair *b)
+{
+    return coffer__compare_names(pair_key(a), a->key_len, pair_key(b), b->key_len);
+}
+
+static bool table_key_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    return table_pair_compare(table_pair_at(ctx, a), table_pair_at(ctx, b)) < 0;
+}
+
+static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, coffer_error *err)
+{
+    uint32_t *order = (uint32_t *)(void *)((char *)table + table->pair_order_at);
+    size_t at = table->pairs_at;
+    for (size_t i = 0; i < table->pair_count; i++) {
+        order[i] = (uint32_t)(at / 4);
+        at += coffer__pair_size(table_pair_at(table, order[i]));
+    }
+    coffer__sort(order, table->pair_count, table_key_before, table);
+    const coffer__pair *second = NULL;
+    for (size_t i = 1; i < table->pair_count; i++) {
+        const coffer__pair *pair = table_pair(table, i);
+        if (table_pair_compare(table_pair(table, i - 1), pair) == 0 &&
+            (second == NULL || pair->position < second->position)) {
+            second = pair;
+        }
+    }
+    if (second == NULL) {
+        return COFFER_OK;
+    }
+    return coffer__fail_at(err, COFFER_ERR_DUPLICATE_KEY, origin + second->position,
+                           "at byte %u, the key %q comes a second time in the metadata", origin + second->position,
+                           pair_key(second), (size_t)second->key_len);
+}
+
+/* The least power of two that leaves a quarter of the slots empty; 0 for no tensors. */
+static size_t table_slots_for(size_t count)
+{
+    size_t slots = count == 0 ? 0 : 2;
+    while (slots != 0 && slots - slots / 4 < count) {
+        slots *= 2;
+    }
+    return slots;
+}
+
+coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint64_t origin, coffer_table **table,
+                                   coffer_error *err)
+{
+    coffer_table *head = builder->table;
+    head->order_at = table_round_up(builder->used, 8);
+    head->pair_order_at = head->order_at + head->count * sizeof(uint32_t);
+    head->slots_at = table_round_up(head->pair_order_at + head->pair_count * sizeof(uint32_t), 8);
+    head->slot_count = table_slots_for(head->count);
+    const uint64_t size = (uint64_t)head->slots_at + (uint64_t)head->slot_count * sizeof(uint64_t);
+    coffer_status status = builder_resize(builder, size, err);
+    if (status == COFFER_OK) {
+        head = builder->table;
+        table_order(head, in_order);
+        status = table_order_pairs(head, origin, err);
+    }
+    if (status == COFFER_OK) {
+        status = table_index(head, origin, err);
+    }
+    if (status != COFFER_OK) {
+        coffer__builder_discard(builder);
+        return status;
+    }
+    *table = head;
+    builder->table = NULL;
+    return COFFER_OK;
+}
+
+/* ---- notes ---- */
+
+void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset)
+{
+    coffer_note *note = &table->notes[kind];
+    note->count++;
+    if (offset < note->offset) {
+        note->offset = offset;
+    }
+}
+
+static char fold_case(char byte)
+{
+    return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+}
+
+static int compare_folded(const coffer_tensor *a, const coffer_tensor *b)
+{
+    const size_t shorter = a->name_len < b->name_len ? a->name_len : b->name_len;
+    for (size_t i = 0; i < shorter; i++) {
+        const unsigned char x = (unsigned char)fold_case(a->name[i]);
+        const unsigned char y = (unsigned char)fold_case(b->name[i]);
+        if (x != y) {
+            return x < y ? -1 : 1;
+        }
+    }
+    return (a->name_len > b->name_len) - (a->name_len < b->name_len);
+}
+
+static bool table_folded_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    return compare_folded(coffer_table_at(ctx, a), coffer_table_at(ctx, b)) < 0;
+}
+
+coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coffer_error *err)
+{
+    const size_t size = table->count * sizeof(uint32_t);
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    uint32_t *order = coffer__alloc(&table->allocator, size);
+    if (order == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to compare names (%u bytes)", (uint64_t)size);
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, table->count, table_folded_before, table);
+    for (size_t i = 1; i < table->count; i++) {
+        const coffer__entry *a = table_entry(table, order[i - 1]);
+        const coffer__entry *b = table_entry(table, order[i]);
+        if (compare_folded(&a->tensor, &b->tensor) == 0) {
+            coffer__table_note(table, COFFER_NOTE_CASE, origin + (a->position > b->position ? a : b)->position);
+        }
+    }
+    coffer__free(&table->allocator, order, size);
+    return COFFER_OK;
+}
+
+const char *coffer_note_text(coffer_note_kind kind)
+{
+    static const char *const texts[COFFER_NOTE_COUNT] = {
+        [COFFER_NOTE_LEADING_SPACE] = "white space before the header",
+        [COFFER_NOTE_UNKNOWN_KEY] = "a tensor has a key that the format does not define",
+        [COFFER_NOTE_NULL_METADATA] = "the metadata is null",
+        [COFFER_NOTE_CONTROL_NAME] = "a tensor's name has a control character",
+        [COFFER_NOTE_EMPTY_NAME] = "a tensor's name is empty",
+        [COFFER_NOTE_UNALIGNED] = "a tensor is not aligned for its dtype",
+        [COFFER_NOTE_PADDING] = "the header is padded with something other than spaces",
+        [COFFER_NOTE_CASE] = "names differ only in upper and lower case",
+        [COFFER_NOTE_UNKNOWN_DTYPE] = "a tensor has a dtype that is not known",
+    };
+    const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;
+    return known ? texts[kind] : "";
+}
+
+/* ---- looking up ---- */
+
+void coffer_table_free(coffer_table *table)
+{
+    if (table != NULL) {
+        const coffer_allocator allocator = table->allocator;
+        coffer__free(&allocator, table, table->block_size);
+    }
+}
+
+size_t coffer_table_count(const coffer_table *table)
+{
+    return table->count;
+}
+
+const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i)
+{
+    return i < table->count ? &table_entry(table, i)->tensor : NULL;
+}
+
+static const coffer_tensor *table_search(const coffer_table *table, const char *name, size_t name_len)
+{
+    const uint32_t *by_name = (const uint32_t *)(const void *)((const char *)table + table->slots_at);
+    size_t low = 0;
+    size_t high = table->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer_tensor *tensor = &table_entry(table, by_name[middle])->tensor;
+        const int order = coffer__compare_names(tensor->name, tensor->name_len, name, name_len);
+        if (order == 0) {
+            return tensor;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len)
+{
+    if (table->slot_count == 0) {
+        return table_search(table, name, name_len);
+    }
+    const uint64_t *slots = (const uint64_t *)(const void *)((const char *)table + table->slots_at);
+    const uint32_t hash = coffer__hash_name(name, name_len);
+    const size_t mask = table->slot_count - 1;
+    for (size_t at = hash & mask; slots[at] != 0; at = (at + 1) & mask) {
+        if ((uint32_t)(slots[at] >> 32) == hash) {
+            const coffer__entry *entry = table_entry(table, (uint32_t)slots[at] - 1);
+            if (entry_is_named(entry, name, name_len)) {
+                return &entry->tensor;
+            }
+        }
+    }
+    return NULL;
+}
+
+size_t coffer_table_metadata_count(const coffer_table *table)
+{
+    return table->pair_count;
+}
+
+bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *pair)
+{
+    if (i >= table->pair_count) {
+        return false;
+    }
+    const coffer__pair *found = table_pair(table, i);
+    *pair = (coffer_pair){ pair_key(found), pair_value(found), found->key_len, found->value_len };
+    return true;
+}
+
+const char *coffer_table_metadata_get(const coffer_table *table, const char *key, size_t key_len, size_t *value_len)
+{
+    size_t low = 0;
+    size_t high = table->pair_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer__pair *pair = table_pair(table, middle);
+        const int order = coffer__compare_names(pair_key(pair), pair->key_len, key, key_len);
+        if (order == 0) {
+            if (value_len != NULL) {
+                *value_len = pair->value_len;
+            }
+            return pair_value(pair);
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+coffer_note coffer_table_note(const coffer_table *table, coffer_note_kind kind)
+{
+    const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;
+    return known ? table->notes[kind] : (coffer_note){ 0, COFFER_NO_OFFSET };
+}
+
+uint64_t coffer_table_data_offset(const coffer_table *table)
+{
+    return table->data_offset;
+}
+
+uint64_t coffer_table_data_size(const coffer_table *table)
+{
+    return table->data_size;
+}
+
+uint64_t coffer_table_slack(const coffer_table *table)
+{
+    return table->slack;
+}
+
+const char *coffer_tensor_dtype_name(const coffer_tensor *tensor)
+{
+    /* An unknown dtype's name lies behind the shape. */
+    return tensor->dtype == COFFER_UNKNOWN_DTYPE ? (const char *)(tensor->shape + tensor->rank)
+                                                 : coffer_dtype_name(tensor->dtype);
+}
+
+uint64_t coffer_tensor_elements(const coffer_tensor *tensor)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        elements *= tensor->shape[i];
+    }
+    return elements;
+}
