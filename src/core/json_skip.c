@@ -35,15 +35,18 @@ static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coff
     if (size <= scratch->size - scratch->used) {
         return COFFER_OK;
     }
-    const size_t wanted = scratch->used + size;
-    const size_t grown = wanted + wanted / 2 + 256;
-    uint8_t *block = coffer__realloc(scratch->allocator, scratch->block, scratch->size, grown);
+    /* Distances in the scratch memory are kept in 32 bits. */
+    const uint64_t wanted = (uint64_t)scratch->used + size;
+    const uint64_t grown = wanted + wanted / 2 + 256;
+    uint8_t *block = NULL;
+    if (wanted <= UINT32_MAX && grown <= SIZE_MAX) {
+        block = coffer__realloc(scratch->allocator, scratch->block, scratch->size, (size_t)grown);
+    }
     if (block == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of the header's objects (%u bytes)",
-                            (uint64_t)grown);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of the header's objects (%u bytes)", grown);
     }
     scratch->block = block;
-    scratch->size = grown;
+    scratch->size = (size_t)grown;
     return COFFER_OK;
 }
 

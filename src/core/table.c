@@ -317,7 +317,7 @@ static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, cof
 /* The least power of two that leaves a quarter of the slots empty; 0 for no tensors. */
 static size_t table_slots_for(size_t count)
 {
-    size_t slots = count == 0 ? 0 : 2;
+    size_t slots = count == 0 ? 0 : 4;
     while (slots != 0 && slots - slots / 4 < count) {
         slots *= 2;
     }
@@ -333,7 +333,9 @@ coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint
     head->slots_at = table_round_up(head->pair_order_at + head->pair_count * sizeof(uint32_t), 8);
     head->slot_count = table_slots_for(head->count);
     const uint64_t size = (uint64_t)head->slots_at + (uint64_t)head->slot_count * sizeof(uint64_t);
-    coffer_status status = builder_resize(builder, size, err);
+    /* A little room that stays unused costs less than moving the block would. */
+    const bool fits = size <= head->block_size && head->block_size - size <= size / 8;
+    coffer_status status = fits ? COFFER_OK : builder_resize(builder, size, err);
     if (status == COFFER_OK) {
         head = builder->table;
         table_order(head, in_order);

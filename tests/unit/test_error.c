@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: messages are what people see when something is wrong; they must be whole, safe on a terminal and never overflow. */
+#include "support_cmocka.h"
+
+#include "error.h"
+
+#include <string.h>
+
+static void test_every_status_has_its_name(void **state)
+{
+    (void)state;
+    static const coffer_status codes[] = {
+        COFFER_OK,
+        COFFER_NEED_MORE,
+        COFFER_ERR_ARGUMENT,
+        COFFER_ERR_MEMORY,
+        COFFER_ERR_CANCELLED,
+        COFFER_ERR_NOT_FOUND,
+        COFFER_ERR_DIRECTORY,
+        COFFER_ERR_NOT_REGULAR,
+        COFFER_ERR_IO,
+        COFFER_ERR_CHANGED,
+        COFFER_ERR_UNSUPPORTED,
+        COFFER_ERR_EMPTY,
+        COFFER_ERR_TOO_SHORT,
+        COFFER_ERR_HEADER_LENGTH,
+        COFFER_ERR_HEADER_TOO_LARGE,
+        COFFER_ERR_HEADER_TRUNCATED,
+        COFFER_ERR_DATA_TRUNCATED,
+        COFFER_ERR_TRAILING_BYTES,
+        COFFER_ERR_JSON,
+        COFFER_ERR_UTF8,
+        COFFER_ERR_DEPTH,
+        COFFER_ERR_TYPE,
+        COFFER_ERR_NUMBER,
+        COFFER_ERR_MISSING_FIELD,
+        COFFER_ERR_DUPLICATE_NAME,
+        COFFER_ERR_DUPLICATE_KEY,
+        COFFER_ERR_DTYPE,
+        COFFER_ERR_OVERFLOW,
+        COFFER_ERR_PARTIAL_BYTE,
+        COFFER_ERR_RANGE,
+        COFFER_ERR_SIZE,
+        COFFER_ERR_HOLE,
+        COFFER_ERR_OVERLAP,
+        COFFER_ERR_IS_LFS_POINTER,
+        COFFER_ERR_IS_HTML,
+        COFFER_ERR_IS_JSON,
+        COFFER_ERR_IS_ZIP,
+        COFFER_ERR_IS_PICKLE,
+        COFFER_ERR_IS_GGUF,
+        COFFER_ERR_IS_HDF5,
+        COFFER_ERR_IS_NUMPY,
+        COFFER_ERR_IS_COMPRESSED,
+        COFFER_ERR_IS_ZEROS,
+        COFFER_ERR_NO_TENSOR,
+        COFFER_ERR_NOT_MAPPED,
+        COFFER_ERR_BUFFER_SIZE,
+        COFFER_ERR_SLICE_SYNTAX,
+        COFFER_ERR_INDEX,
+        COFFER_ERR_STEP,
+        COFFER_ERR_SLICE_BITS,
+        COFFER_ERR_NAME,
+        COFFER_ERR_MISSING_DATA,
+        COFFER_ERR_WRITE_RANGE,
+        COFFER_ERR_REPLACE,
+        COFFER_ERR_UNDO,
+        COFFER_ERR_NO_UNDO,
+        COFFER_ERR_LOCKED,
+        COFFER_ERR_LINKED,
+        COFFER_ERR_NO_SLACK,
+    };
+    const size_t count = sizeof codes / sizeof codes[0];
+    for (size_t i = 0; i < count; i++) {
+        const char *name = coffer_status_name(codes[i]);
+        assert_string_not_equal(name, "UNKNOWN");
+        assert_int_equal(strncmp(name, "COFFER", 6) == 0, 0);
+        for (size_t k = 0; k < i; k++) {
+            assert_string_not_equal(name, coffer_status_name(codes[k]));
+        }
+    }
+    /* Every other number is unknown: no row of the table is missing from the list above. */
+    size_t known = 0;
+    for (int number = -10; number < 1000; number++) {
+        known += strcmp(coffer_status_name((coffer_status)number), "UNKNOWN") != 0;
+    }
+    assert_int_equal(known, count);
+    assert_string_equal(coffer_status_name(COFFER_ERR_DATA_TRUNCATED), "DATA_TRUNCATED");
+}
+
+static void test_message_is_formatted(void **state)
+{
+    (void)state;
+    coffer_error err;
+    memset(&err, 0xA5, sizeof err);
+    const coffer_status code =
+        coffer__fail_at(&err, COFFER_ERR_JSON, 77, "%s %u %d %d %x %x %q %p 100%%", "text", UINT64_MAX, INT64_MIN,
+                        (int64_t)5, (uint64_t)0, (uint64_t)0xBEEF, "a\nb", (size_t)3, "dir/\x1b[31m");
+    assert_int_equal(code, COFFER_ERR_JSON);
+    assert_int_equal(err.code, COFFER_ERR_JSON);
+    assert_int_equal(err.offset, 77);
+    assert_string_equal(err.message, "text 18446744073709551615 -9223372036854775808 5 0x0 0xbeef \"a\\x0ab\" "
+                                     "\"dir/\\x1b[31m\" 100%");
+    assert_int_equal(err.os_error, 0);
+    assert_int_equal(err.expected, 0);
+    assert_string_equal(err.path, "");
+    assert_string_equal(err.tensor, "");
+}
+
+static void test_without_an_error_only_the_code_comes_back(void **state)
+{
+    (void)state;
+    assert_int_equal(coffer__fail(NULL, COFFER_ERR_IO, "%s", "nothing"), COFFER_ERR_IO);
+    assert_int_equal(coffer__fail_at(NULL, COFFER_ERR_IO, 1, "x"), COFFER_ERR_IO);
+    assert_int_equal(coffer__fail_path(NULL, COFFER_ERR_IO, "x"), COFFER_ERR_IO);
+    assert_int_equal(coffer__fail_tensor(NULL, COFFER_ERR_IO, "x", 1), COFFER_ERR_IO);
+    assert_int_equal(coffer__fail_sizes(NULL, COFFER_ERR_IO, 1, 2), COFFER_ERR_IO);
+    assert_int_equal(coffer__fail_errno(NULL, COFFER_ERR_IO, 2), COFFER_ERR_IO);
+    coffer__error_clear(NULL);
+}
+
+static void test_long_parts_are_cut(void **state)
+{
+    (void)state;
+    char name[2000];
+    memset(name, 'n', sizeof name);
+    memcpy(name, "head", 4);
+    memcpy(name + sizeof name - 5, "tail", 5);
+    coffer_error err;
+    coffer__fail(&err, COFFER_ERR_NAME, "%q%q%q%q%q%q%q", name, sizeof name - 1, name, sizeof name - 1, name,
+                 sizeof name - 1, name, sizeof name - 1, name, sizeof name - 1, name, sizeof name - 1, name,
+                 sizeof name - 1);
+    assert_true(strlen(err.message) < sizeof err.message);
+    assert_memory_equal(err.message, "\"headnnn", 8);
+    coffer__fail_tensor(&err, COFFER_ERR_NAME, name, sizeof name - 1);
+    assert_true(strlen(err.tensor) < sizeof err.tensor);
+    assert_memory_equal(err.tensor, "head", 4);
+    assert_string_equal(err.tensor + strlen(err.tensor) - 4, "tail");
+    assert_non_null(strstr(err.tensor, "\xE2\x80\xA6"));
+    coffer__fail_path(&err, COFFER_ERR_NAME, name);
+    assert_true(strlen(err.path) < sizeof err.path);
+    assert_memory_equal(err.path, "head", 4);
+    assert_string_equal(err.path + strlen(err.path) - 4, "tail");
+    coffer__fail_path(&err, COFFER_ERR_NAME, "short");
+    assert_string_equal(err.path, "short");
+}
+
+static void test_cutting_never_splits_a_character(void **state)
+{
+    (void)state;
+    for (size_t pad = 0; pad < 4; pad++) {
+        char text[600];
+        size_t used = 0;
+        memset(text, 'a', pad);
+        for (used = pad; used + 3 < sizeof text; used += 3) {
+            memcpy(text + used, "\xE2\x82\xAC", 3);
+        }
+        text[used] = '\0';
+        coffer_error err;
+        coffer__fail(&err, COFFER_ERR_NAME, "%s", text);
+        assert_int_equal((strlen(err.message) - pad) % 3, 0);
+        assert_true(strlen(err.message) > 370);
+    }
+}
+
+static void test_sizes_and_errno_are_kept(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_status code = coffer__fail(&err, COFFER_ERR_IO, "x");
+    assert_int_equal(err.offset, COFFER_NO_OFFSET);
+    code = coffer__fail_errno(&err, code, 28);
+    code = coffer__fail_sizes(&err, code, 10, 20);
+    assert_int_equal(code, COFFER_ERR_IO);
+    assert_int_equal(err.os_error, 28);
+    assert_int_equal(err.expected, 10);
+    assert_int_equal(err.actual, 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_status_has_its_name),
+        cmocka_unit_test(test_message_is_formatted),
+        cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
+        cmocka_unit_test(test_long_parts_are_cut),
+        cmocka_unit_test(test_cutting_never_splits_a_character),
+        cmocka_unit_test(test_sizes_and_errno_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: names come from strangers and go to terminals; what is escaped, and what counts as UTF-8, must be exact. */
+#include "support_cmocka.h"
+
+#include "scan.h"
+#include "sort.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void expect_escaped(const char *text, size_t text_len, const char *expected)
+{
+    char out[256];
+    assert_int_equal(coffer_escape(text, text_len, out, sizeof out), strlen(expected));
+    assert_string_equal(out, expected);
+}
+
+static void test_escape(void **state)
+{
+    (void)state;
+    expect_escaped("", 0, "");
+    expect_escaped("model.layers.0", 14, "model.layers.0");
+    expect_escaped("a\0b", 3, "a\\x00b");
+    expect_escaped("\x1b[31m", 5, "\\x1b[31m");
+    expect_escaped("tab\tnl\n\x7f", 8, "tab\\x09nl\\x0a\\x7f");
+    expect_escaped("back\\slash", 10, "back\\\\slash");
+    expect_escaped("gr\xC3\xBC\xC3\x9F", 6, "gr\xC3\xBC\xC3\x9F");
+    expect_escaped("\xC2\x85", 2, "\\u{85}");
+    expect_escaped("\xE2\x80\xAE"
+                   "evil",
+                   7, "\\u{202e}evil");
+    expect_escaped("\xE2\x80\xA8", 3, "\\u{2028}");
+    expect_escaped("\xE2\x81\xA6", 3, "\\u{2066}");
+    expect_escaped("\xD8\x9C", 2, "\\u{61c}");
+    expect_escaped("\xFF\xC3", 2, "\\xff\\xc3");
+    expect_escaped("\xF0\x9F\x92\xBE", 4, "\xF0\x9F\x92\xBE");
+}
+
+static void test_escape_into_little_room(void **state)
+{
+    (void)state;
+    char out[16];
+    memset(out, 'x', sizeof out);
+    assert_int_equal(coffer_escape("abc\ndef", 7, out, 0), 10);
+    assert_int_equal(out[0], 'x');
+    assert_int_equal(coffer_escape("abc\ndef", 7, NULL, 0), 10);
+    /* An escape is written whole or not at all, and nothing behind one that did not fit. */
+    for (size_t room = 1; room <= 11; room++) {
+        char expected[16];
+        memset(out, 'x', sizeof out);
+        assert_int_equal(coffer_escape("abc\ndef", 7, out, room), 10);
+        const size_t kept = room > 10 ? 10 : room > 7 ? room - 1 : room > 4 ? 3 : room - 1;
+        memcpy(expected, "abc\\x0adef", kept);
+        expected[kept] = '\0';
+        assert_string_equal(out, expected);
+        assert_int_equal(out[room], 'x');
+    }
+}
+
+static void test_escape_cut_keeps_both_ends(void **state)
+{
+    (void)state;
+    char out[40];
+    coffer__escape_cut("short", 5, out, sizeof out);
+    assert_string_equal(out, "short");
+    const char *text = "model.layers.31.self_attn.q_proj.weight_scale_inv";
+    for (size_t room = 16; room < 40; room++) {
+        coffer__escape_cut(text, strlen(text), out, room);
+        assert_true(strlen(out) < room);
+        const size_t half = (room - 4) / 2;
+        assert_memory_equal(out, text, half);
+        assert_string_equal(out + strlen(out) - half, text + strlen(text) - half);
+    }
+}
+
+/* By another method than the decoder's: the ranges of the Unicode standard's table 3-7. */
+static size_t utf8_by_table(const unsigned char *s, size_t n)
+{
+    static const unsigned char rows[][9] = {
+        /* size, then low and high of each byte */
+        { 1, 0x00, 0x7F },
+        { 2, 0xC2, 0xDF, 0x80, 0xBF },
+        { 3, 0xE0, 0xE0, 0xA0, 0xBF, 0x80, 0xBF },
+        { 3, 0xE1, 0xEC, 0x80, 0xBF, 0x80, 0xBF },
+        { 3, 0xED, 0xED, 0x80, 0x9F, 0x80, 0xBF },
+        { 3, 0xEE, 0xEF, 0x80, 0xBF, 0x80, 0xBF },
+        { 4, 0xF0, 0xF0, 0x90, 0xBF, 0x80, 0xBF, 0x80, 0xBF },
+        { 4, 0xF1, 0xF3, 0x80, 0xBF, 0x80, 0xBF, 0x80, 0xBF },
+        { 4, 0xF4, 0xF4, 0x80, 0x8F, 0x80, 0xBF, 0x80, 0xBF },
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        size_t fits = 0;
+        while (fits < rows[row][0] && fits < n && s[fits] >= rows[row][1 + 2 * fits] &&
+               s[fits] <= rows[row][2 + 2 * fits]) {
+            fits++;
+        }
+        if (fits == rows[row][0]) {
+            return fits;
+        }
+    }
+    return 0;
+}
+
+static void test_utf8_agrees_with_the_standard(void **state)
+{
+    (void)state;
+    static const unsigned char tails[] = { 0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF };
+    const size_t tail_count = sizeof tails;
+    for (unsigned first = 0; first < 256; first++) {
+        for (unsigned second = 0; second < 256; second++) {
+            for (size_t third = 0; third < tail_count; third++) {
+                for (size_t n = 1; n <= 4; n++) {
+                    const unsigned char bytes[4] = { (unsigned char)first, (unsigned char)second, tails[third],
+                                                     tails[(third * 7 + second) % tail_count] };
+                    uint32_t code_point = 0;
+                    const size_t size = coffer__utf8_decode((const char *)bytes, n, &code_point);
+                    assert_int_equal(size, utf8_by_table(bytes, n));
+                    char back[4];
+                    if (size > 0) {
+                        assert_int_equal(coffer__utf8_encode(back, code_point), size);
+                        assert_memory_equal(back, bytes, size);
+                    }
+                }
+            }
+        }
+    }
+    assert_int_equal(coffer__utf8_valid_len("ok\xC3\xBC\xFF", 5), 4);
+    assert_int_equal(coffer__utf8_valid_len("ok\xC3\xBC", 4), 4);
+}
+
+static void test_write_u64(void **state)
+{
+    (void)state;
+    static const uint64_t values[] = { 0, 9, 10, 99, 100, 12345678901234567890u, UINT64_MAX };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char out[21] = { 0 };
+        assert_int_equal(coffer__write_u64(NULL, values[i]), coffer__write_u64(out, values[i]));
+        assert_true(strtoull(out, NULL, 10) == values[i]);
+    }
+}
+
+static void test_scan_agrees_with_its_twin(void **state)
+{
+    (void)state;
+    uint8_t bytes[80];
+    for (unsigned special = 0; special < 256; special++) {
+        for (size_t at = 0; at < 48; at++) {
+            memset(bytes, 'a', sizeof bytes);
+            bytes[at] = (uint8_t)special;
+            bytes[at + 3] = (uint8_t)~special;
+            for (size_t size = 0; size <= 64; size += 7) {
+                size_t plain = 0;
+                while (plain < size && coffer__is_plain(bytes[plain])) {
+                    plain++;
+                }
+                assert_int_equal(coffer__scan_plain(bytes, size), plain);
+                assert_int_equal(coffer__scan_plain_scalar(bytes, size), plain);
+            }
+        }
+    }
+}
+
+static bool by_remainder(const void *ctx, uint32_t a, uint32_t b)
+{
+    const uint32_t modulus = *(const uint32_t *)ctx;
+    return a % modulus < b % modulus;
+}
+
+static void test_sort(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    for (size_t count = 0; count < 200; count++) {
+        uint32_t items[200];
+        const uint32_t modulus = (uint32_t)(count % 7) * 50 + 1;
+        for (size_t i = 0; i < count; i++) {
+            random = random * 1664525u + 1013904223u;
+            items[i] = random >> 8;
+        }
+        coffer__sort(items, count, by_remainder, &modulus);
+        for (size_t i = 1; i < count; i++) {
+            const uint32_t a = items[i - 1] % modulus;
+            const uint32_t b = items[i] % modulus;
+            assert_true(a < b || (a == b && items[i - 1] <= items[i]));
+        }
+    }
+    assert_true(coffer__compare_names("ab", 2, "abc", 3) < 0);
+    assert_true(coffer__compare_names("b", 1, "abc", 3) > 0);
+    assert_int_equal(coffer__compare_names("abc", 3, "abc", 3), 0);
+    assert_true(coffer__compare_names("\xFF", 1, "a", 1) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_escape),
+        cmocka_unit_test(test_escape_into_little_room),
+        cmocka_unit_test(test_escape_cut_keeps_both_ends),
+        cmocka_unit_test(test_utf8_agrees_with_the_standard),
+        cmocka_unit_test(test_write_u64),
+        cmocka_unit_test(test_scan_agrees_with_its_twin),
+        cmocka_unit_test(test_sort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
