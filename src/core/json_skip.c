@@ -13,6 +13,8 @@
 #include "json.h"
 #include "sort.h"
 
+#include <float.h>
+
 #define SKIP_KEY_HEAD 8u
 
 typedef struct skip_stack {
@@ -142,39 +144,55 @@ static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffe
 
 /* ---- scalars ---- */
 
-/* Whether a number is beyond a double: its decimal point stands more than 309 places behind its first digit that is not 0,
-   or just 309 and the digits say more than the largest double, 1.7976931348623157e308, and what still rounds to it. */
+/* Powers of ten that can take a significand of 64 bits beyond the largest double; a smaller one cannot, a larger one does. */
+#define SKIP_LEAST_POWER 289
+#define SKIP_LARGEST_POWER 308
+static const double skip_powers[] = { 1e289, 1e290, 1e291, 1e292, 1e293, 1e294, 1e295, 1e296, 1e297, 1e298,
+                                      1e299, 1e300, 1e301, 1e302, 1e303, 1e304, 1e305, 1e306, 1e307, 1e308 };
+
+/* Appends a digit when 64 bits have room for it. */
+static bool skip_append(uint64_t *significand, uint8_t digit)
+{
+    const uint64_t value = (uint64_t)(digit - '0');
+    if (*significand > (UINT64_MAX - value) / 10) {
+        return false;
+    }
+    *significand = *significand * 10 + value;
+    return true;
+}
+
+/*
+ * Whether a number, whose grammar is known to be right, is beyond a double. The reference multiplies the first digits, as
+ * many as 64 bits hold, by a power of ten, which is not exact to the last bit; so is this, to agree about the last few
+ * numbers below the limit too.
+ */
 static bool skip_number_overflows(const uint8_t *text, size_t text_len)
 {
-    static const char largest[] = "17976931348623158";
-    int64_t places = 0; /* from the first digit that counts to the point */
-    int64_t exponent = 0;
-    size_t significant = 0;
-    bool point = false;
-    bool greater = false;
-    bool equal = true;
-    size_t i = 0;
-    for (; i < text_len && text[i] != 'e' && text[i] != 'E'; i++) {
-        if (text[i] == '.') {
-            point = true;
-        } else if (text[i] != '-' && (significant > 0 || text[i] != '0')) {
-            const char limit = significant < sizeof largest - 1 ? largest[significant] : '0';
-            greater = greater || (equal && (char)text[i] > limit);
-            equal = equal && (char)text[i] == limit;
-            significant++;
-            places += point ? 0 : 1;
-        } else if (text[i] == '0' && point) {
-            places--;
-        }
+    uint64_t significand = 0;
+    int64_t power = 0;
+    bool full = false;
+    size_t i = text[0] == '-' ? 1 : 0;
+    for (; i < text_len && text[i] >= '0' && text[i] <= '9'; i++) {
+        full = full || !skip_append(&significand, text[i]);
+        power += full ? 1 : 0;
     }
+    full = false;
+    for (i += i < text_len && text[i] == '.' ? 1 : 0; i < text_len && text[i] >= '0' && text[i] <= '9'; i++) {
+        full = full || !skip_append(&significand, text[i]);
+        power -= full ? 0 : 1;
+    }
+    int64_t exponent = 0;
     const bool negative = i + 1 < text_len && text[i + 1] == '-';
     for (i += 1; i < text_len; i++) {
         if (text[i] >= '0' && text[i] <= '9' && exponent < INT32_MAX) {
             exponent = exponent * 10 + (text[i] - '0');
         }
     }
-    places += negative ? -exponent : exponent;
-    return significant > 0 && (places > 309 || (places == 309 && greater));
+    power += negative ? -exponent : exponent;
+    if (significand == 0 || power < SKIP_LEAST_POWER) {
+        return false;
+    }
+    return power > SKIP_LARGEST_POWER || (double)significand * skip_powers[power - SKIP_LEAST_POWER] > DBL_MAX;
 }
 
 static void skip_digits(coffer__json *json, size_t *count)

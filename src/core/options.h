@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options structs that can grow. Each public one begins with its size as its caller knew it. A function copies what it was
- * given into a zeroed struct of its own and reads only that: fields that an older caller does not have are then 0, the
- * default, and fields of a newer caller, which this library does not know, are left out.
+ * Options structs that can grow. Each public one begins with its size as its caller knew it. A function copies what it
+ * was given into a zeroed struct of its own and reads only that: fields that an older caller does not have are then 0,
+ * the default, and fields of a newer caller, which this library does not know, are left out.
  */
 #ifndef COFFER_CORE_OPTIONS_H
 #define COFFER_CORE_OPTIONS_H

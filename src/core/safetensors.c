@@ -26,6 +26,9 @@
 
 #define FRAME_SIZE 8u /* the header's length, u64le */
 
+/* Dimensions that room is made for at once. */
+#define SHAPE_STEP 8u
+
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
 
@@ -38,6 +41,7 @@ typedef struct header_reader {
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
     bool seen_metadata;
+    coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
 } header_reader;
 
 /* What is known of a tensor while its object is read. */
@@ -155,6 +159,15 @@ static bool take_u64(coffer__cursor *in, uint64_t *value)
     const size_t most = left < 20 ? left : 20;
     uint64_t result = 0;
     size_t count = 0;
+    /* A group of eight, then one of four: most numbers in headers have four to twelve digits. */
+    if (most >= 12 && coffer__eight_digits(digits, &result)) {
+        count = 8;
+    }
+    uint64_t four = 0;
+    if (count + 4 <= most && coffer__four_digits(digits + count, &four)) {
+        result = result * 10000 + four;
+        count += 4;
+    }
     while (count < most && (uint8_t)(digits[count] - '0') < 10) {
         result = result * 10 + (uint64_t)(digits[count] - '0');
         count++;
@@ -164,16 +177,28 @@ static bool take_u64(coffer__cursor *in, uint64_t *value)
     return count > 0 && count < most && (digits[0] != '0' || count == 1);
 }
 
-static bool take_dtype(coffer__cursor *in, coffer_dtype *dtype)
+/* Consumes a dtype's name. The one of the last tensor, or of the one before, comes nearly always again. */
+static bool take_dtype(coffer__cursor *in, coffer_dtype recent[2], coffer_dtype *dtype)
 {
     const char *name = (const char *)in->base + in->position;
     const size_t left = coffer__left(in);
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__dtype_info *info = coffer__dtype(recent[i]);
+        if (info->name_len < left && name[info->name_len] == '"' &&
+            coffer__short_equal(name, info->name, info->name_len)) {
+            *dtype = recent[i];
+            in->position += info->name_len;
+            return *dtype != COFFER_UNKNOWN_DTYPE;
+        }
+    }
     size_t length = 0;
     while (length < left && length < 12 && name[length] != '"') {
         length++;
     }
     *dtype = coffer_dtype_from_name(name, length);
     in->position += length;
+    recent[1] = recent[0];
+    recent[0] = *dtype;
     return *dtype != COFFER_UNKNOWN_DTYPE;
 }
 
@@ -188,10 +213,12 @@ static coffer_status take_shape(header_reader *reader, coffer__cursor *in, size_
     }
     for (;;) {
         const size_t at = shape_at + (size_t)*rank * sizeof(uint64_t);
-        const coffer_status status =
-            coffer__builder_reserve(&reader->builder, at + sizeof(uint64_t), coffer__left(in), reader->json.err);
-        if (status != COFFER_OK) {
-            return status;
+        if (*rank % SHAPE_STEP == 0) {
+            const coffer_status status = coffer__builder_reserve(&reader->builder, at + SHAPE_STEP * sizeof(uint64_t),
+                                                                 coffer__left(in), reader->json.err);
+            if (status != COFFER_OK) {
+                return status;
+            }
         }
         uint64_t *dimension = coffer__builder_at(&reader->builder, reader->builder.used + at);
         if (!take_u64(in, dimension)) {
@@ -224,7 +251,8 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     const size_t name_len = coffer__scan_plain(name, coffer__left(&in));
     in.position += name_len;
     tensor_fields fields = { 0 };
-    if (!TAKE(&in, "\":{\"dtype\":\"") || !take_dtype(&in, &fields.dtype) || !TAKE(&in, "\",\"shape\":[")) {
+    if (!TAKE(&in, "\":{\"dtype\":\"") || !take_dtype(&in, reader->recent, &fields.dtype) ||
+        !TAKE(&in, "\",\"shape\":[")) {
         return COFFER_OK;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);

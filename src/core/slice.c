@@ -2,9 +2,9 @@
 /*
  * Slices: their text, their shape, and their plan as a box of byte runs.
  *
- * Indices follow Python: a range's bounds count from the end when negative and are clamped, its step may be negative, and an
- * integer drops its dimension. Dimensions are walked twice, outermost first to find what is wrong and innermost first to lay
- * out the runs; what is kept does not depend on the rank.
+ * Indices follow Python: a range's bounds count from the end when negative and are clamped, its step may be negative,
+ * and an integer drops its dimension. Dimensions are walked twice, outermost first to find what is wrong and innermost
+ * first to lay out the runs; what is kept does not depend on the rank.
  */
 #include "slice.h"
 
@@ -12,7 +12,7 @@
 #include "dtype.h"
 #include "error.h"
 
-/* ---- text ------------------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Where parsed indices go: counted beyond `room`, stored below it. */
 typedef struct slice_list {
@@ -202,7 +202,7 @@ coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index
     return COFFER_OK;
 }
 
-/* ---- indices and dimensions ------------------------------------------------------------------------------------------ */
+/* ---- indices and dimensions -------------------------------------------------------------------------------------- */
 
 /* Which index belongs to which dimension: `before` of them come before the ellipsis, `after` behind it. */
 typedef struct slice_frame {
@@ -359,7 +359,7 @@ static coffer_status slice_check(const slice_frame *frame, slice_summary *summar
     return COFFER_OK;
 }
 
-/* ---- the box --------------------------------------------------------------------------------------------------------- */
+/* ---- the box ----------------------------------------------------------------------------------------------------- */
 
 static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t run_bits, coffer_error *err)
 {
@@ -402,9 +402,9 @@ static void slice_box_reverse(coffer__box *box)
 }
 
 /*
- * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the tensor's bits and fits. Whole
- * dimensions grow the run until one is not; a dimension of one index only moves the start; the others become the box's,
- * merged where one continues the other.
+ * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the tensor's bits and fits.
+ * Whole dimensions grow the run until one is not; a dimension of one index only moves the start; the others become the
+ * box's, merged where one continues the other.
  */
 static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, coffer_error *err)
 {
@@ -496,7 +496,7 @@ uint64_t coffer__box_run(const coffer__box *box, uint64_t k)
     return at;
 }
 
-/* ---- shape ----------------------------------------------------------------------------------------------------------- */
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
                                  uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err)

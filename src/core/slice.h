@@ -2,9 +2,9 @@
 /*
  * Index expression → byte runs. Pure: no I/O, no allocation.
  *
- * A slice becomes a box: `run_size` bytes that are contiguous in the file and in the result, repeated along at most 64 outer
- * dimensions (every dimension that is left has at least two indices and their product is below 2^64, so 64 are enough
- * whatever the tensor's rank). The result is dense and row-major: run number k goes to byte k * run_size.
+ * A slice becomes a box: `run_size` bytes that are contiguous in the file and in the result, repeated along at most 64
+ * outer dimensions (every dimension that is left has at least two indices and their product is below 2^64, so 64 are
+ * enough whatever the tensor's rank). The result is dense and row-major: run number k goes to byte k * run_size.
  */
 #ifndef COFFER_CORE_SLICE_H
 #define COFFER_CORE_SLICE_H

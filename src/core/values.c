@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements → doubles. Integers and the two IEEE formats of C are read as they are; every smaller float is a sign, an exponent
- * and a mantissa whose widths, bias and special codes stand in the dtype's row, and becomes a double bit by bit. All of them
- * fit a double's normal range, subnormal ones too, so nothing is rounded.
+ * Elements → doubles. Integers and the two IEEE formats of C are read as they are; every smaller float is a sign, an
+ * exponent and a mantissa whose widths, bias and special codes stand in the dtype's row, and becomes a double bit by
+ * bit. All of them fit a double's normal range, subnormal ones too, so nothing is rounded.
  */
 #include "bytes.h"
 #include "coffer.h"
