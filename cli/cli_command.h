@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command is. One table (CLI_COMMANDS in cli_table.c) lists them all; the parser of options, the help, the
+ * messages about wrong usage and whatever is generated later (completions, the manual page) are made from it.
+ *
+ * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add it to the table.
+ */
+#ifndef COFFER_CLI_COMMAND_H
+#define COFFER_CLI_COMMAND_H
+
+#include "cli_output.h"
+
+/* What the process tells its caller. */
+enum {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_NOT_CONFORMING = 1, /* a file breaks the format's rules, or has no such tensor, key or index */
+    CLI_EXIT_USAGE = 2,          /* the command line itself is wrong, whatever the files say */
+    CLI_EXIT_UNREADABLE = 3      /* a file, or the output, could not be read or written */
+};
+
+typedef enum cli_option_id {
+    CLI_OPTION_END = 0, /* closes a table of options */
+    CLI_OPTION_HELP,
+    CLI_OPTION_VERSION,
+    CLI_OPTION_JSON,
+    CLI_OPTION_SORT,
+    CLI_OPTION_STRICT,
+    CLI_OPTION_ALL,
+    CLI_OPTION_SET,
+    CLI_OPTION_UNSET,
+    CLI_OPTION_RECOVER,
+    CLI_OPTION_REWRITE,
+    CLI_OPTION_FOLLOW_LINKS
+} cli_option_id;
+
+typedef struct cli_option {
+    cli_option_id id;
+    char letter;          /* the short form, or 0 */
+    const char *name;     /* the long form, without dashes */
+    const char *argument; /* what its value is called, or NULL when it takes none */
+    const char *summary;
+} cli_option;
+
+/* The two rows that every command's table ends with. */
+#define CLI_OPTION_ROW_HELP                                                                                            \
+    {                                                                                                                  \
+        CLI_OPTION_HELP, 'h', "help", NULL, "show this help"                                                           \
+    }
+#define CLI_OPTION_ROW_END                                                                                             \
+    {                                                                                                                  \
+        CLI_OPTION_END, 0, NULL, NULL, NULL                                                                            \
+    }
+
+/* An option as it was given. */
+typedef struct cli_choice {
+    const cli_option *option;
+    const char *value; /* NULL when it takes none */
+} cli_choice;
+
+/* A command line, understood. */
+typedef struct cli_arguments {
+    const char **names; /* what is not an option, in order */
+    size_t name_count;
+    cli_choice *choices; /* the options, in order */
+    size_t choice_count;
+} cli_arguments;
+
+/* What every command works with. */
+typedef struct cli {
+    cli_output out;
+    const struct cli_command *command; /* the one that runs, or NULL */
+    bool json;
+} cli;
+
+typedef struct cli_example {
+    const char *line; /* as it is typed; NULL closes the table */
+    const char *what;
+} cli_example;
+
+typedef struct cli_command {
+    const char *name;
+    int (*run)(cli *app, const cli_arguments *arguments); /* returns the exit code */
+    const char *summary;                                  /* one line, no full stop */
+    const char *usage;                                    /* what follows the options: "PATH NAME[SLICE]" */
+    const char *about;                                    /* lines for the help, each ended by a newline */
+    const cli_option *options;
+    const cli_example *examples;
+    size_t least_names;
+    size_t most_names; /* SIZE_MAX: any number */
+} cli_command;
+
+extern const cli_command cli_info;
+extern const cli_command cli_ls;
+extern const cli_command cli_check;
+extern const cli_command cli_get;
+extern const cli_command cli_meta;
+extern const cli_command cli_help;
+
+/* All commands in the order of the help; NULL closes it. */
+extern const cli_command *const CLI_COMMANDS[];
+/* The options that stand before a command, as the options of a command without a name. */
+extern const cli_command cli_top;
+
+/* The command of that name, or NULL. */
+const cli_command *cli_find_command(const char *name);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a file that several commands write as JSON in one and the same form. */
+#ifndef COFFER_CLI_JSON_H
+#define COFFER_CLI_JSON_H
+
+#include "cli_output.h"
+#include "coffer.h"
+
+/* The member "metadata": an object of strings. */
+void cli_json_metadata(cli_output *out, const coffer_table *table);
+/* The member "notes": an array of {kind, text, count, offset}, without the kinds that were not seen. */
+void cli_json_notes(cli_output *out, const coffer_table *table);
+/* The member "shape": an array of numbers. */
+void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank);
+
+#endif

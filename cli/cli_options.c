@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parser of options: see cli_options.h for what it understands. */
+#include "cli_options.h"
+
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The words that are still to be read. */
+typedef struct word_list {
+    char **words;
+    size_t count;
+    size_t next;
+} word_list;
+
+static const cli_option *option_by_name(const cli_option *options, const char *name, size_t name_len)
+{
+    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+        if (strlen(option->name) == name_len && memcmp(option->name, name, name_len) == 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static const cli_option *option_by_letter(const cli_option *options, char letter)
+{
+    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+        if (option->letter == letter) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static int unknown_option(cli *app, const cli_option *options, const char *name, size_t name_len)
+{
+    const cli_option *nearest = NULL;
+    size_t best = cli_distance_limit(name_len) + 1;
+    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+        const size_t distance = cli_distance(name, name_len, option->name, strlen(option->name), best);
+        if (distance < best) {
+            best = distance;
+            nearest = option;
+        }
+    }
+    char shown[128];
+    coffer_escape(name, name_len, shown, sizeof shown);
+    if (nearest == NULL) {
+        return cli_usage_error(app, "unknown option --%s", shown);
+    }
+    return cli_usage_error(app, "unknown option --%s; did you mean --%s?", shown, nearest->name);
+}
+
+static void choose(cli_arguments *arguments, const cli_option *option, const char *value)
+{
+    arguments->choices[arguments->choice_count].option = option;
+    arguments->choices[arguments->choice_count].value = value;
+    arguments->choice_count++;
+}
+
+static int missing_value(cli *app, const cli_option *option)
+{
+    return cli_usage_error(app, "--%s wants a value: --%s %s", option->name, option->name, option->argument);
+}
+
+/* A word that begins with two dashes; `word` is what follows them. */
+static int parse_long(cli *app, const cli_option *options, const char *word, word_list *list, cli_arguments *arguments)
+{
+    const char *equals = strchr(word, '=');
+    const size_t name_len = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    const cli_option *option = option_by_name(options, word, name_len);
+    if (option == NULL) {
+        return unknown_option(app, options, word, name_len);
+    }
+    const char *value = equals != NULL ? equals + 1 : NULL;
+    if (option->argument == NULL && value != NULL) {
+        return cli_usage_error(app, "--%s takes no value", option->name);
+    }
+    if (option->argument != NULL && value == NULL) {
+        if (list->next == list->count) {
+            return missing_value(app, option);
+        }
+        value = list->words[list->next++];
+    }
+    choose(arguments, option, value);
+    return CLI_EXIT_OK;
+}
+
+/* A word that begins with one dash: letters, the last of which may have a value. */
+static int parse_letters(cli *app, const cli_option *options, const char *word, word_list *list,
+                         cli_arguments *arguments)
+{
+    for (const char *letter = word; *letter != '\0'; letter++) {
+        const cli_option *option = option_by_letter(options, *letter);
+        if (option == NULL) {
+            char shown[64];
+            const size_t size = cli_cut_at_character(letter, strlen(letter), 4);
+            uint32_t code = 0;
+            const size_t character = cli_read_character(letter, size, &code);
+            coffer_escape(letter, character > 0 ? character : 1, shown, sizeof shown);
+            return cli_usage_error(app, "unknown option -%s", shown);
+        }
+        if (option->argument == NULL) {
+            choose(arguments, option, NULL);
+            continue;
+        }
+        const char *value = letter[1] != '\0' ? letter + 1 : NULL;
+        if (value == NULL && list->next == list->count) {
+            return missing_value(app, option);
+        }
+        choose(arguments, option, value != NULL ? value : list->words[list->next++]);
+        break;
+    }
+    return CLI_EXIT_OK;
+}
+
+int cli_parse_arguments(cli *app, const cli_command *command, size_t count, char **words, cli_arguments *arguments)
+{
+    word_list list = { words, count, 0 };
+    bool names_only = false;
+    size_t letters = count;
+    for (size_t i = 0; i < count; i++) {
+        letters += strlen(words[i]); /* -xyz is one word and three options */
+    }
+    arguments->name_count = 0;
+    arguments->choice_count = 0;
+    arguments->names = malloc((count + 1) * sizeof *arguments->names);
+    arguments->choices = malloc((letters + 1) * sizeof *arguments->choices);
+    if (arguments->names == NULL || arguments->choices == NULL) {
+        cli_free_arguments(arguments);
+        cli_say(app, "out of memory");
+        return CLI_EXIT_UNREADABLE;
+    }
+    int code = CLI_EXIT_OK;
+    while (code == CLI_EXIT_OK && list.next < list.count && !cli_given(arguments, CLI_OPTION_HELP)) {
+        const char *word = list.words[list.next++];
+        if (names_only || word[0] != '-' || word[1] == '\0') {
+            arguments->names[arguments->name_count++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            names_only = true;
+        } else if (word[1] == '-') {
+            code = parse_long(app, command->options, word + 2, &list, arguments);
+        } else {
+            code = parse_letters(app, command->options, word + 1, &list, arguments);
+        }
+    }
+    if (code != CLI_EXIT_OK) {
+        cli_free_arguments(arguments);
+    }
+    return code;
+}
+
+void cli_free_arguments(cli_arguments *arguments)
+{
+    free(arguments->names);
+    free(arguments->choices);
+    arguments->names = NULL;
+    arguments->choices = NULL;
+}
+
+bool cli_given(const cli_arguments *arguments, cli_option_id id)
+{
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        if (arguments->choices[i].option->id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *cli_value(const cli_arguments *arguments, cli_option_id id)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        if (arguments->choices[i].option->id == id) {
+            value = arguments->choices[i].value;
+        }
+    }
+    return value;
+}

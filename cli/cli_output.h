@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Standard output: one buffer, text and JSON. Nothing here fails where it is called: the first write that fails is kept
+ * and what follows is dropped; `error` tells. A closed pipe is such a failure too (EPIPE).
+ *
+ * JSON: containers open and close, and commas and line breaks come by themselves. A container opened with `lines` has
+ * each of its members on a line of its own, one without stays on the line that it began on. The outermost one ends
+ * its line.
+ */
+#ifndef COFFER_CLI_OUTPUT_H
+#define COFFER_CLI_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CLI_OUTPUT_BUFFER 65536
+#define CLI_JSON_DEPTH 12 /* the commands nest no deeper; a tensor's values are not written through containers */
+
+typedef struct cli_json_level {
+    bool lines;
+    bool filled; /* has a member already */
+} cli_json_level;
+
+typedef struct cli_output {
+    FILE *stream;
+    size_t used;
+    int error;      /* errno of the first write that failed; 0: none */
+    bool after_key; /* the next JSON value belongs to a key */
+    unsigned depth; /* containers that are open */
+    cli_json_level levels[CLI_JSON_DEPTH];
+    char buffer[CLI_OUTPUT_BUFFER];
+} cli_output;
+
+void cli_output_init(cli_output *out, FILE *stream);
+void cli_output_flush(cli_output *out);
+
+void cli_put(cli_output *out, const char *bytes, size_t size);
+void cli_put_text(cli_output *out, const char *text);
+void cli_put_char(cli_output *out, char c);
+void cli_put_repeat(cli_output *out, char c, size_t count);
+/* Plain decimal digits. */
+void cli_put_number(cli_output *out, uint64_t number);
+/* Decimal digits in groups of three: 137,022,720. */
+void cli_put_grouped(cli_output *out, uint64_t number);
+/* Bytes for people, in powers of 1000: "512 B", "1.5 MB". */
+void cli_put_bytes(cli_output *out, uint64_t size);
+/* A name or value as coffer_escape makes it safe for a terminal; cut to about `most` bytes when it is longer (0:
+   never), which is shown by "...". Returns whether it was cut. */
+bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t most);
+
+void cli_json_open(cli_output *out, char bracket, bool lines); /* '{' or '[' */
+void cli_json_close(cli_output *out, char bracket);            /* '}' or ']' */
+void cli_json_key(cli_output *out, const char *key);
+void cli_json_key_n(cli_output *out, const char *key, size_t key_len);
+void cli_json_string(cli_output *out, const char *text);
+void cli_json_string_n(cli_output *out, const char *text, size_t text_len);
+void cli_json_number(cli_output *out, uint64_t number);
+void cli_json_bool(cli_output *out, bool value);
+void cli_json_null(cli_output *out);
+/* A value whose text the caller makes and knows to be JSON. */
+void cli_json_raw(cli_output *out, const char *text);
+
+#endif

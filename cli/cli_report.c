@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Telling what went wrong: see cli_report.h for the contracts. */
+#include "cli_report.h"
+
+#include "cli_text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_exit_code(coffer_status status)
+{
+    if (status == COFFER_OK) {
+        return CLI_EXIT_OK;
+    }
+    switch (status) {
+    /* What the file does not have. */
+    case COFFER_ERR_NO_TENSOR:
+    case COFFER_ERR_INDEX:
+    case COFFER_ERR_SLICE_BITS:
+        return CLI_EXIT_NOT_CONFORMING;
+    /* What is wrong whatever the file has. */
+    case COFFER_ERR_ARGUMENT:
+    case COFFER_ERR_SLICE_SYNTAX:
+    case COFFER_ERR_STEP:
+    case COFFER_ERR_NAME:
+        return CLI_EXIT_USAGE;
+    default:
+        break;
+    }
+    /* The frame, the header's text, what it says, and files that are something else: numbers 20 to 79. */
+    return status >= COFFER_ERR_EMPTY && status < COFFER_ERR_NO_TENSOR ? CLI_EXIT_NOT_CONFORMING : CLI_EXIT_UNREADABLE;
+}
+
+int cli_worse(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void put_escaped_stderr(const char *text)
+{
+    char small[1024];
+    const size_t text_len = strlen(text);
+    const size_t need = coffer_escape(text, text_len, small, sizeof small);
+    char *large = need < sizeof small ? NULL : malloc(need + 1);
+    if (large != NULL) {
+        coffer_escape(text, text_len, large, need + 1);
+    }
+    fputs(large != NULL ? large : small, stderr);
+    free(large);
+}
+
+void cli_say(cli *app, const char *format, ...)
+{
+    va_list values;
+    cli_output_flush(&app->out);
+    fputs("coffer: ", stderr);
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+}
+
+void cli_say_path(cli *app, const char *path, const char *format, ...)
+{
+    va_list values;
+    cli_output_flush(&app->out);
+    fputs("coffer: ", stderr);
+    put_escaped_stderr(path);
+    fputs(": ", stderr);
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+}
+
+int cli_usage_error(cli *app, const char *format, ...)
+{
+    va_list values;
+    const char *name = app->command != NULL ? app->command->name : NULL;
+    cli_output_flush(&app->out);
+    fprintf(stderr, "coffer%s%s: ", name != NULL ? " " : "", name != NULL ? name : "");
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fprintf(stderr, "\nTry: coffer %s%s--help\n", name != NULL ? name : "", name != NULL ? " " : "");
+    return CLI_EXIT_USAGE;
+}
+
+/* Whether the message has the number as a whole, not as a part of a longer one. Thousands are not grouped in
+   messages. */
+static bool mentions_number(const char *message, const char *digits)
+{
+    const size_t len = strlen(digits);
+    for (const char *at = strstr(message, digits); at != NULL; at = strstr(at + 1, digits)) {
+        const char before = at > message ? at[-1] : ' ';
+        const char after = at[len];
+        if (!(before >= '0' && before <= '9') && !(after >= '0' && after <= '9')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cli_error_place(const coffer_error *err, bool name, char *text, size_t size)
+{
+    char parts[3][sizeof err->tensor + 32];
+    char digits[CLI_NUMBER_SIZE];
+    size_t count = 0;
+    if (name) {
+        snprintf(parts[count++], sizeof parts[0], "%s", coffer_status_name(err->code));
+    }
+    if (err->tensor[0] != '\0' && strstr(err->message, err->tensor) == NULL) {
+        snprintf(parts[count++], sizeof parts[0], "tensor \"%s\"", err->tensor);
+    }
+    /* Byte 0 is the file as a whole: it would tell nobody anything. */
+    if (err->offset != COFFER_NO_OFFSET && err->offset != 0) {
+        cli_number_text(digits, err->offset, false);
+        if (!mentions_number(err->message, digits)) {
+            snprintf(parts[count++], sizeof parts[0], "byte %s", digits);
+        }
+    }
+    text[0] = '\0';
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < size; i++) {
+        const int len =
+            snprintf(text + used, size - used, "%s%s%s", i == 0 ? " (" : ", ", parts[i], i + 1 == count ? ")" : "");
+        used += len > 0 ? (size_t)len : 0;
+    }
+}
+
+static void json_optional_number(cli_output *out, const char *key, bool given, uint64_t number)
+{
+    cli_json_key(out, key);
+    if (given) {
+        cli_json_number(out, number);
+    } else {
+        cli_json_null(out);
+    }
+}
+
+void cli_json_error(cli *app, const char *path, const coffer_error *err)
+{
+    cli_output *out = &app->out;
+    const bool sizes = err->expected != 0 || err->actual != 0;
+    cli_json_key(out, "path");
+    cli_json_string(out, path);
+    cli_json_key(out, "error");
+    cli_json_open(out, '{', true);
+    json_optional_number(out, "code", true, (uint64_t)err->code);
+    cli_json_key(out, "name");
+    cli_json_string(out, coffer_status_name(err->code));
+    cli_json_key(out, "message");
+    cli_json_string(out, err->message);
+    cli_json_key(out, "tensor");
+    if (err->tensor[0] != '\0') {
+        cli_json_string(out, err->tensor);
+    } else {
+        cli_json_null(out);
+    }
+    json_optional_number(out, "offset", err->offset != COFFER_NO_OFFSET, err->offset);
+    json_optional_number(out, "expected", sizes, err->expected);
+    json_optional_number(out, "actual", sizes, err->actual);
+    cli_json_close(out, '}');
+}
+
+int cli_fail(cli *app, const char *path, const coffer_error *err)
+{
+    char place[512];
+    cli_error_place(err, false, place, sizeof place);
+    cli_say_path(app, path, "%s%s", err->message, place);
+    if (app->json) {
+        cli_json_open(&app->out, '{', true);
+        cli_json_error(app, path, err);
+        cli_json_close(&app->out, '}');
+    }
+    return cli_exit_code(err->code);
+}
+
+int cli_fail_memory(cli *app, const char *path)
+{
+    coffer_error err = { .code = COFFER_ERR_MEMORY, .offset = COFFER_NO_OFFSET, .message = "out of memory" };
+    return cli_fail(app, path, &err);
+}
+
+coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    options.all_notes = all_notes;
+    if (coffer_open(&model, path, &options, &err) != COFFER_OK) {
+        *code = cli_fail(app, path, &err);
+        return NULL;
+    }
+    *code = CLI_EXIT_OK;
+    return model;
+}
+
+int cli_finish(cli *app, int code)
+{
+    cli_output_flush(&app->out);
+    if (app->out.error == 0 && fflush(app->out.stream) != 0) {
+        app->out.error = errno;
+    }
+    if (app->out.error == 0 || app->out.error == EPIPE) {
+        return code;
+    }
+    cli_say(app, "standard output: %s", strerror(app->out.error));
+    return CLI_EXIT_UNREADABLE;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small work on text that several commands share: characters, numbers for people, and the name that was probably
+   meant. */
+#ifndef COFFER_CLI_TEXT_H
+#define COFFER_CLI_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLI_NUMBER_SIZE 32 /* room for any number that these functions write, NUL included */
+
+/* Writes a number in decimal, in groups of three when `grouped`; returns its length. */
+size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped);
+/* Writes a number of bytes for people, in powers of 1000; returns its length. */
+size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size);
+
+/* Reads one UTF-8 character of at most `text_len` bytes into *code and returns its bytes; 0 when it is not UTF-8. */
+size_t cli_read_character(const char *text, size_t text_len, uint32_t *code);
+bool cli_is_utf8(const char *text, size_t text_len);
+/* Whether a character steers a terminal instead of showing: controls, separators of lines, marks of direction. */
+bool cli_is_unsafe(uint32_t code);
+/* Whether all of the text is printable ASCII without a backslash, so that escaping would change nothing. */
+bool cli_is_plain(const char *text, size_t text_len);
+/* The largest length up to `most` that does not cut a character in two. */
+size_t cli_cut_at_character(const char *text, size_t text_len, size_t most);
+/* Columns that a name takes when it is escaped, each character counted as one. */
+size_t cli_escaped_width(const char *text, size_t text_len);
+
+/* How many letters must be changed, added, dropped or swapped with their neighbour to make one text of the other; more
+   than `limit` is answered by limit + 1. */
+size_t cli_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t limit);
+/* The distance up to which a name of that length is taken for a slip of the finger. */
+size_t cli_distance_limit(size_t text_len);
+
+/* Seconds since some moment, for measuring how long something took. */
+double cli_seconds(void);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer help [COMMAND]: the help, made from the table of commands. */
+#include "cli_help.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <string.h>
+
+static void show_options(cli_output *out, const cli_option *options)
+{
+    cli_put_text(out, "\nOptions:\n");
+    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+        char head[64];
+        const char letter[] = { '-', option->letter, ',', ' ', '\0' };
+        const int len = snprintf(head, sizeof head, "  %s--%s%s%s", option->letter != 0 ? letter : "    ", option->name,
+                                 option->argument != NULL ? " " : "", option->argument != NULL ? option->argument : "");
+        const size_t used = len > 0 ? (size_t)len : 0;
+        cli_put_text(out, head);
+        cli_put_repeat(out, ' ', used < 26 ? 26 - used : 2);
+        cli_put_text(out, option->summary);
+        cli_put_char(out, '\n');
+    }
+}
+
+static void show_examples(cli_output *out, const cli_example *examples)
+{
+    cli_put_text(out, "\nExamples:\n");
+    for (const cli_example *example = examples; example->line != NULL; example++) {
+        cli_put_text(out, "  # ");
+        cli_put_text(out, example->what);
+        cli_put_text(out, "\n  ");
+        cli_put_text(out, example->line);
+        cli_put_char(out, '\n');
+    }
+}
+
+void cli_show_overview(cli_output *out)
+{
+    cli_put_text(out, "coffer - look into, check and edit safetensors files\n\nUsage: coffer COMMAND [OPTIONS] ...\n\n"
+                      "Commands:\n");
+    for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
+        const cli_command *command = CLI_COMMANDS[i];
+        const size_t len = strlen(command->name);
+        cli_put_text(out, "  ");
+        cli_put_text(out, command->name);
+        cli_put_repeat(out, ' ', len < 8 ? 8 - len : 1);
+        cli_put_text(out, command->summary);
+        cli_put_char(out, '\n');
+    }
+    show_options(out, cli_top.options);
+    cli_put_text(out, "\nExit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index),\n"
+                      "2 wrong usage, 3 something could not be read or written.\n"
+                      "\nStart with:  coffer info model.safetensors\n"
+                      "More about a command:  coffer help COMMAND\n");
+}
+
+void cli_show_help(cli_output *out, const cli_command *command)
+{
+    cli_put_text(out, "coffer ");
+    cli_put_text(out, command->name);
+    cli_put_text(out, " - ");
+    cli_put_text(out, command->summary);
+    cli_put_text(out, "\n\nUsage: coffer ");
+    cli_put_text(out, command->name);
+    cli_put_text(out, " [OPTIONS] ");
+    cli_put_text(out, command->usage);
+    cli_put_text(out, "\n\n");
+    cli_put_text(out, command->about);
+    show_options(out, command->options);
+    show_examples(out, command->examples);
+}
+
+int cli_unknown_command(cli *app, const char *word)
+{
+    const size_t word_len = strlen(word);
+    const cli_command *nearest = NULL;
+    size_t best = cli_distance_limit(word_len) + 1;
+    for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
+        const char *name = CLI_COMMANDS[i]->name;
+        const size_t distance = cli_distance(word, word_len, name, strlen(name), best);
+        if (distance < best) {
+            best = distance;
+            nearest = CLI_COMMANDS[i];
+        }
+    }
+    char shown[256];
+    coffer_escape(word, word_len, shown, sizeof shown);
+    if (strpbrk(word, "./") != NULL) {
+        return cli_usage_error(app, "\"%s\" is no command; to look into a file: coffer info FILE", shown);
+    }
+    if (nearest == NULL) {
+        return cli_usage_error(app, "unknown command \"%s\"", shown);
+    }
+    return cli_usage_error(app, "unknown command \"%s\"; did you mean \"%s\"?", shown, nearest->name);
+}
+
+static int run_help(cli *app, const cli_arguments *arguments)
+{
+    if (arguments->name_count == 0) {
+        cli_show_overview(&app->out);
+        return CLI_EXIT_OK;
+    }
+    const cli_command *command = cli_find_command(arguments->names[0]);
+    if (command == NULL) {
+        return cli_unknown_command(app, arguments->names[0]);
+    }
+    cli_show_help(&app->out, command);
+    return CLI_EXIT_OK;
+}
+
+static const cli_option HELP_OPTIONS[] = {
+    CLI_OPTION_ROW_HELP,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example HELP_EXAMPLES[] = {
+    { "coffer help", "all commands" },
+    { "coffer help get", "all about one" },
+    { NULL, NULL },
+};
+
+const cli_command cli_help = {
+    .name = "help",
+    .run = run_help,
+    .summary = "show how to use a command",
+    .usage = "[COMMAND]",
+    .about = "Shows all commands, or all about one of them; `coffer COMMAND --help` does the same.\n",
+    .options = HELP_OPTIONS,
+    .examples = HELP_EXAMPLES,
+    .least_names = 0,
+    .most_names = 1,
+};

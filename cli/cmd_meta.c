@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer meta PATH [KEY]: show or change the metadata of a file. */
+#include "cli_json.h"
+#include "cli_options.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Showing ---- */
+
+static void show_all(cli_output *out, const coffer_table *table)
+{
+    coffer_pair pair;
+    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+        cli_put_escaped(out, pair.key, pair.key_len, 0);
+        cli_put_text(out, " = ");
+        cli_put_escaped(out, pair.value, pair.value_len, 0);
+        cli_put_char(out, '\n');
+    }
+}
+
+static int unknown_key(cli *app, const char *path, const coffer_table *table, const char *key)
+{
+    char shown[128];
+    char nearest[128] = "";
+    coffer_pair pair;
+    const size_t key_len = strlen(key);
+    size_t best = cli_distance_limit(key_len) + 1;
+    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+        const size_t distance = cli_distance(pair.key, pair.key_len, key, key_len, best);
+        if (distance < best) {
+            best = distance;
+            coffer_escape(pair.key, pair.key_len, nearest, sizeof nearest);
+        }
+    }
+    coffer_escape(key, key_len, shown, sizeof shown);
+    if (coffer_table_metadata_count(table) == 0) {
+        cli_say_path(app, path, "no key \"%s\" in its metadata; it has none at all", shown);
+    } else if (nearest[0] != '\0') {
+        cli_say_path(app, path, "no key \"%s\" in its metadata; did you mean \"%s\"?", shown, nearest);
+    } else {
+        cli_say_path(app, path, "no key \"%s\" in its metadata; coffer meta PATH shows all keys", shown);
+    }
+    return CLI_EXIT_NOT_CONFORMING;
+}
+
+static int show_key(cli *app, const char *path, const coffer_table *table, const char *key)
+{
+    cli_output *out = &app->out;
+    size_t value_len = 0;
+    const char *value = coffer_table_metadata_get(table, key, strlen(key), &value_len);
+    if (app->json) {
+        cli_json_open(out, '{', true);
+        cli_json_key(out, "path");
+        cli_json_string(out, path);
+        cli_json_key(out, "key");
+        cli_json_string(out, key);
+        cli_json_key(out, "value");
+        if (value != NULL) {
+            cli_json_string_n(out, value, value_len);
+        } else {
+            cli_json_null(out);
+        }
+        cli_json_close(out, '}');
+    } else if (value != NULL) {
+        cli_put(out, value, value_len);
+        cli_put_char(out, '\n');
+    }
+    return value != NULL ? CLI_EXIT_OK : unknown_key(app, path, table, key);
+}
+
+static int show(cli *app, const cli_arguments *arguments)
+{
+    const char *path = arguments->names[0];
+    int code = CLI_EXIT_OK;
+    coffer *model = cli_open(app, path, false, &code);
+    if (model == NULL) {
+        return code;
+    }
+    const coffer_table *table = coffer_shard_table(model, 0);
+    if (arguments->name_count == 2) {
+        code = show_key(app, path, table, arguments->names[1]);
+    } else if (app->json) {
+        cli_json_open(&app->out, '{', true);
+        cli_json_key(&app->out, "path");
+        cli_json_string(&app->out, path);
+        cli_json_metadata(&app->out, table);
+        cli_json_close(&app->out, '}');
+    } else {
+        show_all(&app->out, table);
+    }
+    coffer_close(model);
+    return code;
+}
+
+/* ---- Changing ---- */
+
+static const char *way_name(coffer_edit_way way)
+{
+    switch (way) {
+    case COFFER_EDITED_CLONE:
+        return "clone";
+    case COFFER_EDITED_IN_PLACE:
+        return "in_place";
+    case COFFER_EDITED_REWRITE:
+        return "rewrite";
+    case COFFER_EDITED_NOTHING:
+    default:
+        return "nothing";
+    }
+}
+
+static const char *way_text(coffer_edit_way way)
+{
+    switch (way) {
+    case COFFER_EDITED_CLONE:
+        return "edited in a clone, which took its place";
+    case COFFER_EDITED_IN_PLACE:
+        return "edited in place";
+    case COFFER_EDITED_REWRITE:
+        return "rewritten, with room for the next edits";
+    case COFFER_EDITED_NOTHING:
+    default:
+        return "nothing to do, the file says so already";
+    }
+}
+
+static int report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
+{
+    char number[CLI_NUMBER_SIZE];
+    cli_say_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
+    if (app->json) {
+        cli_json_open(&app->out, '{', true);
+        cli_json_key(&app->out, "path");
+        cli_json_string(&app->out, path);
+        cli_json_key(&app->out, "done");
+        cli_json_string(&app->out, name);
+        cli_json_key(&app->out, "seconds");
+        snprintf(number, sizeof number, "%.6f", seconds);
+        cli_json_raw(&app->out, number);
+        cli_json_close(&app->out, '}');
+    }
+    return CLI_EXIT_OK;
+}
+
+/* One --set KEY=VALUE or --unset KEY. */
+static int read_edit(cli *app, const cli_choice *choice, coffer_edit *edit)
+{
+    const bool set = choice->option->id == CLI_OPTION_SET;
+    const size_t text_len = strlen(choice->value);
+    const char *equals = set ? strchr(choice->value, '=') : NULL;
+    char shown[128];
+    coffer_escape(choice->value, text_len, shown, sizeof shown);
+    if (!cli_is_utf8(choice->value, text_len)) {
+        return cli_usage_error(app, "\"%s\" is not UTF-8, which keys and values must be", shown);
+    }
+    if (set && equals == NULL) {
+        return cli_usage_error(app, "--set wants KEY=VALUE, and \"%s\" has no =; to remove a key: --unset", shown);
+    }
+    edit->key = choice->value;
+    edit->key_len = set ? (size_t)(equals - choice->value) : text_len;
+    edit->value = set ? equals + 1 : NULL;
+    edit->value_len = set ? strlen(equals + 1) : 0;
+    return CLI_EXIT_OK;
+}
+
+/* The edits in the order of the command line, in memory of the caller's; NULL when one is not understood. */
+static coffer_edit *collect_edits(cli *app, const cli_arguments *arguments, size_t *count, int *code)
+{
+    coffer_edit *edits = malloc((arguments->choice_count + 1) * sizeof *edits);
+    *count = 0;
+    if (edits == NULL) {
+        *code = cli_fail_memory(app, arguments->names[0]);
+        return NULL;
+    }
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        const cli_choice *choice = &arguments->choices[i];
+        if (choice->option->id != CLI_OPTION_SET && choice->option->id != CLI_OPTION_UNSET) {
+            continue;
+        }
+        *code = read_edit(app, choice, &edits[(*count)++]);
+        if (*code != CLI_EXIT_OK) {
+            free(edits);
+            return NULL;
+        }
+    }
+    return edits;
+}
+
+static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *options)
+{
+    const char *path = arguments->names[0];
+    size_t count = 0;
+    int code = CLI_EXIT_OK;
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    coffer_error err;
+    coffer_edit *edits = collect_edits(app, arguments, &count, &code);
+    if (edits == NULL) {
+        return code;
+    }
+    const double start = cli_seconds();
+    const coffer_status status = coffer_edit_metadata(path, edits, count, options, &way, &err);
+    free(edits);
+    if (status != COFFER_OK) {
+        return cli_fail(app, path, &err);
+    }
+    return report_change(app, path, way_name(way), way_text(way), cli_seconds() - start);
+}
+
+static int recover(cli *app, const char *path, const coffer_edit_options *options)
+{
+    coffer_error err;
+    const double start = cli_seconds();
+    if (coffer_recover(path, options, &err) != COFFER_OK) {
+        return cli_fail(app, path, &err);
+    }
+    return report_change(app, path, "recovered", "recovered: it is as it was before the interrupted edit",
+                         cli_seconds() - start);
+}
+
+static int run_meta(cli *app, const cli_arguments *arguments)
+{
+    const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER);
+    const bool rewrites = cli_given(arguments, CLI_OPTION_REWRITE);
+    const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET);
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
+    options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
+    if (recovers && (edits || rewrites)) {
+        return cli_usage_error(app, "--recover comes alone; edit afterwards");
+    }
+    if ((recovers || edits || rewrites) && arguments->name_count == 2) {
+        return cli_usage_error(app, "a KEY is shown, so it goes with no --set, --unset, --rewrite or --recover");
+    }
+    if (options.follow_links && !recovers && !edits && !rewrites) {
+        return cli_usage_error(app, "--follow-links goes with --set, --unset, --rewrite or --recover");
+    }
+    if (recovers) {
+        return recover(app, arguments->names[0], &options);
+    }
+    return edits || rewrites ? change(app, arguments, &options) : show(app, arguments);
+}
+
+static const cli_option META_OPTIONS[] = {
+    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; may be given many times" },
+    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times" },
+    { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack" },
+    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "edit what a link points to, and files with several names" },
+    { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left" },
+    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: one object" },
+    CLI_OPTION_ROW_HELP,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example META_EXAMPLES[] = {
+    { "coffer meta model.safetensors", "all keys and values" },
+    { "coffer meta model.safetensors format", "one value, as it is" },
+    { "coffer meta model.safetensors --set license=mit --unset draft", "change the file, in place if it fits" },
+    { NULL, NULL },
+};
+
+const cli_command cli_meta = {
+    .name = "meta",
+    .run = run_meta,
+    .summary = "show or edit the metadata of a file",
+    .usage = "PATH [KEY]",
+    .about =
+        "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
+        "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
+        "rewritten and gets slack for the next time. How it was done is said on standard error.\n"
+        "\n"
+        "JSON: path and metadata {KEY: VALUE}; with KEY: path, key, value (null: no such key); after a\n"
+        "change: path, done (\"nothing\", \"clone\", \"in_place\", \"rewrite\", \"recovered\"), seconds. A file that\n"
+        "fails has path and error (see coffer help info).\n",
+    .options = META_OPTIONS,
+    .examples = META_EXAMPLES,
+    .least_names = 1,
+    .most_names = 2,
+};

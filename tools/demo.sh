@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools/demo.sh BUILD_DIR: writes a model of about 500 MB and shows what `coffer` does with it, each step with its time.
+# The model lies in a temporary directory (under TMPDIR, or /tmp) and is removed at the end; KEEP=1 keeps it.
+set -euo pipefail
+
+build_dir=${1:?usage: tools/demo.sh BUILD_DIR}
+model=gpt2.safetensors
+need_mb=600
+
+find_program() {
+    local path
+    for path in "$build_dir/$1" "$build_dir"/{bin,cli,examples}/"$1"; do
+        if [ -f "$path" ] && [ -x "$path" ]; then
+            (cd "$(dirname "$path")" && echo "$PWD/$1")
+            return
+        fi
+    done
+    echo "demo: no program $1 in $build_dir; build it first: make" >&2
+    return 1
+}
+
+heading() {
+    printf '\n%s\n' "$bold== $1 ==$plain"
+}
+
+# Shows the command as it is typed, runs it, and shows how long it took.
+show() {
+    printf '%s\n' "$bold\$ $1$plain"
+    local start=${EPOCHREALTIME/[.,]/} end
+    eval "$1"
+    end=${EPOCHREALTIME/[.,]/}
+    printf '%s(%d.%d ms)%s\n' "$dim" $(((end - start) / 1000)) $(((end - start) / 100 % 10)) "$plain"
+}
+
+clean_up() {
+    if [ "${KEEP:-0}" = 1 ]; then
+        printf '\nKept: %s\n' "$directory/$model"
+    else
+        rm -rf -- "$directory"
+    fi
+}
+
+bold='' dim='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+    bold=$'\033[1m' dim=$'\033[2m' plain=$'\033[0m'
+fi
+
+coffer_program=$(find_program coffer)
+demo_program=$(find_program gpt2_demo)
+coffer() { "$coffer_program" "$@"; }
+gpt2_demo() { "$demo_program" "$@"; }
+
+directory=$(mktemp -d "${TMPDIR:-/tmp}/coffer-demo.XXXXXX")
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+free_mb=$(df -Pk -- "$directory" | awk 'NR == 2 { print int($4 / 1024) }')
+if [ "$free_mb" -lt "$need_mb" ]; then
+    echo "demo: $directory has $free_mb MB free, the demo needs $need_mb; set TMPDIR to a larger place" >&2
+    exit 1
+fi
+cd "$directory"
+exec 2>&1 # messages stay between the commands that they belong to, in a log too
+
+heading 'A model the shape of GPT-2, written by several threads'
+show "gpt2_demo $model"
+
+heading 'What is in it'
+show "coffer info $model"
+
+heading 'Its tensors, the largest first'
+show "coffer ls --sort size $model | head -n 8"
+
+heading 'Is it sound?'
+show "coffer check $model"
+
+heading 'A slice of a tensor; only its own bytes are read'
+show "coffer get $model 'h.0.attn.c_attn.weight[:3, :4]'"
+show "coffer get $model wte.weight"
+
+heading 'An edit of the metadata, in place: the data is not touched'
+echo 'An edit is durable before it returns, so let the disk first have the model that was just written.'
+show "sync $model"
+show "coffer meta $model --set license=apache-2.0 --set reviewed=yes"
+show "coffer meta $model license"
+show "coffer check $model"
+
+cat <<END
+
+${bold}What to try next${plain}
+  Your own files:       $coffer_program info FILE...
+                        $coffer_program check --strict FILE...
+  All about a command:  $coffer_program help get
+  Keep this model:      KEEP=1 make demo
+  How it was written:   examples/gpt2_demo.c
+  Embed the library:    README.md
+END
