@@ -90,7 +90,7 @@ typedef enum coffer_status {
     COFFER_ERR_DTYPE = 42,              /* not a dtype of the format */
     COFFER_ERR_OVERFLOW = 43,           /* the shape's product, in bits, is beyond 2^64-1 */
     COFFER_ERR_PARTIAL_BYTE = 44,       /* bits that do not fill whole bytes (F4, F6) */
-    COFFER_ERR_RANGE = 45,              /* data_offsets end before they begin */
+    COFFER_ERR_RANGE = 45,              /* data_offsets end before they begin, or beyond byte 2^64-1 of the file */
     COFFER_ERR_SIZE = 46,               /* data_offsets span another size than dtype and shape */
     COFFER_ERR_HOLE = 47,               /* bytes that no tensor covers */
     COFFER_ERR_OVERLAP = 48,            /* bytes that two tensors cover */
@@ -314,7 +314,8 @@ COFFER_API size_t coffer_table_count(const coffer_table *table);
 /* Tensor `i` in order of offset (tensors of one offset: empty ones first, then as the header has them); NULL when i is not
    below the count. */
 COFFER_API const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i);
-/* By name, in constant time on average and O(log count) for any input; NULL when there is none. */
+/* By name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names were chosen; NULL when
+   there is none. */
 COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len);
 /* Fills `order` (of coffer_table_count entries) with the indices for coffer_table_at in byte order of the names. */
 COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);

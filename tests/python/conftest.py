@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Python tests share: the vectors, and a place for the figures that they print in the end.
+
+Needs COFFER_LIB, the shared library to test; COFFER_VECTORS is the directory of the vectors, ../vectors by default.
+"""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+VECTORS = pathlib.Path(os.environ.get("COFFER_VECTORS") or pathlib.Path(__file__).resolve().parents[1] / "vectors")
+FIGURES = []
+
+
+def vector_paths():
+    return sorted(path for path in VECTORS.iterdir() if path.suffix in (".safetensors", ".bin"))
+
+
+@pytest.fixture(scope="session")
+def vectors():
+    paths = vector_paths()
+    assert len(paths) > 400
+    return paths
+
+
+@pytest.fixture(scope="session")
+def figures():
+    """A list of lines that are printed when all tests are done."""
+    return FIGURES
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in FIGURES:
+        terminalreporter.write_line(line)

@@ -1,0 +1,993 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why: the vectors of tests/vectors are the format, corner by corner, and their names are the verdicts. Every way into the
+ * library has to give that verdict: code, byte, notes; whether the bytes come whole or as a prefix, aligned or not, with the
+ * file's size or without; it must not read one byte too many, need more memory than is promised, or leak when there is none.
+ * What would be too large for a vector is made here.
+ */
+#define _DEFAULT_SOURCE /* opendir, mmap and MAP_ANONYMOUS beside -std=c11 */
+#include "coffer.h"
+#include "table.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SMALL_VECTOR 1024 /* those that are tried in every way that grows with their size */
+
+typedef struct vector {
+    char name[256];
+    char path[1024];
+    uint8_t *bytes;
+    size_t size;
+    coffer_status code; /* COFFER_OK when it is accepted */
+    int note;           /* coffer_note_kind, -1 when there is to be none */
+    uint64_t at;        /* of the code or the note */
+} vector;
+
+static vector *vectors;
+static size_t vector_count;
+
+static const char *const note_names[COFFER_NOTE_COUNT] = {
+    [COFFER_NOTE_LEADING_SPACE] = "LEADING_SPACE",
+    [COFFER_NOTE_UNKNOWN_KEY] = "UNKNOWN_KEY",
+    [COFFER_NOTE_NULL_METADATA] = "NULL_METADATA",
+    [COFFER_NOTE_CONTROL_NAME] = "CONTROL_NAME",
+    [COFFER_NOTE_EMPTY_NAME] = "EMPTY_NAME",
+    [COFFER_NOTE_UNALIGNED] = "UNALIGNED",
+    [COFFER_NOTE_PADDING] = "PADDING",
+    [COFFER_NOTE_CASE] = "CASE",
+    [COFFER_NOTE_UNKNOWN_DTYPE] = "UNKNOWN_DTYPE",
+};
+
+/* ---- the vectors ---- */
+
+static coffer_status code_named(const char *name)
+{
+    for (int code = 10; code < 200; code++) {
+        if (strcmp(coffer_status_name((coffer_status)code), name) == 0) {
+            return (coffer_status)code;
+        }
+    }
+    fail_msg("no code is named %s", name);
+    return COFFER_OK;
+}
+
+static int note_named(const char *name)
+{
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        if (strcmp(note_names[kind], name) == 0) {
+            return kind;
+        }
+    }
+    fail_msg("no note is named %s", name);
+    return -1;
+}
+
+/* Reads the verdict that a name states. */
+static void read_verdict(vector *v)
+{
+    v->code = COFFER_OK;
+    v->note = -1;
+    v->at = COFFER_NO_OFFSET;
+    if (strncmp(v->name, "ok__", 4) == 0) {
+        return;
+    }
+    char kind[8];
+    char what[64];
+    unsigned long long at = 0;
+    /* The name up to "_at" is greedy in capitals, digits and underscores; "_at" is in small letters. */
+    const int found = sscanf(v->name, "%7[a-z]_%63[A-Z0-9_]at%llu__", kind, what, &at);
+    if (found != 3 || what[strlen(what) - 1] != '_') {
+        fail_msg("%s: the name states no verdict", v->name);
+    }
+    what[strlen(what) - 1] = '\0';
+    v->at = at;
+    if (strcmp(kind, "note") == 0) {
+        v->note = note_named(what);
+    } else {
+        assert_string_equal(kind, "err");
+        v->code = code_named(what);
+    }
+}
+
+static void read_bytes(vector *v)
+{
+    FILE *file = fopen(v->path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    v->size = (size_t)ftell(file);
+    rewind(file);
+    v->bytes = malloc(v->size + 1);
+    assert_non_null(v->bytes);
+    assert_int_equal(fread(v->bytes, 1, v->size, file), v->size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name);
+    return length > strlen(ending) && strcmp(name + length - strlen(ending), ending) == 0;
+}
+
+static int load_vectors(void **state)
+{
+    (void)state;
+    const char *directory = getenv("COFFER_VECTORS");
+    directory = directory == NULL ? "tests/vectors" : directory;
+    DIR *dir = opendir(directory);
+    if (dir == NULL) {
+        fail_msg("no vectors in %s: set COFFER_VECTORS", directory);
+        return -1;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (ends_with(entry->d_name, ".safetensors") || ends_with(entry->d_name, ".bin")) {
+            vectors = realloc(vectors, (vector_count + 1) * sizeof *vectors);
+            assert_non_null(vectors);
+            vector *v = &vectors[vector_count++];
+            snprintf(v->name, sizeof v->name, "%s", entry->d_name);
+            snprintf(v->path, sizeof v->path, "%s/%s", directory, entry->d_name);
+            read_verdict(v);
+            read_bytes(v);
+        }
+    }
+    closedir(dir);
+    return 0;
+}
+
+static int free_vectors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        free(vectors[i].bytes);
+    }
+    free(vectors);
+    return 0;
+}
+
+/* The header's length as the frame states it; 0 when there is no frame. */
+static uint64_t header_length(const vector *v)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; v->size >= 8 && i < 8; i++) {
+        length |= (uint64_t)v->bytes[i] << (8 * i);
+    }
+    return length;
+}
+
+/* ---- an allocator that counts, and fails when told to ---- */
+
+typedef struct counter {
+    size_t live;
+    size_t peak;
+    size_t calls;
+    size_t fail_from; /* the number of the first call that gets nothing; SIZE_MAX: none */
+} counter;
+
+static void *counted_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    counter *count = ctx;
+    if (count->calls++ >= count->fail_from) {
+        return NULL;
+    }
+    void *moved = realloc(block, new_size);
+    assert_non_null(moved);
+    count->live = count->live - old_size + new_size;
+    count->peak = count->live > count->peak ? count->live : count->peak;
+    return moved;
+}
+
+static void *counted_alloc(void *ctx, size_t size)
+{
+    return counted_realloc(ctx, NULL, 0, size);
+}
+
+static void counted_free(void *ctx, void *block, size_t size)
+{
+    counter *count = ctx;
+    count->live -= size;
+    free(block);
+}
+
+static coffer_allocator counting(counter *count)
+{
+    *count = (counter){ 0, 0, 0, SIZE_MAX };
+    return (coffer_allocator){ counted_alloc, counted_realloc, counted_free, count };
+}
+
+/* ---- comparing with the verdict ---- */
+
+static size_t differences;
+
+/* Tells of a vector that goes wrong; the test goes on, to tell of all of them, and fails at its end. */
+static void __attribute__((format(printf, 1, 2))) differ(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    print_error("%s\n", line);
+    differences++;
+}
+
+/* What every test that walks over the vectors ends with. */
+static void expect_no_differences(void)
+{
+    const size_t seen = differences;
+    differences = 0;
+    assert_int_equal(seen, 0);
+}
+
+static bool wants_unknown_dtypes(const vector *v)
+{
+    return v->note == COFFER_NOTE_UNKNOWN_DTYPE;
+}
+
+static coffer_parse_options options_for(const vector *v)
+{
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.file_size = v->size;
+    options.all_notes = true;
+    options.unknown_dtypes = wants_unknown_dtypes(v);
+    return options;
+}
+
+static void check_error(const vector *v, const char *way, coffer_status status, const coffer_error *err)
+{
+    if (status != v->code) {
+        differ("%s: %s gives %s: %s", v->name, way, coffer_status_name(status),
+               status == COFFER_OK || status == COFFER_NEED_MORE ? "" : err->message);
+    }
+    if (status != v->code || status == COFFER_OK) {
+        return;
+    }
+    if (err->code != status || err->offset != v->at) {
+        differ("%s: %s is at %llu: %s", v->name, way, (unsigned long long)err->offset, err->message);
+    }
+    if (err->message[0] == '\0' || memchr(err->message, '\0', sizeof err->message) == NULL) {
+        differ("%s: %s leaves no message", v->name, way);
+    }
+}
+
+static void check_notes(const vector *v, const char *way, const coffer_table *table)
+{
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
+        if ((note.count > 0) != (kind == v->note) || note.offset != (kind == v->note ? v->at : COFFER_NO_OFFSET)) {
+            differ("%s: %s notes %s %llu times, first at %llu", v->name, way, note_names[kind],
+                   (unsigned long long)note.count, (unsigned long long)note.offset);
+        }
+    }
+}
+
+/* What every accepted table has to be: an exact cover of the data in offset order, and each tensor found by its name. */
+static void check_table(const vector *v, const char *way, const coffer_table *table)
+{
+    uint64_t end = coffer_table_data_offset(table);
+    assert_int_equal(end, 8 + header_length(v));
+    for (size_t i = 0; i < coffer_table_count(table); i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        if (tensor->offset != end || tensor->name[tensor->name_len] != '\0' || tensor->shard != 0 ||
+            coffer_table_find(table, tensor->name, tensor->name_len) != tensor) {
+            differ("%s: %s gives a wrong tensor %zu", v->name, way, i);
+        }
+        end += tensor->size;
+    }
+    assert_int_equal(end, coffer_table_data_offset(table) + coffer_table_data_size(table));
+    assert_null(coffer_table_at(table, coffer_table_count(table)));
+    check_notes(v, way, table);
+}
+
+static void check_parse(const vector *v, const char *way, const void *bytes, size_t size)
+{
+    const coffer_parse_options options = options_for(v);
+    coffer_table *table = NULL;
+    coffer_error err;
+    uint64_t need = 0;
+    const coffer_status status = coffer_parse(&table, &need, bytes, size, coffer_libc_allocator(), &options, &err);
+    check_error(v, way, status, &err);
+    assert_int_equal(table != NULL, status == COFFER_OK);
+    if (table != NULL) {
+        assert_int_equal(need, 8 + header_length(v));
+        check_table(v, way, table);
+    }
+    coffer_table_free(table);
+}
+
+/* ---- tests: the verdict, by every way in ---- */
+
+/* Whether the frame alone tells that something is wrong, when the file's size is known. */
+static bool frame_is_wrong(const vector *v)
+{
+    return v->code >= COFFER_ERR_IS_LFS_POINTER || v->code == COFFER_ERR_HEADER_LENGTH ||
+           v->code == COFFER_ERR_HEADER_TOO_LARGE || v->code == COFFER_ERR_HEADER_TRUNCATED;
+}
+
+/* A file without bytes cannot be told from one of unknown size by coffer_parse, which asks for 8 bytes. */
+static bool is_empty(const vector *v)
+{
+    return v->size == 0;
+}
+
+static void test_parse(void **state)
+{
+    (void)state;
+    assert_true(vector_count > 400);
+    for (size_t i = 0; i < vector_count; i++) {
+        if (!is_empty(&vectors[i])) {
+            check_parse(&vectors[i], "coffer_parse", vectors[i].bytes, vectors[i].size);
+        }
+    }
+    expect_no_differences();
+}
+
+/* The input ends where the process's memory does, and begins at any address. */
+static void test_parse_before_a_guard_page(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const size_t room = (v->size + page - 1) / page * page;
+        uint8_t *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(memory, MAP_FAILED);
+        assert_int_equal(mprotect(memory + room, page, PROT_NONE), 0);
+        if (!is_empty(v)) {
+            memcpy(memory + room - v->size, v->bytes, v->size);
+            check_parse(v, "coffer_parse before a guard page", memory + room - v->size, v->size);
+        }
+        if (!frame_is_wrong(v) && v->size >= 8 && header_length(v) <= v->size - 8) {
+            const size_t needed = 8 + (size_t)header_length(v);
+            memcpy(memory + room - needed, v->bytes, needed);
+            check_parse(v, "coffer_parse of the header before a guard page", memory + room - needed, needed);
+        }
+        assert_int_equal(munmap(memory, room + page), 0);
+    }
+    expect_no_differences();
+}
+
+static void test_parse_unaligned(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        uint8_t *memory = malloc(v->size + 16);
+        assert_non_null(memory);
+        for (size_t shift = 1; shift < 16 && !is_empty(v); shift++) {
+            memcpy(memory + shift, v->bytes, v->size);
+            check_parse(v, "coffer_parse of an odd address", memory + shift, v->size);
+        }
+        free(memory);
+    }
+    expect_no_differences();
+}
+
+static void check_model(const vector *v, const char *way, coffer_status status, coffer *model, const coffer_error *err)
+{
+    check_error(v, way, status, err);
+    assert_int_equal(model != NULL, status == COFFER_OK);
+    if (model != NULL) {
+        assert_int_equal(coffer_shard_size(model, 0), v->size);
+        check_table(v, way, coffer_shard_table(model, 0));
+    }
+    coffer_close(model);
+}
+
+static coffer_open_options open_options_for(const vector *v, coffer_access access)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = access;
+    options.all_notes = true;
+    options.unknown_dtypes = wants_unknown_dtypes(v);
+    return options;
+}
+
+static void test_open_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const coffer_open_options options = open_options_for(v, COFFER_MAP);
+        coffer *model = NULL;
+        coffer_error err;
+        const coffer_status status = coffer_open_memory(&model, v->bytes, v->size, &options, &err);
+        check_model(v, "coffer_open_memory", status, model, &err);
+    }
+    expect_no_differences();
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    static const coffer_access ways[] = { COFFER_MAP, COFFER_READ, COFFER_MAP_PRIVATE };
+    static const char *const names[] = { "coffer_open, map", "coffer_open, read", "coffer_open, private map" };
+    for (size_t i = 0; i < 3 * vector_count; i++) {
+        const vector *v = &vectors[i / 3];
+        const coffer_open_options options = open_options_for(v, ways[i % 3]);
+        coffer *model = NULL;
+        coffer_error err;
+        const coffer_status status = coffer_open(&model, v->path, &options, &err);
+        if (status != COFFER_OK && err.path[0] == '\0') {
+            differ("%s: %s does not name the file", v->name, names[i % 3]);
+        }
+        check_model(v, names[i % 3], status, model, &err);
+    }
+    expect_no_differences();
+}
+
+/* What is only listed on request is an error without it, at the same byte. */
+static void test_unknown_dtypes_are_refused_by_default(void **state)
+{
+    (void)state;
+    size_t seen = 0;
+    for (size_t i = 0; i < vector_count; i++) {
+        vector strict = vectors[i];
+        if (wants_unknown_dtypes(&strict)) {
+            strict.note = -1;
+            strict.code = COFFER_ERR_DTYPE;
+            check_parse(&strict, "coffer_parse without unknown_dtypes", strict.bytes, strict.size);
+            seen++;
+        }
+    }
+    assert_true(seen > 0);
+    expect_no_differences();
+}
+
+/* Costly notes are not looked for unasked. */
+static void test_costly_notes_are_opt_in(void **state)
+{
+    (void)state;
+    size_t seen = 0;
+    for (size_t i = 0; i < vector_count; i++) {
+        if (vectors[i].note != COFFER_NOTE_CASE) {
+            continue;
+        }
+        coffer_table *table = NULL;
+        const coffer_status status =
+            coffer_parse(&table, NULL, vectors[i].bytes, vectors[i].size, coffer_libc_allocator(), NULL, NULL);
+        assert_int_equal(status, COFFER_OK);
+        assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, 0);
+        coffer_table_free(table);
+        seen++;
+    }
+    assert_true(seen > 0);
+}
+
+/* ---- tests: prefixes, and files of unknown size ---- */
+
+static void check_prefix(const vector *v, size_t size)
+{
+    const coffer_parse_options options = options_for(v);
+    coffer_table *table = NULL;
+    coffer_error err;
+    uint64_t need = 0;
+    const coffer_status status = coffer_parse(&table, &need, v->bytes, size, coffer_libc_allocator(), &options, &err);
+    assert_null(table);
+    if (v->size < 8) {
+        assert_int_equal(status, v->code);
+    } else if (size < 8) {
+        assert_int_equal(status, COFFER_NEED_MORE);
+        assert_int_equal(need, 8);
+    } else if (frame_is_wrong(v)) {
+        if (status == COFFER_OK || status == COFFER_NEED_MORE || err.offset != 0) {
+            differ("%s: %zu bytes give %s", v->name, size, coffer_status_name(status));
+        }
+    } else {
+        assert_int_equal(status, COFFER_NEED_MORE);
+        assert_int_equal(need, 8 + header_length(v));
+    }
+}
+
+static void test_every_prefix(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        if (v->size > SMALL_VECTOR || is_empty(v)) {
+            continue;
+        }
+        const uint64_t whole = v->size < 8 || frame_is_wrong(v) ? UINT64_MAX : 8 + header_length(v);
+        for (size_t size = 0; size < v->size; size++) {
+            if (size < whole) {
+                check_prefix(v, size);
+            } else {
+                check_parse(v, "coffer_parse of a sufficient prefix", v->bytes, size);
+            }
+        }
+    }
+    expect_no_differences();
+}
+
+/* The verdict on a vector when nothing is known but its bytes. */
+static coffer_status verdict_without_size(const vector *v)
+{
+    const bool frame_is_possible = header_length(v) > 0 && header_length(v) <= COFFER_DEFAULT_MAX_HEADER_SIZE;
+    if (v->size < 8 || (frame_is_wrong(v) && frame_is_possible)) {
+        return COFFER_NEED_MORE;
+    }
+    return v->code == COFFER_ERR_DATA_TRUNCATED || v->code == COFFER_ERR_TRAILING_BYTES ? COFFER_OK : v->code;
+}
+
+/* Without the file's size its end is not checked; everything else is. */
+static void test_unknown_size(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        coffer_parse_options options = options_for(v);
+        options.file_size = 0;
+        coffer_table *table = NULL;
+        uint64_t need = 0;
+        const coffer_status status =
+            coffer_parse(&table, &need, v->bytes, v->size, coffer_libc_allocator(), &options, NULL);
+        if (status != verdict_without_size(v)) {
+            differ("%s: without a size %s", v->name, coffer_status_name(status));
+        }
+        if (status == COFFER_NEED_MORE) {
+            assert_int_equal(need, v->size < 8 ? 8 : 8 + header_length(v));
+        }
+        coffer_table_free(table);
+    }
+    expect_no_differences();
+}
+
+/* ---- tests: sizes and names in the error ---- */
+
+static void test_sizes_of_the_file(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        coffer_parse_options options = options_for(v);
+        options.file_size = 0;
+        coffer_table *table = NULL;
+        if ((v->code != COFFER_ERR_DATA_TRUNCATED && v->code != COFFER_ERR_TRAILING_BYTES) ||
+            coffer_parse(&table, NULL, v->bytes, v->size, coffer_libc_allocator(), &options, NULL) != COFFER_OK) {
+            continue;
+        }
+        const uint64_t data_offset = coffer_table_data_offset(table);
+        const uint64_t data_size = coffer_table_data_size(table);
+        coffer_table_free(table);
+        options.file_size = v->size;
+        coffer_error err;
+        assert_int_equal(coffer_parse(&table, NULL, v->bytes, v->size, coffer_libc_allocator(), &options, &err),
+                         v->code);
+        assert_int_equal(err.actual, v->size);
+        if (data_size <= UINT64_MAX - data_offset) {
+            assert_int_equal(err.expected, data_offset + data_size);
+        }
+    }
+}
+
+/* Where a tensor is to blame, it is named; where ranges do not meet, both ends are told. */
+static void test_tensor_to_blame(void **state)
+{
+    (void)state;
+    size_t holes = 0;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const coffer_parse_options options = options_for(v);
+        const bool named = (v->code >= COFFER_ERR_OVERFLOW && v->code <= COFFER_ERR_OVERLAP) ||
+                           v->code == COFFER_ERR_DTYPE || v->code == COFFER_ERR_MISSING_FIELD;
+        if (!named) {
+            continue;
+        }
+        coffer_table *table = NULL;
+        coffer_error err;
+        coffer_parse(&table, NULL, v->bytes, v->size, coffer_libc_allocator(), &options, &err);
+        if (err.tensor[0] == '\0') {
+            differ("%s: the error does not name the tensor", v->name);
+        }
+        if (v->code == COFFER_ERR_HOLE || v->code == COFFER_ERR_OVERLAP) {
+            assert_true(v->code == COFFER_ERR_HOLE ? err.actual > err.expected : err.actual < err.expected);
+            holes++;
+        }
+    }
+    assert_true(holes > 10);
+    expect_no_differences();
+}
+
+/* ---- tests: memory ---- */
+
+static void test_memory_is_bounded(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const coffer_parse_options options = options_for(v);
+        counter count;
+        const coffer_allocator allocator = counting(&count);
+        coffer_table *table = NULL;
+        coffer_parse(&table, NULL, v->bytes, v->size, &allocator, &options, NULL);
+        if (count.peak > 8 * v->size + 4096) {
+            differ("%s: %zu bytes take %zu of memory", v->name, v->size, count.peak);
+        }
+        coffer_table_free(table);
+        assert_int_equal(count.live, 0);
+    }
+    expect_no_differences();
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const coffer_parse_options options = options_for(v);
+        for (size_t fail_from = 0; v->size <= SMALL_VECTOR && !is_empty(v); fail_from++) {
+            counter count;
+            const coffer_allocator allocator = counting(&count);
+            count.fail_from = fail_from;
+            coffer_table *table = NULL;
+            coffer_error err;
+            const coffer_status status = coffer_parse(&table, NULL, v->bytes, v->size, &allocator, &options, &err);
+            coffer_table_free(table);
+            assert_int_equal(count.live, 0);
+            if (count.calls <= fail_from) {
+                break;
+            }
+            if (status != COFFER_ERR_MEMORY || err.code != COFFER_ERR_MEMORY) {
+                differ("%s: without memory %s: %s", v->name, coffer_status_name(status), err.message);
+            }
+        }
+    }
+    expect_no_differences();
+}
+
+/* ---- tests: what is too large for a vector ---- */
+
+static void store_length(uint8_t *file, size_t length)
+{
+    for (size_t i = 0; i < 8; i++) {
+        file[i] = (uint8_t)((uint64_t)length >> (8 * i));
+    }
+}
+
+/* A file whose header is `length` spaces, to be written over; freed by the caller. */
+static uint8_t *new_file(size_t length)
+{
+    uint8_t *file = malloc(8 + length);
+    assert_non_null(file);
+    store_length(file, length);
+    memset(file + 8, ' ', length);
+    return file;
+}
+
+static coffer_status parse_file(const uint8_t *file, size_t length, uint64_t max_header_size, coffer_error *err)
+{
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.file_size = 8 + length;
+    options.max_header_size = max_header_size;
+    coffer_table *table = NULL;
+    const coffer_status status = coffer_parse(&table, NULL, file, 8 + length, coffer_libc_allocator(), &options, err);
+    coffer_table_free(table);
+    return status;
+}
+
+static void test_header_limit(void **state)
+{
+    (void)state;
+    const size_t limit = COFFER_DEFAULT_MAX_HEADER_SIZE;
+    coffer_error err;
+    uint8_t *file = new_file(limit);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, limit, 0, &err), COFFER_OK);
+    free(file);
+    file = new_file(limit + 1);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, limit + 1, 0, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(err.offset, 0);
+    assert_int_equal(parse_file(file, limit + 1, limit + 1, &err), COFFER_OK);
+    free(file);
+}
+
+static void test_header_limit_can_be_lowered(void **state)
+{
+    (void)state;
+    coffer_error err;
+    uint8_t *file = new_file(64);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, 64, 64, &err), COFFER_OK);
+    assert_int_equal(parse_file(file, 64, 63, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(err.offset, 0);
+    free(file);
+}
+
+static void test_nesting_of_100000(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"a\":{\"x\":";
+    const size_t length = 100000 + sizeof begin - 1;
+    uint8_t *file = new_file(length);
+    coffer_error err;
+    memcpy(file + 8, begin, sizeof begin - 1);
+    memset(file + 8 + sizeof begin - 1, '[', 100000);
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DEPTH);
+    assert_int_equal(err.offset, 8 + sizeof begin - 1 + 125);
+    free(file);
+}
+
+/* The shortest tensors there can be, whose names are made so that none is another's. */
+static uint8_t *many_tensors(size_t count, size_t *length)
+{
+    const size_t room = count * 64 + 2;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, room - used,
+                                 "%c\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                                 i == 0 ? '{' : ',', i);
+    }
+    text[used++] = '}';
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+static void test_100000_tensors(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = many_tensors(100000, &length);
+    counter count;
+    const coffer_allocator allocator = counting(&count);
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.file_size = 8 + length;
+    options.all_notes = true;
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_table_count(table), 100000);
+    assert_non_null(coffer_table_find(table, "1869f", 5));
+    assert_null(coffer_table_find(table, "186a0", 5));
+    assert_true(count.peak <= 8 * length);
+    coffer_table_free(table);
+    assert_int_equal(count.live, 0);
+    free(file);
+}
+
+/* The last of 100,000 tensors repeats the first's name: found, and not by comparing each with each. */
+static void test_duplicate_among_100000(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = many_tensors(100000, &length);
+    static const char tail[] = "\"1869f\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    char *last = (char *)file + 8 + length - (sizeof tail - 1);
+    assert_memory_equal(last, tail, sizeof tail - 1);
+    memcpy(last, "\"11111\"", 7);
+    coffer_error err;
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
+    assert_int_equal(err.offset, (uint64_t)(last - (char *)file));
+    free(file);
+}
+
+/* Dimensions take the most memory of all that a header can say. */
+static void test_a_million_dimensions(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,0],\"shape\":[0";
+    static const char end[] = "]}}";
+    const size_t rank = 1000001;
+    const size_t length = sizeof begin - 1 + 2 * (rank - 1) + sizeof end - 1;
+    uint8_t *file = new_file(length);
+    char *text = (char *)file + 8;
+    memcpy(text, begin, sizeof begin - 1);
+    for (size_t i = 0; i + 1 < rank; i++) {
+        memcpy(text + sizeof begin - 1 + 2 * i, ",9", 2);
+    }
+    memcpy(text + length - sizeof end + 1, end, sizeof end - 1);
+    counter count;
+    const coffer_allocator allocator = counting(&count);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_table_at(table, 0)->rank, rank);
+    assert_int_equal(coffer_table_at(table, 0)->shape[rank - 1], 9);
+    assert_true(count.peak <= 8 * length);
+    coffer_table_free(table);
+    free(file);
+}
+
+/* ---- tests: hostile keys and names ---- */
+
+/* `begin`, then `count` members with keys that differ, then `end`; all of it a file of a header without data. */
+static uint8_t *many_keys(size_t count, const char *begin, const char *value, const char *end, size_t *length)
+{
+    const size_t room = strlen(begin) + count * (16 + strlen(value)) + strlen(end) + 1;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = (size_t)snprintf(text, room, "%s", begin);
+    for (size_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, room - used, "%s\"%zx\":%s", i == 0 ? "" : ",", i, value);
+    }
+    used += (size_t)snprintf(text + used, room - used, "%s", end);
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+static void check_many_keys(const char *begin, const char *value, const char *end)
+{
+    size_t length = 0;
+    uint8_t *file = many_keys(200000, begin, value, end, &length);
+    counter count;
+    const coffer_allocator allocator = counting(&count);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
+    assert_true(count.peak <= 8 * length);
+    coffer_table_free(table);
+    assert_int_equal(count.live, 0);
+    free(file);
+}
+
+static void test_many_keys(void **state)
+{
+    (void)state;
+    static const char tensor[] = "\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]";
+    char begin[128];
+    check_many_keys("{\"__metadata__\":{", "\"\"", "}}");
+    snprintf(begin, sizeof begin, "{\"a\":{%s,", tensor);
+    check_many_keys(begin, "0", "}}");
+    snprintf(begin, sizeof begin, "{\"a\":{%s,\"x\":{", tensor);
+    check_many_keys(begin, "0", "}}}");
+}
+
+/* Names that all want the same few slots of the index, found by trying. */
+#define COLLIDING 4096
+
+static uint8_t *colliding_names(size_t *length)
+{
+    const size_t room = (size_t)COLLIDING * 80;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = 0;
+    size_t found = 0;
+    for (size_t i = 0; found < COLLIDING; i++) {
+        char name[24];
+        const int name_len = snprintf(name, sizeof name, "n%zu", i);
+        if ((coffer__hash_name(name, (size_t)name_len) & (2 * COLLIDING - 1)) < 16) {
+            used += (size_t)snprintf(text + used, room - used,
+                                     "%c\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                                     found == 0 ? '{' : ',', name);
+            found++;
+        }
+    }
+    text[used++] = '}';
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+/* They must not make the index slow: another takes its place, which finds them all the same. */
+static void test_names_that_collide(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = colliding_names(&length);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+    assert_int_equal(table->slot_count, 0);
+    assert_int_equal(coffer_table_count(table), COLLIDING);
+    for (size_t i = 0; i < COLLIDING; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        assert_ptr_equal(coffer_table_find(table, tensor->name, tensor->name_len), tensor);
+    }
+    assert_null(coffer_table_find(table, "n", 1));
+    assert_null(coffer_table_find(table, "", 0));
+    coffer_table_free(table);
+    free(file);
+}
+
+static void test_duplicate_among_names_that_collide(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = colliding_names(&length);
+    /* The last name becomes that of the tensor before it, which is as long. */
+    char *text = (char *)file + 8;
+    char *last = text + length - 1;
+    char *other = NULL;
+    for (size_t seen = 0; seen < 2; last--) {
+        seen += last[0] == '"' && last[1] == 'n' ? 1 : 0;
+        other = last;
+    }
+    char *second = other + 1;
+    while (!(second[0] == '"' && second[1] == 'n')) {
+        second++;
+    }
+    const size_t name_len = (size_t)(strchr(other + 1, '"') - other);
+    assert_int_equal(second[name_len], '"');
+    memcpy(second, other, name_len);
+    coffer_error err;
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
+    assert_int_equal(err.offset, (uint64_t)(second - (char *)file));
+    free(file);
+}
+
+/* ---- tests: the directory ---- */
+
+static void test_every_code_and_note_has_a_vector(void **state)
+{
+    (void)state;
+    for (int code = 20; code < 70; code++) {
+        size_t seen = strcmp(coffer_status_name((coffer_status)code), "UNKNOWN") == 0 ? 1 : 0;
+        for (size_t i = 0; i < vector_count; i++) {
+            seen += (int)vectors[i].code == code ? 1 : 0;
+        }
+        if (seen == 0) {
+            differ("no vector is refused with %s", coffer_status_name((coffer_status)code));
+        }
+    }
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        size_t seen = 0;
+        for (size_t i = 0; i < vector_count; i++) {
+            seen += vectors[i].note == kind ? 1 : 0;
+        }
+        if (seen == 0) {
+            differ("no vector has the note %s", note_names[kind]);
+        }
+    }
+    expect_no_differences();
+}
+
+static void test_every_dtype_has_a_vector(void **state)
+{
+    (void)state;
+    for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
+        char name[64];
+        size_t seen = 0;
+        snprintf(name, sizeof name, "ok__dtype_%s.safetensors", coffer_dtype_name((coffer_dtype)dtype));
+        for (size_t i = 0; i < vector_count; i++) {
+            coffer_table *table = NULL;
+            if (strcmp(vectors[i].name, name) == 0) {
+                assert_int_equal(
+                    coffer_parse(&table, NULL, vectors[i].bytes, vectors[i].size, coffer_libc_allocator(), NULL, NULL),
+                    COFFER_OK);
+                assert_int_equal(coffer_table_at(table, 0)->dtype, dtype);
+                assert_int_equal(coffer_table_at(table, 0)->size, coffer_dtype_bits((coffer_dtype)dtype));
+                coffer_table_free(table);
+                seen++;
+            }
+        }
+        assert_int_equal(seen, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_code_and_note_has_a_vector),
+        cmocka_unit_test(test_every_dtype_has_a_vector),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_parse_before_a_guard_page),
+        cmocka_unit_test(test_parse_unaligned),
+        cmocka_unit_test(test_open_memory),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_unknown_dtypes_are_refused_by_default),
+        cmocka_unit_test(test_costly_notes_are_opt_in),
+        cmocka_unit_test(test_every_prefix),
+        cmocka_unit_test(test_unknown_size),
+        cmocka_unit_test(test_sizes_of_the_file),
+        cmocka_unit_test(test_tensor_to_blame),
+        cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_header_limit),
+        cmocka_unit_test(test_header_limit_can_be_lowered),
+        cmocka_unit_test(test_nesting_of_100000),
+        cmocka_unit_test(test_100000_tensors),
+        cmocka_unit_test(test_duplicate_among_100000),
+        cmocka_unit_test(test_a_million_dimensions),
+        cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_names_that_collide),
+        cmocka_unit_test(test_duplicate_among_names_that_collide),
+    };
+    return cmocka_run_group_tests(tests, load_vectors, free_vectors);
+}
