@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening, closing, and looking things up. A header is read, never parsed from a map: the bytes that were validated are
+ * then surely those that were parsed. Only memory that the caller lends is parsed where it is.
+ */
+#include "model.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "options.h"
+#include "table.h"
+
+#include <string.h>
+
+/* One read of this many bytes holds the whole header of most files. */
+#define OPEN_FIRST_READ_SIZE ((uint64_t)64 << 10)
+
+/* ---- a model and its shard --------------------------------------------------------------------------------------- */
+
+static coffer_status open_out_of_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
+}
+
+/* The options as this version knows them, checked. */
+static coffer_status open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
+{
+    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if ((unsigned)options->access > COFFER_READ) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `access` has no such value");
+    }
+    if (options->allocator == NULL) {
+        options->allocator = coffer_libc_allocator();
+    }
+    return COFFER_OK;
+}
+
+/* A model of one shard that has taken over the source; without memory the source is closed, and the answer NULL. */
+static coffer *open_new(coffer__source *source, const coffer_open_options *options, coffer_error *err)
+{
+    coffer *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
+    coffer__shard *shard = coffer__alloc_zeroed(options->allocator, sizeof *shard);
+    if (made == NULL || shard == NULL || coffer__os_mutex_init(&shard->lock) != 0) {
+        coffer__free(options->allocator, made, sizeof *made);
+        coffer__free(options->allocator, shard, sizeof *shard);
+        source->ops->close(source);
+        (void)open_out_of_memory(err);
+        return NULL;
+    }
+    made->allocator = *options->allocator;
+    made->shard_count = 1;
+    made->shards = shard;
+    shard->source = *source;
+    shard->access = options->access;
+    shard->populate = options->populate;
+    return made;
+}
+
+static coffer_status open_set_path(coffer *model, const char *path, coffer_error *err)
+{
+    coffer__shard *shard = model->shards;
+    shard->path_size = strlen(path) + 1;
+    shard->path = coffer__alloc(&model->allocator, shard->path_size);
+    if (shard->path == NULL) {
+        return open_out_of_memory(err);
+    }
+    memcpy(shard->path, path, shard->path_size);
+    return COFFER_OK;
+}
+
+void coffer_close(coffer *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = model->allocator;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__shard *shard = &model->shards[i];
+        coffer_table_free(shard->table);
+        coffer__free(&allocator, shard->path, shard->path_size);
+        shard->source.ops->close(&shard->source);
+        coffer__os_mutex_deinit(&shard->lock);
+    }
+    coffer__free(&allocator, model->shards, model->shard_count * sizeof *model->shards);
+    coffer__free(&allocator, model, sizeof *model);
+}
+
+/* ---- the header -------------------------------------------------------------------------------------------------- */
+
+static coffer_status open_parse(coffer *model, uint64_t *need, const void *bytes, size_t size,
+                                const coffer_open_options *options, coffer_error *err)
+{
+    coffer__shard *shard = model->shards;
+    coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+    parse.file_size = shard->source.size;
+    parse.max_header_size = options->max_header_size;
+    parse.all_notes = options->all_notes;
+    parse.unknown_dtypes = options->unknown_dtypes;
+    return coffer_parse(&shard->table, need, bytes, size, &model->allocator, &parse, err);
+}
+
+static coffer_status open_empty(coffer_error *err)
+{
+    coffer__fail_at(err, COFFER_ERR_EMPTY, 0,
+                    "the file is empty: a download or a copy may have failed before its first byte; fetch it again");
+    return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
+}
+
+/* Reads the header: with the first read when it is of ordinary size, else with one more for the rest of it. */
+static coffer_status open_read_header(coffer *model, const coffer_open_options *options, coffer_error *err)
+{
+    const coffer__source *source = &model->shards->source;
+    if (source->size == 0) {
+        return open_empty(err);
+    }
+    size_t size = (size_t)(source->size < OPEN_FIRST_READ_SIZE ? source->size : OPEN_FIRST_READ_SIZE);
+    uint8_t *bytes = coffer__alloc(&model->allocator, size);
+    if (bytes == NULL) {
+        return open_out_of_memory(err);
+    }
+    uint64_t need = 0;
+    coffer_status status = coffer__source_read(source, 0, bytes, size, err);
+    if (status != COFFER_OK) {
+        goto done;
+    }
+    status = open_parse(model, &need, bytes, size, options, err);
+    if (status != COFFER_NEED_MORE) {
+        goto done;
+    }
+    /* The parser has checked `need` against the limit and the file's size, so it is a size that can be asked for. */
+    uint8_t *more = need > SIZE_MAX ? NULL : coffer__realloc(&model->allocator, bytes, size, (size_t)need);
+    if (more == NULL) {
+        status = open_out_of_memory(err);
+        goto done;
+    }
+    bytes = more;
+    const size_t first = size;
+    size = (size_t)need;
+    status = coffer__source_read(source, first, bytes + first, size - first, err);
+    if (status == COFFER_OK) {
+        status = open_parse(model, &need, bytes, size, options, err);
+    }
+done:
+    coffer__free(&model->allocator, bytes, size);
+    return status;
+}
+
+/* Takes over `source`: opens a model from it or closes it. */
+static coffer_status open_source(coffer **model, coffer__source *source, const coffer_open_options *options,
+                                 coffer_error *err)
+{
+    coffer *made = open_new(source, options, err);
+    if (made == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    const coffer_status status = open_read_header(made, options, err);
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+/* ---- ways to open ------------------------------------------------------------------------------------------------ */
+
+static coffer_status open_null(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
+}
+
+static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *given, coffer_error *err)
+{
+    coffer_open_options options;
+    coffer_status status = open_options(&options, given, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__source source;
+    status = coffer__source_path(&source, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer *made = NULL;
+    status = open_source(&made, &source, &options, err);
+    if (status == COFFER_OK) {
+        status = open_set_path(made, path, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
+{
+    if (model == NULL || path == NULL) {
+        return open_null(err);
+    }
+    *model = NULL;
+    const coffer_status status = open_path(model, path, options, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+}
+
+coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
+                                 coffer_error *err)
+{
+    if (model == NULL || (bytes == NULL && size > 0)) {
+        return open_null(err);
+    }
+    *model = NULL;
+    coffer_open_options known;
+    coffer_status status = open_options(&known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__source source;
+    coffer__source_memory(&source, bytes, size);
+    coffer *made = open_new(&source, &known, err);
+    if (made == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    made->shards->phase = (uint64_t)(uintptr_t)bytes;
+    uint64_t need = 0;
+    status = size == 0 ? open_empty(err) : open_parse(made, &need, bytes, size, &known, err);
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size, const coffer_open_options *options,
+                             coffer_error *err)
+{
+    if (model == NULL) {
+        return open_null(err);
+    }
+    *model = NULL;
+    coffer_open_options known;
+    coffer_status status = open_options(&known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__source source;
+    status = coffer__source_fd(&source, fd, offset, size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = open_source(model, &source, &known, err);
+    if (status == COFFER_OK) {
+        (*model)->shards->phase = offset;
+    }
+    return status;
+}
+
+coffer_status coffer_open_source(coffer **model, const coffer_source *source, const coffer_open_options *options,
+                                 coffer_error *err)
+{
+    if (source == NULL) {
+        return open_null(err);
+    }
+    coffer__source custom;
+    coffer__source_custom(&custom, source);
+    /* The caller was promised that its close is called, whatever fails. */
+    if (model == NULL || source->read_at == NULL) {
+        custom.ops->close(&custom);
+        return open_null(err);
+    }
+    *model = NULL;
+    coffer_open_options known;
+    const coffer_status status = open_options(&known, options, err);
+    if (status != COFFER_OK) {
+        custom.ops->close(&custom);
+        return status;
+    }
+    return open_source(model, &custom, &known, err);
+}
+
+/* ---- looking up -------------------------------------------------------------------------------------------------- */
+
+size_t coffer_count(const coffer *model)
+{
+    return coffer_table_count(model->shards->table);
+}
+
+const coffer_tensor *coffer_at(const coffer *model, size_t i)
+{
+    return coffer_table_at(model->shards->table, i);
+}
+
+const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
+{
+    return coffer_table_find(model->shards->table, name, name_len);
+}
+
+const coffer_tensor *coffer_find(const coffer *model, const char *name)
+{
+    return coffer_find_n(model, name, strlen(name));
+}
+
+void coffer_sort_by_name(const coffer *model, uint32_t *order)
+{
+    coffer_table_sort_by_name(model->shards->table, order);
+}
+
+size_t coffer_shard_count(const coffer *model)
+{
+    return model->shard_count;
+}
+
+const coffer_table *coffer_shard_table(const coffer *model, size_t shard)
+{
+    return shard < model->shard_count ? model->shards[shard].table : NULL;
+}
+
+uint64_t coffer_shard_size(const coffer *model, size_t shard)
+{
+    return shard < model->shard_count ? model->shards[shard].source.size : 0;
+}
+
+/* ---- data in memory ---------------------------------------------------------------------------------------------- */
+
+coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor)
+{
+    /* Every tensor of a model lies in the block of its shard's table; what lies elsewhere may not even be readable. */
+    const uintptr_t at = (uintptr_t)tensor;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer_table *table = model->shards[i].table;
+        const uintptr_t block = (uintptr_t)table;
+        if (at >= block && at - block < table->block_size) {
+            return &model->shards[i];
+        }
+    }
+    return NULL;
+}
+
+coffer_status coffer__model_stranger(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                        "not a tensor of this model: pass the pointer that its coffer_find or coffer_at returned");
+}
+
+coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
+                                 const coffer_tensor *tensor)
+{
+    if (shard->path != NULL) {
+        coffer__fail_path(err, status, shard->path);
+    }
+    return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+}
+
+/* With the lock held. */
+static uint8_t *open_map(coffer__shard *shard)
+{
+    if (shard->map_error.code != COFFER_OK) {
+        return NULL;
+    }
+    if (shard->access == COFFER_READ) {
+        coffer__fail(&shard->map_error, COFFER_ERR_NOT_MAPPED,
+                     "the model was opened with COFFER_READ, which never maps: read the tensor with coffer_read");
+        return NULL;
+    }
+    uint8_t *base = shard->source.ops->map(&shard->source, shard->access, shard->populate, &shard->map_error);
+    if (base != NULL) {
+        atomic_store_explicit(&shard->base, base, memory_order_release);
+    }
+    return base;
+}
+
+uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
+{
+    uint8_t *base = atomic_load_explicit(&shard->base, memory_order_acquire);
+    if (base != NULL) {
+        return base;
+    }
+    coffer__os_mutex_lock(&shard->lock);
+    base = atomic_load_explicit(&shard->base, memory_order_relaxed);
+    if (base == NULL) {
+        base = open_map(shard);
+    }
+    coffer__os_mutex_unlock(&shard->lock);
+    /* Once there is an error it stays as it is, so it can be read without the lock. */
+    if (base == NULL && err != NULL) {
+        *err = shard->map_error;
+    }
+    return base;
+}
+
+const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+{
+    coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
+    if (shard == NULL) {
+        coffer__model_stranger(err);
+        return NULL;
+    }
+    const uint8_t *base = coffer__shard_base(shard, err);
+    if (base == NULL) {
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    return base + (size_t)tensor->offset;
+}
+
+void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+{
+    coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
+    if (shard == NULL) {
+        coffer__model_stranger(err);
+        return NULL;
+    }
+    if (shard->access != COFFER_MAP_PRIVATE) {
+        coffer__fail(err, COFFER_ERR_NOT_MAPPED, "data can be changed only in a model opened with COFFER_MAP_PRIVATE");
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    uint8_t *base = coffer__shard_base(shard, err);
+    if (base == NULL) {
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    return base + (size_t)tensor->offset;
+}
+
+bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor)
+{
+    const coffer__shard *shard = coffer__model_shard(model, tensor);
+    const uint32_t alignment = coffer_dtype_alignment(tensor->dtype);
+    /* The sum may wrap around: the alignments are powers of two. */
+    return shard != NULL && (alignment == 0 || (shard->phase + tensor->offset) % alignment == 0);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer: a header, a sink, and an account of the bytes that came. A piece is entered in the account before it is
+ * written, so that two pieces that overlap never both reach the sink; the writing itself holds no lock. The first
+ * failure is the last thing that happens: nothing is published after it.
+ */
+#include "alloc.h"
+#include "coffer.h"
+#include "error.h"
+#include "options.h"
+#include "os.h"
+#include "sink.h"
+#include "spans.h"
+#include "table.h"
+
+#include <string.h>
+
+#define WRITER_LARGEST_WRITE ((size_t)1 << 30)
+
+struct coffer_writer {
+    coffer_allocator allocator;
+    const coffer_header *header;
+    const coffer_table *table; /* the header's */
+    coffer__sink sink;
+    bool sink_open; /* neither published nor discarded */
+    char *path;     /* as it was named; NULL when there is none */
+    size_t path_size;
+    coffer__mutex mutex; /* guards everything below */
+    coffer__spans spans; /* of the file, what was written or is being written; the header is not in it */
+    size_t writing;      /* writes under way */
+    bool finished;
+    bool failed;
+};
+
+/* Where the sink of a new writer comes from. */
+typedef struct writer_target {
+    const char *path; /* or one of the others */
+    const int *fd;
+    void *memory;
+    size_t memory_size;
+    const coffer_sink *custom;
+} writer_target;
+
+/* ---- open and free ----------------------------------------------------------------------------------------------- */
+
+static coffer_status writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err)
+{
+    return writer->path == NULL ? status : coffer__fail_path(err, status, writer->path);
+}
+
+void coffer_writer_free(coffer_writer *writer)
+{
+    if (writer == NULL) {
+        return;
+    }
+    if (writer->sink_open) {
+        writer->sink.ops->discard(&writer->sink);
+    }
+    coffer__spans_deinit(&writer->spans);
+    coffer__os_mutex_deinit(&writer->mutex);
+    const coffer_allocator allocator = writer->allocator;
+    coffer__free(&allocator, writer->path, writer->path_size);
+    coffer__free(&allocator, writer, sizeof *writer);
+}
+
+static coffer_writer *writer_new(const coffer_allocator *allocator, const char *path)
+{
+    coffer_writer *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    if (made == NULL || coffer__os_mutex_init(&made->mutex) != 0) {
+        coffer__free(allocator, made, sizeof *made);
+        return NULL;
+    }
+    made->allocator = *allocator;
+    coffer__spans_init(&made->spans, allocator);
+    if (path == NULL) {
+        return made;
+    }
+    made->path_size = strlen(path) + 1;
+    made->path = coffer__alloc(allocator, made->path_size);
+    if (made->path == NULL) {
+        coffer_writer_free(made);
+        return NULL;
+    }
+    memcpy(made->path, path, made->path_size);
+    return made;
+}
+
+static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_target *target,
+                                         const coffer_writer_options *options, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const coffer_allocator *allocator = &writer->allocator;
+    if (target->path != NULL) {
+        status = coffer__sink_path(&writer->sink, allocator, target->path, options->sync, options->in_place, err);
+    } else if (target->fd != NULL) {
+        status = coffer__sink_fd(&writer->sink, allocator, *target->fd, options->sync, err);
+    } else if (target->custom != NULL) {
+        status = coffer__sink_custom(&writer->sink, allocator, target->custom, err);
+    } else {
+        status = coffer__sink_memory(&writer->sink, allocator, target->memory, target->memory_size, err);
+    }
+    writer->sink_open = status == COFFER_OK;
+    return status;
+}
+
+static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_t *bytes, uint64_t size,
+                                coffer_error *err)
+{
+    for (uint64_t done = 0; done < size;) {
+        const uint64_t left = size - done;
+        const size_t piece = left < WRITER_LARGEST_WRITE ? (size_t)left : WRITER_LARGEST_WRITE;
+        const coffer_status status =
+            writer->sink.ops->write_at(&writer->sink, at + done, bytes + (size_t)done, piece, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        done += piece;
+    }
+    return COFFER_OK;
+}
+
+/* Opens the sink and writes the header there. */
+static coffer_status writer_begin(coffer_writer *writer, const writer_target *target,
+                                  const coffer_writer_options *options, const void *header_bytes, uint64_t header_size,
+                                  coffer_error *err)
+{
+    coffer_status status = writer_open_sink_of(writer, target, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* The header was validated when it was built, so its end and the data's add up. */
+    const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
+    status = writer->sink.ops->reserve(&writer->sink, file_size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return writer_put(writer, 0, header_bytes, header_size, err);
+}
+
+/* Builds the header, before anything else is touched, and makes a writer of it. */
+static coffer_status writer_open_known(coffer_writer **writer, coffer_header *header, const writer_target *target,
+                                       const coffer_writer_options *options, coffer_error *err)
+{
+    coffer_header_options header_options = COFFER_HEADER_OPTIONS_INIT;
+    header_options.alignment = options->alignment;
+    header_options.slack = options->slack;
+    header_options.max_header_size = options->max_header_size;
+    const void *bytes = NULL;
+    uint64_t size = 0;
+    const coffer_table *table = NULL;
+    coffer_status status = coffer_header_build(header, &header_options, &bytes, &size, &table, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer_writer *made = writer_new(&table->allocator, target->path);
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a writer");
+    }
+    made->header = header;
+    made->table = table;
+    status = writer_begin(made, target, options, bytes, size, err);
+    if (status != COFFER_OK) {
+        coffer_writer_free(made);
+        return status;
+    }
+    *writer = made;
+    return COFFER_OK;
+}
+
+static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
+                                 const coffer_writer_options *options, coffer_error *err)
+{
+    if (writer == NULL || header == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header and a place for its handle");
+    }
+    *writer = NULL;
+    coffer_writer_options known;
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status == COFFER_OK && (unsigned)known.sync > COFFER_SYNC_NEVER) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
+    }
+    if (status == COFFER_OK) {
+        status = writer_open_known(writer, header, target, &known, err);
+    }
+    return status == COFFER_OK || target->path == NULL ? status : coffer__fail_path(err, status, target->path);
+}
+
+static coffer_status writer_no_target(coffer_writer **writer, coffer_error *err)
+{
+    if (writer != NULL) {
+        *writer = NULL;
+    }
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs somewhere to write to, and got NULL");
+}
+
+coffer_status coffer_writer_open(coffer_writer **writer, coffer_header *header, const char *path,
+                                 const coffer_writer_options *options, coffer_error *err)
+{
+    const writer_target target = { .path = path };
+    return path == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
+}
+
+coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_header *header, int fd,
+                                    const coffer_writer_options *options, coffer_error *err)
+{
+    const writer_target target = { .fd = &fd };
+    return writer_open(writer, header, &target, options, err);
+}
+
+coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory, size_t size,
+                                        const coffer_writer_options *options, coffer_error *err)
+{
+    const writer_target target = { .memory = memory, .memory_size = size };
+    return memory == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
+}
+
+coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
+                                      const coffer_writer_options *options, coffer_error *err)
+{
+    const writer_target target = { .custom = sink };
+    const bool none = sink == NULL || sink->write_at == NULL;
+    return none ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
+}
+
+/* ---- write ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status writer_range_error(const coffer_tensor *tensor, const char *what, uint64_t offset, uint64_t size,
+                                        coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_WRITE_RANGE, "%u bytes from byte %u of tensor %q %s", size, offset, tensor->name,
+                 (size_t)tensor->name_len, what);
+    return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, tensor->name, tensor->name_len);
+}
+
+/* What must hold before anything is written. With the mutex held. */
+static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
+                                  const void *bytes, uint64_t size, coffer_error *err)
+{
+    if (writer->finished || writer->failed) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
+                            writer->failed ? "failed before" : "finished");
+    }
+    if (tensor == NULL || (bytes == NULL && size > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            tensor == NULL ? "no tensor of that number was declared" : "the bytes to write are NULL");
+    }
+    if (offset > tensor->size || size > tensor->size - offset) {
+        writer_range_error(tensor, "do not lie inside it", offset, size, err);
+        return coffer__fail_sizes(err, COFFER_ERR_WRITE_RANGE, tensor->size,
+                                  offset > UINT64_MAX - size ? UINT64_MAX : offset + size);
+    }
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    const uint64_t at = tensor->offset + offset;
+    const coffer_status status = coffer__spans_add(&writer->spans, at, at + size);
+    if (status == COFFER_ERR_WRITE_RANGE) {
+        return writer_range_error(tensor, "were written already, or some of them", offset, size, err);
+    }
+    if (status != COFFER_OK) {
+        return coffer__fail(err, status, "no memory for the account of what was written");
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
+                                  coffer_error *err)
+{
+    if (writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
+    }
+    const coffer_tensor *tensor = coffer_header_at(writer->header, i);
+    coffer__os_mutex_lock(&writer->mutex);
+    coffer_status status = writer_admit(writer, tensor, offset, bytes, size, err);
+    const bool admitted = status == COFFER_OK;
+    writer->failed = writer->failed || !admitted;
+    writer->writing += admitted;
+    coffer__os_mutex_unlock(&writer->mutex);
+    if (!admitted) {
+        return writer_fail(writer, status, err);
+    }
+    status = writer_put(writer, tensor->offset + offset, bytes, size, err);
+    coffer__os_mutex_lock(&writer->mutex);
+    writer->failed = writer->failed || status != COFFER_OK;
+    writer->writing--;
+    coffer__os_mutex_unlock(&writer->mutex);
+    if (status != COFFER_OK) {
+        coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+        return writer_fail(writer, status, err);
+    }
+    return COFFER_OK;
+}
+
+/* ---- finish ------------------------------------------------------------------------------------------------------ */
+
+/* Names the tensor that the first missing byte of the file, at `gap`, belongs to. */
+static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, coffer_error *err)
+{
+    const coffer_tensor *tensor = coffer_table_at(writer->table, 0);
+    for (size_t i = 1; tensor->offset + tensor->size <= gap; i++) {
+        tensor = coffer_table_at(writer->table, i);
+    }
+    const uint64_t covered = coffer__spans_covered(&writer->spans, tensor->offset, tensor->offset + tensor->size);
+    coffer__fail_at(err, COFFER_ERR_MISSING_DATA, gap, "tensor %q has %u of its %u bytes; nothing was published",
+                    tensor->name, (size_t)tensor->name_len, covered, tensor->size);
+    coffer__fail_sizes(err, COFFER_ERR_MISSING_DATA, tensor->size, covered);
+    return coffer__fail_tensor(err, COFFER_ERR_MISSING_DATA, tensor->name, tensor->name_len);
+}
+
+/* What must hold before the file is published. With the mutex held. */
+static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err)
+{
+    if (writer->finished || writer->failed) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
+                            writer->failed ? "failed before" : "finished");
+    }
+    if (writer->writing > 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+    }
+    const uint64_t begin = coffer_table_data_offset(writer->table);
+    const uint64_t gap = coffer__spans_gap(&writer->spans, begin);
+    return gap == begin + coffer_table_data_size(writer->table) ? COFFER_OK : writer_missing(writer, gap, err);
+}
+
+coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
+{
+    if (writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
+    }
+    coffer__os_mutex_lock(&writer->mutex);
+    coffer_status status = writer_ready(writer, err);
+    writer->finished = writer->finished || status == COFFER_OK;
+    writer->failed = writer->failed || status != COFFER_OK;
+    coffer__os_mutex_unlock(&writer->mutex);
+    if (status != COFFER_OK) {
+        return writer_fail(writer, status, err);
+    }
+    writer->sink_open = false;
+    status = writer->sink.ops->publish(&writer->sink, err);
+    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+}
