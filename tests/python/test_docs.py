@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation is true: what it shows is compiled, run and compared, and what it points to exists.
+
+An example that nobody runs is wrong after the next change, and its reader cannot know. So every block of code in README.md,
+CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it is, and is tried here:
+
+    c           a whole program is compiled and run; when it begins with a comment `/* NAME.c: ...` it lies in the document's
+                folder under that name, for the blocks of sh. A piece of one is compiled, within a function if need be
+    sh          each line that begins with "$ " is run, and what follows must be its output, both streams together, with
+                times made equal. A block without such lines is run as a whole
+    sh no-run   not run: needs root, the network or minutes. Only the commands of NOT_RUN may stand there
+    cmake       configured and, where it uses the installed package, built
+    json        parsed
+    text        drawings and layouts
+
+Each document has a folder of its own with one file in it, model.safetensors, which make_model makes.
+
+Needs COFFER_CLI and COFFER_LIB; libcoffer.a and what is installed come from COFFER_BUILD_DIR, by default the folder of
+COFFER_LIB.
+"""
+
+import json
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
+CLI = Path(os.environ["COFFER_CLI"]).resolve()
+BUILD = Path(os.environ.get("COFFER_BUILD_DIR") or Path(os.environ["COFFER_LIB"]).parent).resolve()
+CC = os.environ.get("CC", "cc")
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+
+DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
+LANGUAGES = {"c", "sh", "sh no-run", "cmake", "json", "text"}
+NOT_RUN = {"make demo", "make check", "make bench", "sudo make install", "make install PREFIX=$HOME/.local"}
+
+# The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
+CONTEXT = """
+#include <coffer.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern coffer *model;
+extern coffer_header *header;
+extern coffer_writer *writer;
+extern coffer_status status;
+extern coffer_error err;
+extern const coffer_tensor *tensor;
+extern const char *path;
+extern void *buffer;
+extern const void *bytes;
+extern size_t size;
+extern int fd;
+"""
+
+
+# ---- The documents ----------------------------------------------------------------------------------------------------
+
+
+class Block:
+    """A block of code: where its fence is, what it says it is, and its text."""
+
+    def __init__(self, document, line, language, text):
+        self.document, self.line, self.language, self.text = document, line, language, text
+
+    def __str__(self):
+        return f"{self.document.relative_to(SOURCE)}:{self.line}"
+
+
+def blocks_of(document):
+    found, start, lines = [], None, document.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        if start is None and line.lstrip().startswith("```"):
+            start = number
+        elif start is not None and line.strip() == "```":
+            indent = len(lines[start - 1]) - len(lines[start - 1].lstrip())
+            text = "".join(part[indent:] + "\n" for part in lines[start:number - 1])
+            found.append(Block(document, start, lines[start - 1].strip()[3:].strip(), text))
+            start = None
+    assert start is None, f"{document.name}:{start}: this block has no end"
+    return found
+
+
+ALL_BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
+
+
+def blocks(*languages):
+    return pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language in languages], ids=str)
+
+
+def is_program(block):
+    return block.language == "c" and re.search(r"^int main\(", block.text, re.M) is not None
+
+
+def program_name(block):
+    match = re.match(r"/\* (\w+\.c)\b", block.text)
+    return match[1] if match else "program.c"
+
+
+# ---- What examples find -----------------------------------------------------------------------------------------------
+
+
+def encode(dtype, value):
+    if dtype == "BF16":
+        return struct.pack("<f", value)[2:]
+    return struct.pack({"F32": "<f", "F16": "<e", "U8": "B"}[dtype], value)
+
+
+def make_model(path):
+    """A model as small as can be that looks like one: mixed dtypes, metadata, room for edits. Every value is exact."""
+    tensors = [
+        ("h.0.ln_1.weight", "F32", (8,), lambda i: 1),
+        ("ln_f.weight", "F32", (8,), lambda i: 1 + i / 8),
+        ("wte.weight", "F32", (50, 8), lambda i: (i * 37 % 256 - 128) / 64),
+        ("h.0.attn.c_attn.weight", "BF16", (8, 24), lambda i: (i * 29 % 128 - 64) / 32),
+        ("wpe.weight", "F16", (16, 8), lambda i: (i * 11 % 64 - 32) / 64),
+    ]
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, dtype, shape, value in tensors:
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        body = b"".join(encode(dtype, value(i)) for i in range(count))
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(body)]}
+        data += body
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (2048 + -len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory):
+    """Where the build is installed, as a user would have it."""
+    path = tmp_path_factory.mktemp("prefix")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", path], check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def environment(prefix, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "coffer").symlink_to(CLI)
+    library = next(prefix.rglob("libcoffer.a")).parent
+    return {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "LC_ALL": "C",
+        "PKG_CONFIG_PATH": str(library / "pkgconfig"),
+        "LD_LIBRARY_PATH": str(library),
+        "CMAKE_PREFIX_PATH": str(prefix),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_model(tmp_path / "model.safetensors")
+    return tmp_path
+
+
+def run(command, where, **options):
+    """Runs a command; what it says, both streams in their order, and its exit code."""
+    done = subprocess.run(command, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=300, **options)
+    return done.returncode, done.stdout
+
+
+def compile_c(source, where, *options):
+    code, said = run([CC, *STRICT, f"-I{SOURCE / 'include'}", source, *options], where)
+    return said if code != 0 else ""
+
+
+# ---- Every block is what it says --------------------------------------------------------------------------------------
+
+
+def test_there_is_something_to_test():
+    assert sum(is_program(block) for block in ALL_BLOCKS) >= 2
+    assert sum(block.language == "sh" for block in ALL_BLOCKS) >= 3
+    assert sum(block.language == "cmake" for block in ALL_BLOCKS) >= 1
+
+
+@pytest.mark.parametrize("block", ALL_BLOCKS, ids=str)
+def test_block_says_what_it_is(block):
+    assert block.language in LANGUAGES, f"write one of {sorted(LANGUAGES)} behind the fence"
+    assert block.text.strip(), "this block is empty"
+
+
+@blocks("text")
+def test_text_hides_no_code(block):
+    assert "#include" not in block.text and not re.search(r"^\$ ", block.text, re.M)
+
+
+def test_json():
+    for block in ALL_BLOCKS:
+        if block.language == "json":
+            json.loads(block.text)
+
+
+# ---- C ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if is_program(b)], ids=str)
+def test_c_program(block, folder):
+    (folder / program_name(block)).write_text(block.text)
+    assert compile_c(program_name(block), folder, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", "program") == ""
+    code, said = run([folder / "program"], folder)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language == "c" and not is_program(b)], ids=str)
+def test_c_piece(block, tmp_path):
+    """A piece is code of a file as it stands, or of a function: one of the two has to compile."""
+    as_file = f"{CONTEXT}\n#line {block.line + 1} \"{block.document.name}\"\n{block.text}"
+    in_function = f"{CONTEXT}\nint piece(void);\nint piece(void)\n{{\n#line {block.line + 1} \"{block.document.name}\"\n" \
+                  f"{block.text}\n    return 0;\n}}\n"
+    said = ""
+    for text in (as_file, in_function):
+        (tmp_path / "piece.c").write_text(text)
+        said = compile_c("piece.c", tmp_path, "-D_POSIX_C_SOURCE=200809L", "-Wno-unused", "-fsyntax-only")
+        if said == "":
+            return
+    pytest.fail(said)
+
+
+# ---- The shell --------------------------------------------------------------------------------------------------------
+
+
+def sessions(text):
+    """The commands of a block, each with the output that the block shows for it."""
+    found = []
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith("$ "):
+            command = line[2:]
+            while command.endswith("\\"):
+                command += "\n" + next(lines)
+            found.append((command, []))
+        elif found:
+            found[-1][1].append(line)
+    return [(command, "\n".join(shown).rstrip("\n")) for command, shown in found]
+
+
+def on_any_machine(said):
+    """Without what differs from run to run and from file system to file system."""
+    said = said.replace("edited in a clone, which took its place", "edited in place")
+    return re.sub(r"\b\d+(\.\d+)? (ms|s)\b", "TIME", said)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if any(b.language == "sh" for b in blocks_of(d))],
+                         ids=lambda d: d.name)
+def test_shell(document, folder, environment):
+    """All of a document, from top to bottom, as somebody who follows it would do."""
+    for block in blocks_of(document):
+        if is_program(block):
+            (folder / program_name(block)).write_text(block.text)
+        if block.language != "sh":
+            continue
+        steps = sessions(block.text)
+        assert steps or "\n$ " not in block.text
+        for command, shown in steps or [(block.text, None)]:
+            code, said = run(["bash", "-e", "-o", "pipefail", "-c", command], folder, env=environment)
+            assert code == 0, f"{block}: {command}\nended with {code}:\n{said}"
+            if shown is not None:
+                assert on_any_machine(said.rstrip("\n")) == on_any_machine(shown), f"{block}: {command}"
+
+
+@blocks("sh no-run")
+def test_what_is_not_run_is_known(block):
+    targets = set(re.findall(r"^([a-z]+):", (SOURCE / "Makefile").read_text(), re.M))
+    for line in filter(str.strip, block.text.splitlines()):
+        command = re.sub(r"\s+#.*", "", line)
+        assert command in NOT_RUN, f"{command!r} is not run, and not in NOT_RUN"
+        assert re.search(r"\bmake ([a-z]+)", command)[1] in targets
+
+
+# ---- CMake ------------------------------------------------------------------------------------------------------------
+
+
+@blocks("cmake")
+def test_cmake(block, tmp_path, environment):
+    text = block.text
+    if "project(" not in text:
+        text = "cmake_minimum_required(VERSION 3.25)\nproject(documented LANGUAGES C)\n" + text
+    (tmp_path / "CMakeLists.txt").write_text(text)
+    for name in re.findall(r"\b\w+\.c\b", text):
+        (tmp_path / name).write_text("#include <coffer.h>\nint main(void) { return coffer_version() == NULL; }\n")
+    for place in re.findall(r"add_subdirectory\((\S+?)[\s)]", text):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(SOURCE)
+    steps = [["cmake", "-G", "Ninja", "-S", ".", "-B", "build"]]
+    if "find_package(coffer" in text:
+        steps.append(["cmake", "--build", "build"])
+    for step in steps:
+        code, said = run(step, tmp_path, env=environment)
+        assert code == 0, said
+
+
+# ---- Examples ---------------------------------------------------------------------------------------------------------
+
+# Of every example in examples/, but gpt2_demo, which `make demo` runs: its arguments and what it has to say.
+EXAMPLES = {
+    "read_tensor": [
+        (["model.safetensors", "wte.weight"], 0, "-2 -1.42188 -0.84375 -0.265625 0.3125 0.890625 1.46875 -1.95312 ...\n"),
+        (["model.safetensors", "wte.weight", "0, :4"], 0, "-2 -1.42188 -0.84375 -0.265625\n"),
+        (["model.safetensors", "wpe.weight", "..., 0"], 0, "-0.5 -0.125 0.25 -0.375 0 0.375 -0.25 0.125 ...\n"),
+        (["model.safetensors", "wpe.weight", "16"], 1,
+         "read_tensor: index 16 is outside dimension 0, which has 16 entries\n"),
+        (["model.safetensors", "lm_head"], 1, "read_tensor: the file has no tensor of this name\n"),
+        (["none.safetensors", "x"], 1, "read_tensor: cannot open the file: no such file or directory (errno 2)\n"),
+    ],
+    "load_weights": [
+        (["model.safetensors"], 0, "read wte.weight, 1600 bytes\ndecoded wpe.weight from F16\nread ln_f.weight, 32 bytes\n"
+                                   "wte.weight begins with -2 -1.42188 -0.84375\n"),
+    ],
+    "write_streaming": [
+        (["out.safetensors"], 0, "wrote 4 tensors, 4194304 bytes of data, 65536 bytes at a time\n"),
+        (["out.safetensors", "1"], 0, "wrote 1 tensors, 1048576 bytes of data, 65536 bytes at a time\n"),
+        (["none/out.safetensors"], 1, None),
+    ],
+    "custom_source": [([], 0, "the last row holds 95; it took 64 of 262224 bytes\n")],
+}
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in SOURCE.glob("examples/*.c")} == {*EXAMPLES, "gpt2_demo"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name, folder):
+    source = SOURCE / "examples" / f"{name}.c"
+    assert compile_c(source, folder, BUILD / "libcoffer.a", "-pthread", "-o", name) == ""
+    for arguments, code, said in EXAMPLES[name]:
+        got_code, got = run([folder / name, *arguments], folder)
+        assert (got_code, got if said is not None else None) == (code, said), got
+    if name == "write_streaming":
+        assert run([CLI, "check", "--strict", "out.safetensors"], folder) == (0, "out.safetensors: ok\n")
+        assert sorted(path.name for path in folder.iterdir()) == ["model.safetensors", "out.safetensors", name]
+
+
+# ---- What documents say about each other and about the library --------------------------------------------------------
+
+
+def public_header():
+    return (SOURCE / "include/coffer.h").read_text(encoding="utf-8")
+
+
+def statuses():
+    enumeration = re.search(r"typedef enum coffer_status \{(.*?)\} coffer_status;", public_header(), re.S)[1]
+    without_comments = re.sub(r"/\*.*?\*/", "", enumeration, flags=re.S)
+    return {(int(number), name) for name, number in re.findall(r"\bCOFFER_(?:ERR_)?(\w+) = (\d+)", without_comments)}
+
+
+def test_errors_describes_every_status():
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|(.*)\|$", (SOURCE / "docs/errors.md").read_text(encoding="utf-8"), re.M)
+    assert len(statuses()) > 50
+    assert {(int(number), name) for number, name, _ in rows} == statuses()
+    assert len(rows) == len(statuses())
+    for number, name, rest in rows:
+        assert all(cell.strip() for cell in rest.split("|")), f"{name} has an empty cell"
+
+
+def test_no_document_names_what_is_not_there():
+    """Functions, types and constants of the library that the documents name are in the public header or in the code."""
+    code = "".join(path.read_text(encoding="utf-8") for path in
+                   [*SOURCE.glob("include/*.h"), *SOURCE.glob("src/*/*.[ch]"), *SOURCE.glob("CMakeLists.txt"),
+                    *SOURCE.glob("*/CMakeLists.txt"), *SOURCE.glob("tools/*.sh"), *SOURCE.glob("tests/python/*.py")])
+    # The last two stand for any name.
+    known = set(re.findall(r"\w+", code)) | {"coffer_noun_verb", "coffer__name"}
+    for document in DOCUMENTS:
+        for name in re.findall(r"\b(?:coffer_[a-z]\w*|coffer__\w+|COFFER_\w+)", document.read_text(encoding="utf-8")):
+            is_prefix = name.endswith("_") and any(word.startswith(name) for word in known)
+            assert name in known or is_prefix, f"{document.name}: {name}"
+
+
+def slug(heading):
+    """The anchor that a heading gets."""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def text_without_blocks(document):
+    return re.sub(r"^\s*```.*?^\s*```$", "", document.read_text(encoding="utf-8"), flags=re.S | re.M)
+
+
+LINKED = [*DOCUMENTS, SOURCE / "CHANGELOG.md", SOURCE / "tests/vectors/README.md"]
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda d: str(d.relative_to(SOURCE)))
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_without_blocks(document)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / unquote(path)).resolve() if path else document
+        assert file.exists(), f"{document.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", text_without_blocks(file), re.M)
+            assert anchor in {slug(heading) for heading in headings}, f"{document.name} links to {target}"
+
+
+def test_every_document_is_in_the_index():
+    index = (SOURCE / "docs/README.md").read_text(encoding="utf-8")
+    for document in SOURCE.glob("docs/*.md"):
+        assert document.name == "README.md" or f"]({document.name})" in index, f"docs/README.md does not name {document.name}"
+
+
+def test_readme_has_the_place_for_the_benchmark():
+    text = (SOURCE / "README.md").read_text(encoding="utf-8")
+    assert text.count("<!-- benchmark:begin -->") == text.count("<!-- benchmark:end -->") == 1
+    assert text.index("<!-- benchmark:begin -->") < text.index("<!-- benchmark:end -->")
+
+
+def test_changelog_knows_this_version():
+    version = re.search(r'COFFER_VERSION_STRING "([^"]+)"', public_header())[1]
+    changelog = (SOURCE / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", changelog, re.M)
+    assert headings[0] == "Unreleased" and version in headings
