@@ -5,6 +5,7 @@
 #include "cli_text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,38 +89,35 @@ int cli_usage_error(cli *app, const char *format, ...)
     return CLI_EXIT_USAGE;
 }
 
-/* Whether the message has the number as a whole, not as a part of a longer one. Thousands are not grouped in
-   messages. */
-static bool mentions_number(const char *message, const char *digits)
+/* Whether the message says "byte N" of this number, and not of a longer one that it begins. */
+static bool mentions_byte(const char *message, const char *place)
 {
-    const size_t len = strlen(digits);
-    for (const char *at = strstr(message, digits); at != NULL; at = strstr(at + 1, digits)) {
-        const char before = at > message ? at[-1] : ' ';
-        const char after = at[len];
-        if (!(before >= '0' && before <= '9') && !(after >= '0' && after <= '9')) {
-            return true;
-        }
-    }
-    return false;
+    const char *at = strstr(message, place);
+    return at != NULL && !(at[strlen(place)] >= '0' && at[strlen(place)] <= '9');
+}
+
+/* Whether the offset is one of the file: in a slice's text it counts characters, which the message says. */
+static bool is_file_offset(const coffer_error *err)
+{
+    return err->offset != COFFER_NO_OFFSET && err->code != COFFER_ERR_SLICE_SYNTAX && err->code != COFFER_ERR_STEP;
 }
 
 void cli_error_place(const coffer_error *err, bool name, char *text, size_t size)
 {
     char parts[3][sizeof err->tensor + 32];
-    char digits[CLI_NUMBER_SIZE];
+    char quoted[sizeof err->tensor + 2];
     size_t count = 0;
     if (name) {
         snprintf(parts[count++], sizeof parts[0], "%s", coffer_status_name(err->code));
     }
-    if (err->tensor[0] != '\0' && strstr(err->message, err->tensor) == NULL) {
-        snprintf(parts[count++], sizeof parts[0], "tensor \"%s\"", err->tensor);
+    snprintf(quoted, sizeof quoted, "\"%s\"", err->tensor);
+    if (err->tensor[0] != '\0' && strstr(err->message, quoted) == NULL) {
+        snprintf(parts[count++], sizeof parts[0], "tensor %s", quoted);
     }
     /* Byte 0 is the file as a whole: it would tell nobody anything. */
-    if (err->offset != COFFER_NO_OFFSET && err->offset != 0) {
-        cli_number_text(digits, err->offset, false);
-        if (!mentions_number(err->message, digits)) {
-            snprintf(parts[count++], sizeof parts[0], "byte %s", digits);
-        }
+    if (is_file_offset(err) && err->offset != 0) {
+        snprintf(parts[count], sizeof parts[0], "byte %" PRIu64, err->offset);
+        count += !mentions_byte(err->message, parts[count]);
     }
     text[0] = '\0';
     size_t used = 0;

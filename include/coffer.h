@@ -503,7 +503,7 @@ typedef enum coffer_sync {
 
 /* The caller's own place to write to. write_at stores all `size` bytes at `offset` or fails, like coffer_source's read_at;
    called from the threads that call coffer_writer_write. finish (may be NULL) is called once when everything was written;
-   discard (may be NULL) once instead, when the writer is freed unfinished or failed. */
+   discard (may be NULL) once instead, when the writer is freed unfinished or failed, or could not be opened. */
 typedef struct coffer_sink {
     coffer_status (*write_at)(void *ctx, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
     coffer_status (*finish)(void *ctx, coffer_error *err);

@@ -300,7 +300,7 @@ static coffer_status fail_unknown_dtype(const coffer__json *json, size_t positio
 {
     const size_t size = json->in.position - position;
     return coffer__fail_at(json->err, COFFER_ERR_DTYPE, json->origin + position,
-                           "at byte %u, the dtype %q is not one of the %u that version " COFFER_VERSION_STRING " knows",
+                           "at byte %u, the dtype %q is not one of the %u that coffer " COFFER_VERSION_STRING " knows",
                            json->origin + position, (const char *)json->in.base + position + 1, size - 2,
                            (uint64_t)COFFER_DTYPE_COUNT);
 }
@@ -677,7 +677,7 @@ static coffer_status read_padding(header_reader *reader)
     const size_t start = json->in.position;
     coffer__json_space(json);
     if (coffer__left(&json->in) != 0) {
-        return coffer__json_error(json, "only white space may follow the closing brace");
+        return coffer__json_error(json, "only white space may follow the closing brace (pad with spaces)");
     }
     reader->builder.table->slack = json->in.length - start;
     for (size_t at = start; at < json->in.length; at++) {
@@ -721,8 +721,8 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
             const uint32_t position = ((const coffer__entry *)(const void *)tensor)->position;
             const coffer_status code =
                 coffer__fail_at(err, hole ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, origin + position,
-                                hole ? "no tensor covers the data from %u to %u, where %q begins"
-                                     : "the data covered so far ends at %u, but a tensor begins at %u already: %q",
+                                hole ? "bytes %u to %u of the data belong to no tensor; tensor %q begins behind them"
+                                     : "other tensors reach to byte %u of the data, but at byte %u begins tensor %q",
                                 *covered, begin, tensor->name, (size_t)tensor->name_len);
             coffer__fail_sizes(err, code, *covered, begin);
             return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
@@ -741,13 +741,12 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
     coffer_status code = COFFER_OK;
     if (file_size < expected) {
         code = coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, file_size,
-                               "the file stops early: %u of %u bytes are there, %u are missing; get the file again",
+                               "the file stops early: it has %u of %u bytes (%u missing); get the file again",
                                file_size, expected, expected - file_size);
     } else {
-        code =
-            coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
-                            "%u bytes follow the data, which ends at byte %u; the file is longer than its header says",
-                            file_size - expected, expected);
+        code = coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
+                               "the data ends at byte %u, but the file at byte %u (%u too many); get the file again",
+                               expected, file_size, file_size - expected);
     }
     return coffer__fail_sizes(err, code, expected, file_size);
 }
@@ -811,6 +810,19 @@ static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer
     return coffer__fail_sizes(err, code, limit, header_size);
 }
 
+/* A file of 1 to 7 bytes, of which `size` are known. */
+static coffer_status fail_too_short(const uint8_t *bytes, size_t size, uint64_t file_size, coffer_error *err)
+{
+    const coffer_status foreign = size > 0 ? coffer__sniff(bytes, size, err) : COFFER_OK;
+    if (foreign != COFFER_OK) {
+        return foreign;
+    }
+    const coffer_status code = coffer__fail_at(
+        err, COFFER_ERR_TOO_SHORT, 0,
+        "the file has %u of the 8 bytes that say how long its header is; get the file again", file_size);
+    return coffer__fail_sizes(err, code, FRAME_SIZE, file_size);
+}
+
 /* Judges the header's length. Whatever it is that has no possible one may be another kind of file. */
 static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer_parse_options *options,
                                  coffer_error *err)
@@ -837,8 +849,7 @@ static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer
     }
     const coffer_status code =
         coffer__fail_at(err, COFFER_ERR_HEADER_TRUNCATED, 0,
-                        "the file stops within its header: %u of at least %u bytes are there; get "
-                        "the file again",
+                        "the file stops within its header: it has %u of at least %u bytes; get the file again",
                         file_size, FRAME_SIZE + header_size);
     return coffer__fail_sizes(err, code, FRAME_SIZE + header_size, file_size);
 }
@@ -881,14 +892,7 @@ coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *byt
         return status;
     }
     if (chosen.file_size != 0 && chosen.file_size < FRAME_SIZE) {
-        const coffer_status foreign = size > 0 ? coffer__sniff(bytes, size, err) : COFFER_OK;
-        return foreign != COFFER_OK ? foreign
-                                    : coffer__fail_sizes(err,
-                                                         coffer__fail_at(err, COFFER_ERR_TOO_SHORT, 0,
-                                                                         "the file has only %u bytes; a safetensors "
-                                                                         "file has at least 10",
-                                                                         chosen.file_size),
-                                                         FRAME_SIZE, chosen.file_size);
+        return fail_too_short(bytes, size, chosen.file_size, err);
     }
     if (size < FRAME_SIZE) {
         return need_more(need, FRAME_SIZE);

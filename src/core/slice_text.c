@@ -138,7 +138,7 @@ static coffer_status slice_item(coffer__cursor *in, slice_list *list, coffer_err
                 return status;
             }
         } else if (!has_start) {
-            return slice_syntax(in, err, coffer__left(in) == 0 ? "it ends too early" : "not an index");
+            return slice_syntax(in, err, coffer__left(in) == 0 ? "it ends too early" : "an index should be here");
         }
     }
     if (list->indices != NULL) {
@@ -165,11 +165,13 @@ static coffer_status slice_text(const char *text, size_t text_len, slice_list *l
         more = more && coffer__left(&in) > 0 && !slice_next_in(&in, "]");
     }
     if (bracket && !slice_accept(&in, ']')) {
-        return slice_syntax(&in, err, coffer__left(&in) == 0 ? "the closing bracket is missing" : "not a comma");
+        return slice_syntax(
+            &in, err, coffer__left(&in) == 0 ? "the closing bracket is missing" : "a comma or the end should be here");
     }
     slice_skip_blanks(&in);
     if (coffer__left(&in) > 0) {
-        return slice_syntax(&in, err, slice_next_in(&in, "]") ? "a bracket too many" : "not a comma");
+        return slice_syntax(&in, err,
+                            slice_next_in(&in, "]") ? "a bracket too many" : "a comma or the end should be here");
     }
     return COFFER_OK;
 }

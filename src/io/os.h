@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operating system: with os_posix.c the only file that names it. A port is a second os_*.c with these contracts.
- * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status.
+ * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status
+ * (trouble.h does it in one line). Calls that a signal interrupted are made again; short transfers are resumed. Every
+ * descriptor that is made here is closed when the process becomes another program.
  */
 #ifndef COFFER_IO_OS_H
 #define COFFER_IO_OS_H
@@ -27,10 +29,118 @@ int coffer__os_mutex_init(coffer__mutex *mutex);
 void coffer__os_mutex_deinit(coffer__mutex *mutex);
 void coffer__os_mutex_lock(coffer__mutex *mutex);
 void coffer__os_mutex_unlock(coffer__mutex *mutex);
-/* Runs run(arg) on a new thread; *thread must live until join. */
+/* Runs run(arg) on a new thread, in which signals are blocked: they belong to the caller's threads. *thread must live until
+   join. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg);
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
 unsigned coffer__os_processors(void);
+
+/* ---- what lies under a name ------------------------------------------------------------------------------------------ */
+
+typedef enum coffer__os_kind {
+    COFFER__OS_REGULAR,
+    COFFER__OS_DIRECTORY,
+    COFFER__OS_BLOCK, /* a block device: random access, as a file has */
+    COFFER__OS_LINK,  /* a symbolic link; only where links are not followed */
+    COFFER__OS_OTHER  /* a pipe, socket or character device */
+} coffer__os_kind;
+
+typedef struct coffer__os_info {
+    coffer__os_kind kind;
+    uint32_t mode; /* the permission bits, set-id and sticky bits included */
+    uint32_t owner;
+    uint32_t group;
+    uint64_t size; /* of a regular file or block device; else 0 */
+    uint64_t links;
+    uint64_t device; /* with inode: which file it is; the numbers may change when the system starts again */
+    uint64_t inode;
+} coffer__os_info;
+
+int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);
+int coffer__os_inspect_fd(int fd, coffer__os_info *info);
+/* Whether the name leads to anything. One cheap system call. */
+bool coffer__os_exists(const char *path);
+/* The name without any symbolic link in it, absolute. ENAMETOOLONG when `size` bytes do not hold it. */
+int coffer__os_real_path(const char *path, char *out, size_t size);
+
+/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+
+typedef enum coffer__os_use {
+    COFFER__OS_READ,
+    COFFER__OS_WRITE, /* without truncating */
+    COFFER__OS_EDIT   /* read and write */
+} coffer__os_use;
+
+/* Opens what exists. Never waits, not for the other end of a pipe either. Without `follow` a symbolic link is ELOOP. */
+int coffer__os_open(const char *path, coffer__os_use use, bool follow, int *fd);
+/* Makes a new file, open to read and write; EEXIST when the name is taken, by a symbolic link too. Its mode is 0600 when
+   `secret`, else what the umask makes of 0666. */
+int coffer__os_create(const char *path, bool secret, int *fd);
+/* The same without a name, in a directory: it is gone when the process ends, unless it is given a name. Fails where the
+   file system cannot do it or where coffer__os_name could not work. */
+int coffer__os_create_unnamed(const char *directory, bool secret, int *fd);
+/* Gives an unnamed file its name; EEXIST when that is taken. */
+int coffer__os_name(int fd, const char *path);
+int coffer__os_duplicate(int fd, int *copy);
+/* The descriptor is gone whatever the result: an error is about bytes that a network file system could not store. */
+int coffer__os_close(int fd);
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+
+/* Reads until `size` bytes are there or the file ends; *done says how many. */
+int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size);
+/* Writes at the descriptor's own position; waits when a non-blocking descriptor takes no more. */
+int coffer__os_write_next(int fd, const void *bytes, size_t size);
+/* Copies between two files, in the kernel or by sharing blocks where that is possible; *done is less than `size` without an
+   error when the source ends. EOPNOTSUPP when only reading and writing is left. */
+int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done);
+/* Makes the whole of `to` share the blocks of `from`, at once; fails where the file system cannot. */
+int coffer__os_clone(int from, int to);
+/* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
+   do it: a full disk is then found while writing. */
+int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);
+int coffer__os_truncate(int fd, uint64_t size);
+/* The descriptor's own position; ESPIPE when it has none. */
+int coffer__os_position(int fd, uint64_t *position);
+int coffer__os_set_position(int fd, uint64_t position);
+/* Whether every write goes to the file's end, whatever position is asked for. */
+bool coffer__os_appends(int fd);
+
+/* ---- what survives --------------------------------------------------------------------------------------------------- */
+
+/* The file's bytes and length are on the device when it returns 0. */
+int coffer__os_sync(int fd);
+/* The same for a directory's names. 0 also where a file system does not know how. */
+int coffer__os_sync_names(int directory);
+int coffer__os_open_directory(const char *path, int *directory);
+int coffer__os_sync_directory(const char *path);
+int coffer__os_rename(const char *from, const char *to);
+int coffer__os_unlink(const char *path);
+/* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */
+int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info);
+/* Locks the file against others that lock it, until the descriptor is closed or the process ends. EWOULDBLOCK when somebody
+   has it. */
+int coffer__os_lock(int fd);
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct coffer__os_map {
+    void *base;
+    size_t size;
+} coffer__os_map;
+
+/* Maps a range of a file: shared and read-only, or private and writable. *address is that of the range's first byte. */
+int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
+                         void **address);
+void coffer__os_unmap(const coffer__os_map *map);
+
+/* ---- the rest -------------------------------------------------------------------------------------------------------- */
+
+/* Words for an errno, lower case, English whatever the locale; static. */
+const char *coffer__os_words(int os_error);
+/* A number that this process and its neighbours are not likely to get twice. Not a secret. */
+uint32_t coffer__os_unlikely_number(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sink: where a new file goes. It knows nothing of tensors. One file each: sink_path.c (atomic), sink_fd.c, sink_memory.c,
- * sink_custom.c.
+ * A sink: where a new file goes. It knows nothing of tensors. One file each: sink_path.c (atomic), sink_in_place.c,
+ * sink_fd.c, sink_memory.c, sink_custom.c.
  *
  * reserve announces the final size before the first write. write_at stores all bytes or fails, and may be called from any
- * number of threads at once, for ranges that do not overlap. Then exactly one of publish and discard, which also release
- * what the sink holds; publish has released it when it fails, too.
+ * number of threads at once, for ranges that do not overlap; every byte of the file is written once. Then exactly one of
+ * publish and discard, which also release what the sink holds; publish has released it when it fails, too.
  */
 #ifndef COFFER_IO_SINK_H
 #define COFFER_IO_SINK_H
@@ -27,13 +27,26 @@ struct coffer__sink {
     void *state; /* the kind's own, allocated by it */
 };
 
-coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path, coffer_sync sync,
-                                bool in_place, coffer_error *err);
+/* Each fills *sink, or fails having opened and changed nothing. */
+coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+                                coffer_sync sync, bool in_place, coffer_error *err);
 coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err);
 coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
                                   coffer_error *err);
 coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
                                   coffer_error *err);
+
+/* What coffer__sink_path is with `in_place`; `exists`: there is a regular file, else nothing. */
+coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+                                    bool exists, coffer_sync sync, coffer_error *err);
+
+/* The descriptor of a sink made by coffer__sink_path without `in_place`, for copying into it as coffer__os_copy does.
+   Borrowed, until publish or discard. */
+int coffer__sink_path_descriptor(const coffer__sink *sink);
+
+/* Gives a sink its operations and a zeroed state of `state_size` bytes; COFFER_ERR_MEMORY when there is none. */
+coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
+                                size_t state_size, coffer_error *err);
 
 #endif

@@ -3,29 +3,39 @@
  * A source: random-access bytes, and for some the ability to show them in memory. It knows nothing of tensors.
  * One file each: source_memory.c, source_file.c, source_custom.c.
  *
- * read_at fills all of `size` bytes or fails; a range beyond `size` of the source is the caller's mistake
- * (COFFER_ERR_ARGUMENT). It may be called from any number of threads at once. map returns the address of the source's byte 0,
- * valid until close, and is called at most once; NULL with *err filled when it cannot be.
+ * read_at fills all of `size` bytes or fails; the range lies within the source (coffer__source_read sees to it). It may be
+ * called from any number of threads at once. A file that has become shorter is COFFER_ERR_CHANGED. map returns the address of
+ * the source's byte 0, valid until close, and is called at most once, for any access but COFFER_READ; never NULL, except with
+ * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
 
 #include "coffer.h"
+#include "os.h"
 
 typedef struct coffer__source coffer__source;
 
 typedef struct coffer__source_ops {
-    coffer_status (*read_at)(const coffer__source *source, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+    coffer_status (*read_at)(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                             coffer_error *err);
     void *(*map)(coffer__source *source, coffer_access access, bool populate, coffer_error *err);
     void (*close)(coffer__source *source);
 } coffer__source_ops;
 
+typedef struct coffer__source_file {
+    int fd;
+    uint64_t offset;    /* of the source's byte 0 in the file */
+    uint64_t file_size; /* of the whole file, when it was opened */
+    coffer__os_map map;
+} coffer__source_file;
+
 struct coffer__source {
     const coffer__source_ops *ops;
-    uint64_t size;        /* in bytes */
+    uint64_t size; /* in bytes */
     union {
-        struct { const void *bytes; } memory;
-        struct { int fd; uint64_t offset; void *map; size_t map_size; } file;
+        const void *memory;
+        coffer__source_file file;
         coffer_source custom;
     } as;
 };
@@ -33,7 +43,8 @@ struct coffer__source {
 /* Each fills *source. Close with source->ops->close(source), also after a failure of anything later. */
 void coffer__source_memory(coffer__source *source, const void *bytes, size_t size);
 void coffer__source_custom(coffer__source *source, const coffer_source *custom);
-/* Opens a regular file or block device to read. Says what the path is when it is something else. */
+/* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
+   COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
 /* A range of a descriptor, which is duplicated; `size` UINT64_MAX: to its end. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err);

@@ -39,6 +39,7 @@ typedef struct writer_target {
     void *memory;
     size_t memory_size;
     const coffer_sink *custom;
+    bool *taken; /* set when the sink was opened, from then on the writer's to discard; may be NULL */
 } writer_target;
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
@@ -100,6 +101,9 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
         status = coffer__sink_memory(&writer->sink, allocator, target->memory, target->memory_size, err);
     }
     writer->sink_open = status == COFFER_OK;
+    if (target->taken != NULL) {
+        *target->taken = writer->sink_open;
+    }
     return status;
 }
 
@@ -217,9 +221,16 @@ coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *h
 coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                       const coffer_writer_options *options, coffer_error *err)
 {
-    const writer_target target = { .custom = sink };
-    const bool none = sink == NULL || sink->write_at == NULL;
-    return none ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
+    bool taken = false;
+    const writer_target target = { .custom = sink, .taken = &taken };
+    if (sink == NULL || sink->write_at == NULL) {
+        return writer_no_target(writer, err);
+    }
+    const coffer_status status = writer_open(writer, header, &target, options, err);
+    if (status != COFFER_OK && !taken && sink->discard != NULL) {
+        sink->discard(sink->ctx);
+    }
+    return status;
 }
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */

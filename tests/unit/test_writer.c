@@ -511,6 +511,26 @@ static void wrong_calls(void **state)
     coffer_header_free(header);
 }
 
+static void a_sink_that_could_not_be_opened_is_discarded_once(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_writer *writer = NULL;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    kept k;
+    const coffer_sink sink = sink_of(&k);
+    coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
+    options.alignment = 3;
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, &options, &err), COFFER_ERR_ARGUMENT);
+    assert_null(writer);
+    assert_int_equal(k.discards, 1);
+    assert_int_equal(coffer_writer_open_sink(&writer, NULL, &sink, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(k.discards, 2);
+    assert_int_equal(k.finishes, 0);
+    kept_free(&k);
+    coffer_header_free(header);
+}
+
 static void nothing_comes_after_finish(void **state)
 {
     (void)state;
@@ -876,6 +896,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_tensor_in_the_file_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_outside_or_written_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sink_that_could_not_be_opened_is_discarded_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_comes_after_finish, set_up, tear_down),
         cmocka_unit_test(finish_does_not_overtake_a_write),
         cmocka_unit_test_setup_teardown(large_pieces_are_written_by_the_gibibyte, set_up, tear_down),
