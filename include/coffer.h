@@ -57,15 +57,15 @@ typedef enum coffer_status {
     COFFER_NEED_MORE = 1, /* not a failure: coffer_parse saw a prefix and says how many bytes it needs */
 
     /* the call and its surroundings */
-    COFFER_ERR_ARGUMENT = 10,   /* the call itself is wrong: a NULL that is not allowed, a call out of order, a bad option */
-    COFFER_ERR_MEMORY = 11,     /* the allocator gave nothing */
-    COFFER_ERR_CANCELLED = 12,  /* the progress callback asked to stop */
-    COFFER_ERR_NOT_FOUND = 13,  /* no such file or directory */
-    COFFER_ERR_DIRECTORY = 14,  /* a directory where a file is wanted */
-    COFFER_ERR_NOT_REGULAR = 15,/* a pipe, socket or device, which cannot be read at random */
-    COFFER_ERR_IO = 16,         /* the operating system refused; `os_error` is its errno */
-    COFFER_ERR_CHANGED = 17,    /* the file became shorter, or another one, while it was in use */
-    COFFER_ERR_UNSUPPORTED = 18,/* this system, file system or sink cannot do it */
+    COFFER_ERR_ARGUMENT = 10,    /* the call itself is wrong: a NULL, an order or an option that is not allowed */
+    COFFER_ERR_MEMORY = 11,      /* the allocator gave nothing */
+    COFFER_ERR_CANCELLED = 12,   /* the progress callback asked to stop */
+    COFFER_ERR_NOT_FOUND = 13,   /* no such file or directory */
+    COFFER_ERR_DIRECTORY = 14,   /* a directory where a file is wanted */
+    COFFER_ERR_NOT_REGULAR = 15, /* a pipe, socket or device, which cannot be read at random */
+    COFFER_ERR_IO = 16,          /* the operating system refused; `os_error` is its errno */
+    COFFER_ERR_CHANGED = 17,     /* the file became shorter, or another one, while it was in use */
+    COFFER_ERR_UNSUPPORTED = 18, /* this system, file system or sink cannot do it */
 
     /* the frame of a safetensors file */
     COFFER_ERR_EMPTY = 20,            /* no bytes at all */
@@ -77,23 +77,23 @@ typedef enum coffer_status {
     COFFER_ERR_TRAILING_BYTES = 26,   /* bytes follow the data */
 
     /* the header's text */
-    COFFER_ERR_JSON = 30,     /* not JSON by RFC 8259 */
-    COFFER_ERR_UTF8 = 31,     /* not UTF-8, or half a surrogate pair escaped */
-    COFFER_ERR_DEPTH = 32,    /* values nested deeper than 127 */
-    COFFER_ERR_TYPE = 33,     /* a value of another kind than the format wants there */
-    COFFER_ERR_NUMBER = 34,   /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
+    COFFER_ERR_JSON = 30,   /* not JSON by RFC 8259 */
+    COFFER_ERR_UTF8 = 31,   /* not UTF-8, or half a surrogate pair escaped */
+    COFFER_ERR_DEPTH = 32,  /* values nested deeper than 127 */
+    COFFER_ERR_TYPE = 33,   /* a value of another kind than the format wants there */
+    COFFER_ERR_NUMBER = 34, /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
     COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets */
 
     /* what the header says */
-    COFFER_ERR_DUPLICATE_NAME = 40,     /* two tensors of one name */
-    COFFER_ERR_DUPLICATE_KEY = 41,      /* the same key twice in any other object of the header */
-    COFFER_ERR_DTYPE = 42,              /* not a dtype of the format */
-    COFFER_ERR_OVERFLOW = 43,           /* the shape's product, in bits, is beyond 2^64-1 */
-    COFFER_ERR_PARTIAL_BYTE = 44,       /* bits that do not fill whole bytes (F4, F6) */
-    COFFER_ERR_RANGE = 45,              /* data_offsets end before they begin, or beyond byte 2^64-1 of the file */
-    COFFER_ERR_SIZE = 46,               /* data_offsets span another size than dtype and shape */
-    COFFER_ERR_HOLE = 47,               /* bytes that no tensor covers */
-    COFFER_ERR_OVERLAP = 48,            /* bytes that two tensors cover */
+    COFFER_ERR_DUPLICATE_NAME = 40, /* two tensors of one name */
+    COFFER_ERR_DUPLICATE_KEY = 41,  /* the same key twice in any other object of the header */
+    COFFER_ERR_DTYPE = 42,          /* not a dtype of the format */
+    COFFER_ERR_OVERFLOW = 43,       /* the shape's product, in bits, is beyond 2^64-1 */
+    COFFER_ERR_PARTIAL_BYTE = 44,   /* bits that do not fill whole bytes (F4, F6) */
+    COFFER_ERR_RANGE = 45,          /* data_offsets end before they begin, or beyond byte 2^64-1 of the file */
+    COFFER_ERR_SIZE = 46,           /* data_offsets span another size than dtype and shape */
+    COFFER_ERR_HOLE = 47,           /* bytes that no tensor covers */
+    COFFER_ERR_OVERLAP = 48,        /* bytes that two tensors cover */
 
     /* not a safetensors file but, by its first bytes, something else */
     COFFER_ERR_IS_LFS_POINTER = 60,
@@ -137,12 +137,12 @@ typedef struct coffer_error {
     int32_t os_error;    /* errno of the system call that failed, or 0 */
     int32_t http_status; /* reserved for sources on the network */
     uint32_t reserved_32;
-    uint64_t offset;     /* byte of the file where the trouble is */
-    uint64_t expected;   /* with `actual`: two sizes or counts that should agree; docs/errors.md says which, by code */
+    uint64_t offset;   /* byte of the file where the trouble is */
+    uint64_t expected; /* with `actual`: two sizes or counts that should agree; docs/errors.md says which, by code */
     uint64_t actual;
-    char message[384];   /* one line of printable UTF-8: what is wrong, where, what to do; without the path */
-    char path[512];      /* the file as it was named, cut in the middle when longer */
-    char tensor[160];    /* the tensor's name, escaped for a terminal, cut in the middle when longer */
+    char message[384]; /* one line of printable UTF-8: what is wrong, where, what to do; without the path */
+    char path[512];    /* the file as it was named, cut in the middle when longer */
+    char tensor[160];  /* the tensor's name, escaped for a terminal, cut in the middle when longer */
     uint64_t reserved[8];
 } coffer_error;
 
@@ -205,7 +205,8 @@ typedef enum coffer_dtype {
 
 #define COFFER_DTYPE_COUNT 22 /* dtypes are 1 to COFFER_DTYPE_COUNT */
 
-typedef enum coffer_kind { /* what a dtype's bits mean */
+/* What a dtype's bits mean. */
+typedef enum coffer_kind {
     COFFER_KIND_NONE = 0,
     COFFER_KIND_BOOL = 1,
     COFFER_KIND_UNSIGNED = 2,
@@ -227,7 +228,8 @@ COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
 /* Decodes `count` elements, beginning with element `first` of the little-endian `data`, to doubles; C64 gives two for each
    element (real, imaginary). Exact for every dtype but I64 and U64 beyond 2^53. F4 and F6 elements are packed from the low
    bits of each byte up. COFFER_ERR_ARGUMENT for COFFER_UNKNOWN_DTYPE. `data` needs no alignment. */
-COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count, double *values);
+COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count,
+                                       double *values);
 
 /* ---- Tensors, metadata, notes ---------------------------------------------------------------------------------------- */
 
@@ -240,7 +242,7 @@ typedef struct coffer_tensor {
     uint32_t name_len;     /* in bytes, without the NUL */
     uint32_t rank;         /* 0 for a scalar */
     coffer_dtype dtype;
-    uint32_t shard;        /* index of the file in its model; 0 in a table */
+    uint32_t shard; /* index of the file in its model; 0 in a table */
 } coffer_tensor;
 
 /* The dtype's name as the file spells it, for COFFER_UNKNOWN_DTYPE too. Borrowed from the tensor's table. */
@@ -283,7 +285,7 @@ COFFER_API const char *coffer_note_text(coffer_note_kind kind);
 
 /* At this level the allocator is the caller's to give, and never NULL: coffer_libc_allocator() where there is a libc. */
 
-#define COFFER_DEFAULT_MAX_HEADER_SIZE 100000000u /* the format's own limit on the header's length */
+#define COFFER_DEFAULT_MAX_HEADER_SIZE 100000000u  /* the format's own limit on the header's length */
 #define COFFER_LARGEST_MAX_HEADER_SIZE 4000000000u /* the highest limit that can be set */
 
 /* A header's tensors and metadata: immutable, self-contained (nothing points into the bytes that were parsed). */
@@ -296,7 +298,10 @@ typedef struct coffer_parse_options {
     bool all_notes;           /* look for the costly notes too */
     bool unknown_dtypes;      /* accept dtypes not known, as a note; their size is what data_offsets say */
 } coffer_parse_options;
-#define COFFER_PARSE_OPTIONS_INIT { sizeof(coffer_parse_options), 0, 0, false, false }
+#define COFFER_PARSE_OPTIONS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(coffer_parse_options), 0, 0, false, false                                                               \
+    }
 
 /*
  * Parses and validates the header at the start of a file. `bytes` are the first `size` bytes of the file, at least its
@@ -342,9 +347,13 @@ typedef struct coffer_header_options {
     uint64_t slack;           /* spaces to reserve behind the header for later edits of the metadata */
     uint64_t max_header_size; /* as in coffer_parse_options */
 } coffer_header_options;
-#define COFFER_HEADER_OPTIONS_INIT { sizeof(coffer_header_options), 0, 0, 0 }
+#define COFFER_HEADER_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_header_options), 0, 0, 0                                                                         \
+    }
 
-COFFER_API coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
+COFFER_API coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator,
+                                           coffer_error *err);
 COFFER_API void coffer_header_free(coffer_header *header);
 /* Declares a tensor; name and shape are copied. Tensors are numbered 0, 1, 2… in the order of their declaration. Refused at
    once: the name "__metadata__", a name that is not UTF-8, an unknown dtype, a size beyond 2^64-1 bits or not in whole
@@ -385,10 +394,13 @@ typedef struct coffer_source {
 } coffer_source;
 
 typedef enum coffer_access {
-    COFFER_MAP = 0,         /* map the file read-only on first use of coffer_data. Contract: if another process shortens the
-                               file, touching the lost bytes raises SIGBUS; see docs/mmap.md */
-    COFFER_MAP_PRIVATE = 1, /* map it copy-on-write: the data may be changed in memory, the file never is */
-    COFFER_READ = 2         /* never map: coffer_data fails, reads return an error where a map would raise SIGBUS */
+    /* Map the file read-only on the first use of coffer_data. Contract: when another process shortens the file, touching the
+       bytes that were lost raises SIGBUS; see docs/mmap.md. */
+    COFFER_MAP = 0,
+    /* Map it copy-on-write: the data may be changed in memory, the file never is. */
+    COFFER_MAP_PRIVATE = 1,
+    /* Never map: coffer_data fails, and reads return an error where a map would raise SIGBUS. */
+    COFFER_READ = 2
 } coffer_access;
 
 typedef struct coffer_open_options {
@@ -396,11 +408,14 @@ typedef struct coffer_open_options {
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
     uint64_t max_header_size;          /* as in coffer_parse_options */
     coffer_access access;
-    bool populate;                     /* fault the whole map in when it is made, rather than page by page */
-    bool all_notes;                    /* as in coffer_parse_options */
-    bool unknown_dtypes;               /* as in coffer_parse_options */
+    bool populate;       /* fault the whole map in when it is made, rather than page by page */
+    bool all_notes;      /* as in coffer_parse_options */
+    bool unknown_dtypes; /* as in coffer_parse_options */
 } coffer_open_options;
-#define COFFER_OPEN_OPTIONS_INIT { sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false }
+#define COFFER_OPEN_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false                                          \
+    }
 
 /* Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
    file of an interrupted edit lies beside it. *model is NULL on failure. */
@@ -450,20 +465,24 @@ typedef struct coffer_read_options {
     size_t struct_size;
     coffer_progress progress; /* NULL: none */
     void *progress_ctx;
-    uint32_t threads;         /* at most that many at once, the caller's included; 0: by size and processors */
+    uint32_t threads; /* at most that many at once, the caller's included; 0: by size and processors */
 } coffer_read_options;
-#define COFFER_READ_OPTIONS_INIT { sizeof(coffer_read_options), NULL, NULL, 0 }
+#define COFFER_READ_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_read_options), NULL, NULL, 0                                                                     \
+    }
 
 /* Reads a tensor's bytes into memory of exactly tensor->size bytes: large parallel reads, no map. On failure the memory's
    contents are undefined. */
-COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
-                                     const coffer_read_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer,
+                                     uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 
 /* What is taken along one dimension, with the rules of Python's slices and of integer indices. */
 typedef enum coffer_index_kind {
-    COFFER_INDEX_ALL = 0,     /* the whole dimension, `:` */
-    COFFER_INDEX_AT = 1,      /* one index, which drops the dimension; negative counts from the end */
-    COFFER_INDEX_RANGE = 2,   /* start:stop:step, each present or not; out-of-range bounds are clamped, step may be negative */
+    COFFER_INDEX_ALL = 0, /* the whole dimension, `:` */
+    COFFER_INDEX_AT = 1,  /* one index, which drops the dimension; negative counts from the end */
+    COFFER_INDEX_RANGE =
+        2, /* start:stop:step, each present or not; out-of-range bounds are clamped, step may be negative */
     COFFER_INDEX_ELLIPSIS = 3 /* as many whole dimensions as are left, `...`; at most one */
 } coffer_index_kind;
 
@@ -472,7 +491,7 @@ typedef struct coffer_index {
     bool has_start, has_stop; /* of a range: whether start and stop are given */
     int64_t start;            /* of a range, or the index itself */
     int64_t stop;
-    int64_t step;             /* of a range; 0 is an error, there is no default */
+    int64_t step; /* of a range; 0 is an error, there is no default */
 } coffer_index;
 
 /* Reads the text form, "0:10, :, -1, ..., ::2", with or without brackets around it, into at most *count entries; *count
@@ -486,9 +505,9 @@ COFFER_API coffer_status coffer_slice_shape(const coffer_tensor *tensor, const c
                                             uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err);
 /* Reads a slice into memory of exactly the slice's size, row-major, touching only the runs of bytes that it needs (and small
    gaps between short ones). From the map where the model has one, else by reads. */
-COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor, const coffer_index *indices,
-                                           size_t count, void *buffer, uint64_t buffer_size,
-                                           const coffer_read_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor,
+                                           const coffer_index *indices, size_t count, void *buffer,
+                                           uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 
 /* ---- Level 3: writing ------------------------------------------------------------------------------------------------ */
 
@@ -517,10 +536,14 @@ typedef struct coffer_writer_options {
     uint64_t slack;           /* as in coffer_header_options */
     uint64_t max_header_size; /* as in coffer_parse_options */
     coffer_sync sync;         /* of a path or descriptor */
-    bool in_place;            /* of a path: overwrite the existing file itself. Neither atomic nor crash-safe: for
-                                 files that a rename cannot replace (bind mounts, some FUSE mounts) */
+    /* Of a path: overwrite the existing file itself. Neither atomic nor crash-safe: for files that a rename cannot replace
+       (bind mounts, some FUSE mounts). */
+    bool in_place;
 } coffer_writer_options;
-#define COFFER_WRITER_OPTIONS_INIT { sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false }
+#define COFFER_WRITER_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false                                             \
+    }
 
 /*
  * Opens a writer: builds the header (coffer_header_build) and writes it. The header stays the caller's and must live until
@@ -537,7 +560,8 @@ COFFER_API coffer_status coffer_writer_open(coffer_writer **writer, coffer_heade
 COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_header *header, int fd,
                                                const coffer_writer_options *options, coffer_error *err);
 COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
-                                                   size_t size, const coffer_writer_options *options, coffer_error *err);
+                                                   size_t size, const coffer_writer_options *options,
+                                                   coffer_error *err);
 COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                                  const coffer_writer_options *options, coffer_error *err);
 /* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in any
@@ -566,11 +590,12 @@ typedef enum coffer_edit_mode {
     COFFER_EDIT_REWRITE = 2   /* always by a rewrite, which leaves slack for the next edit */
 } coffer_edit_mode;
 
-typedef enum coffer_edit_way { /* how an edit was done */
-    COFFER_EDITED_NOTHING = 0, /* the file already said so */
-    COFFER_EDITED_CLONE = 1,   /* a clone by reflink was edited and renamed */
-    COFFER_EDITED_IN_PLACE = 2,/* the header was overwritten, with an undo file beside it meanwhile */
-    COFFER_EDITED_REWRITE = 3  /* a new file was written and renamed */
+/* How an edit was done. */
+typedef enum coffer_edit_way {
+    COFFER_EDITED_NOTHING = 0,  /* the file already said so */
+    COFFER_EDITED_CLONE = 1,    /* a clone by reflink was edited and renamed */
+    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it meanwhile */
+    COFFER_EDITED_REWRITE = 3   /* a new file was written and renamed */
 } coffer_edit_way;
 
 typedef struct coffer_edit_options {
@@ -579,13 +604,15 @@ typedef struct coffer_edit_options {
     uint64_t max_header_size;          /* as in coffer_parse_options */
     uint64_t slack;                    /* what a rewrite leaves; 0: 4096 */
     coffer_edit_mode mode;
-    bool follow_links;                 /* edit what a symbolic link points to, and files that have several names */
-    coffer_sync sync;                  /* of a clone or rewrite; an edit in place is always durable */
-    coffer_progress progress;          /* of a rewrite, in bytes of the file; NULL: none */
+    bool follow_links;        /* edit what a symbolic link points to, and files that have several names */
+    coffer_sync sync;         /* of a clone or rewrite; an edit in place is always durable */
+    coffer_progress progress; /* of a rewrite, in bytes of the file; NULL: none */
     void *progress_ctx;
 } coffer_edit_options;
-#define COFFER_EDIT_OPTIONS_INIT \
-    { sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL }
+#define COFFER_EDIT_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL              \
+    }
 
 /*
  * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the header

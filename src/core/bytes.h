@@ -58,6 +58,11 @@ static inline uint64_t coffer__load_u64(const uint8_t *bytes)
 static inline bool coffer__short_equal(const char *a, const char *b, size_t size)
 {
     size_t at = 0;
+    for (; 8 <= size - at; at += 8) {
+        if (coffer__load_u64((const uint8_t *)a + at) != coffer__load_u64((const uint8_t *)b + at)) {
+            return false;
+        }
+    }
     while (at < size && a[at] == b[at]) {
         at++;
     }

@@ -42,6 +42,9 @@ typedef struct header_reader {
     bool in_order;
     bool seen_metadata;
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
+    const uint8_t
+        *end_digits; /* how the last tensor's end was written, where its number is `covered`; NULL: not known */
+    size_t end_len;
 } header_reader;
 
 /* What is known of a tensor while its object is read. */
@@ -235,6 +238,30 @@ static coffer_status take_shape(header_reader *reader, coffer__cursor *in, size_
     }
 }
 
+/* Consumes `begin,end]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
+static bool take_offsets(header_reader *reader, coffer__cursor *in, tensor_fields *fields)
+{
+    const size_t len = reader->end_len;
+    const uint8_t *here = in->base + in->position;
+    if (len > 0 && len < coffer__left(in) && here[len] == ',' &&
+        coffer__short_equal((const char *)here, (const char *)reader->end_digits, len)) {
+        fields->begin = reader->covered;
+        in->position += len;
+    } else if (!take_u64(in, &fields->begin)) {
+        return false;
+    }
+    if (!TAKE(in, ",")) {
+        return false;
+    }
+    const uint8_t *digits = in->base + in->position;
+    if (!take_u64(in, &fields->end)) {
+        return false;
+    }
+    reader->end_digits = digits;
+    reader->end_len = (size_t)(in->base + in->position - digits);
+    return TAKE(in, "]}");
+}
+
 /*
  * Reads the member at the cursor when it is a tensor in the usual spelling; else *taken is false and nothing has changed, but
  * for bytes behind `used`, which mean nothing.
@@ -261,8 +288,8 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     if (status == COFFER_OK) {
         status = take_shape(reader, &in, shape_at, &fields.rank, &shape_taken);
     }
-    if (status != COFFER_OK || !shape_taken || !TAKE(&in, ",\"data_offsets\":[") || !take_u64(&in, &fields.begin) ||
-        !TAKE(&in, ",") || !take_u64(&in, &fields.end) || !TAKE(&in, "]}")) {
+    if (status != COFFER_OK || !shape_taken || !TAKE(&in, ",\"data_offsets\":[") ||
+        !take_offsets(reader, &in, &fields)) {
         return status;
     }
     coffer__entry *entry = reader_entry(reader);
@@ -502,6 +529,7 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
 /* Reads a tensor behind its key, whose name lies in the entry at `used`. */
 static coffer_status read_tensor(header_reader *reader)
 {
+    reader->end_len = 0;
     const uint32_t name_len = reader_entry(reader)->tensor.name_len;
     const size_t shape_at = coffer__entry_shape_at(name_len);
     tensor_fields fields = { 0 };

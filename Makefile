@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One command for each chore. CMake does the building (CMakePresets.json); this file only names what is done often.
+# Each chore installs what it needs on Debian and says what is missing elsewhere (tools/setup.sh).
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+JOBS ?= $(shell nproc)
+export FUZZ_SECONDS JOBS
+
+.DEFAULT_GOAL := build
+.PHONY: build demo check asan tsan fuzz bench coverage format install clean help
+
+build: ## build the library, the command and the examples in build/release
+	@tools/setup.sh build
+	@tools/build.sh release
+
+demo: build ## build, write a model of 500 MB, and show what the command does with it
+	@tools/demo.sh build/release
+
+check: ## the whole test run; stops at the first stage that fails
+	@tools/check.sh
+
+asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/setup.sh check
+	@tools/build.sh asan
+	@tools/ctest.sh asan
+
+tsan: ## the unit tests under ThreadSanitizer
+	@tools/setup.sh check
+	@tools/build.sh tsan
+	@tools/ctest.sh tsan
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60)
+	@tools/setup.sh fuzz
+	@tools/build.sh fuzz
+	@tools/fuzz.sh
+
+bench: ## every benchmark
+	@tools/setup.sh bench
+	@tools/build.sh release
+	@tools/bench.sh
+
+coverage: ## the unit tests, and which lines they reach: build/coverage/html/index.html
+	@tools/setup.sh coverage
+	@tools/build.sh coverage
+	@tools/coverage.sh
+
+format: ## put every C file into the house's layout
+	@tools/setup.sh check
+	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' | xargs -0 clang-format -i
+
+install: build ## install under PREFIX (/usr/local), staged in DESTDIR
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+clean: ## remove what was built; .venv stays
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

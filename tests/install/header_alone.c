@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public header comes first and alone, as C11 and as C++17, with every initialiser and every type it lends out. */
+#include <coffer.h>
+
+coffer_parse_options header_parse_options = COFFER_PARSE_OPTIONS_INIT;
+coffer_header_options header_header_options = COFFER_HEADER_OPTIONS_INIT;
+coffer_open_options header_open_options = COFFER_OPEN_OPTIONS_INIT;
+coffer_read_options header_read_options = COFFER_READ_OPTIONS_INIT;
+coffer_writer_options header_writer_options = COFFER_WRITER_OPTIONS_INIT;
+coffer_edit_options header_edit_options = COFFER_EDIT_OPTIONS_INIT;
+
+coffer_error header_error;
+coffer_tensor header_tensor;
+coffer_pair header_pair;
+coffer_note header_note;
+coffer_index header_index;
+coffer_source header_source;
+coffer_sink header_sink;
+coffer_edit header_edit;
+
+int main(void)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    return options.struct_size == sizeof(coffer_open_options) ? 0 : 1;
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs a build, then builds and runs a program against it in every way that is offered.
+#
+#   tests/install/run.sh BUILD
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+checkout=$(cd "$here/../.." && pwd)
+build=$(cd "$1" && pwd)
+version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/include/coffer.h")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+expect_version() { # expect_version WHAT COMMAND...: the command prints "coffer VERSION"
+    local what=$1 said
+    shift
+    said=$("$@")
+    if [ "$said" != "coffer $version" ]; then
+        echo "$what: printed '$said', not 'coffer $version'" >&2
+        exit 1
+    fi
+    echo "ok: $what"
+}
+
+expect_needed() { # expect_needed PROGRAM yes|no: whether it loads the shared library
+    local needs=no
+    if readelf -d "$1" | grep -q "NEEDED.*libcoffer\.so\.${version%.*}\]"; then
+        needs=yes
+    fi
+    if [ "$needs" != "$2" ]; then
+        echo "$1: needs libcoffer.so: $needs, wanted: $2" >&2
+        exit 1
+    fi
+}
+
+# ---- The install itself -----------------------------------------------------------------------------------------------
+
+cmake --install "$build" --prefix "$prefix" >"$work/log"
+libdir=$(dirname "$(find "$prefix" -name libcoffer.a)")
+
+(cd "$prefix" && find . -type f -o -type l | sort) >"$work/installed"
+DESTDIR=$work/stage cmake --install "$build" --prefix /opt/coffer >"$work/log"
+(cd "$work/stage/opt/coffer" && find . -type f -o -type l | sort) >"$work/staged"
+cmp "$work/installed" "$work/staged"
+if grep -rIlF -e "$prefix" -e "$checkout" -e "$work" "$prefix" "$work/stage"; then
+    echo 'the files above name the place where they were built or installed' >&2
+    exit 1
+fi
+for file in bin/coffer include/coffer.h; do
+    [ -f "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
+done
+[ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]
+echo 'ok: install, and the same with DESTDIR'
+
+# "coffer VERSION" may be followed by more lines.
+expect_version 'the installed command' sh -c '"$1" --version | head -n 1' sh "$prefix/bin/coffer"
+
+# ---- CMake ------------------------------------------------------------------------------------------------------------
+
+consume_by_cmake() { # consume_by_cmake WAY TARGET SHARED(yes|no)
+    local folder=$work/$1-${2//:/-}
+    cmake --no-warn-unused-cli -G Ninja -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCOFFER_WAY="$1" -DCOFFER_TARGET="$2" \
+        -DCOFFER_CHECKOUT="$checkout" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+    cmake --build "$folder" --target consumer >"$work/log" || { cat "$work/log"; exit 1; }
+    expect_version "$1, $2" "$folder/consumer"
+    expect_needed "$folder/consumer" "$3"
+}
+
+consume_by_cmake package coffer::coffer yes
+consume_by_cmake package coffer::static no
+consume_by_cmake subdirectory coffer::coffer yes
+consume_by_cmake subdirectory coffer::static no
+consume_by_cmake fetch coffer::static no
+
+# ---- pkg-config -------------------------------------------------------------------------------------------------------
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+[ "$(pkg-config --modversion coffer)" = "$version" ]
+# The words that pkg-config prints are options of the compiler, one each.
+cc -std=c11 "$here/consumer.c" -o "$work/by-pkg-config" $(pkg-config --cflags --libs coffer)
+expect_version 'pkg-config' env LD_LIBRARY_PATH="$libdir" "$work/by-pkg-config"
+expect_needed "$work/by-pkg-config" yes
+cc -std=c11 -static "$here/consumer.c" -o "$work/by-pkg-config-static" $(pkg-config --static --cflags --libs coffer)
+expect_version 'pkg-config --static' "$work/by-pkg-config-static"
+
+# ---- The header alone -------------------------------------------------------------------------------------------------
+
+strict=(-pedantic -Wall -Wextra -Wconversion -Wshadow -Werror -I"$prefix/include")
+grep -o 'COFFER_[A-Z]*_OPTIONS_INIT' "$prefix/include/coffer.h" | sort -u >"$work/initialisers"
+while read -r initialiser; do
+    grep -q "= $initialiser;" "$here/header_alone.c" || { echo "header_alone.c does not use $initialiser" >&2; exit 1; }
+done <"$work/initialisers"
+for compiler in gcc clang; do
+    "$compiler" -x c -std=c11 "${strict[@]}" "$here/header_alone.c" -o "$work/header-c"
+    "$work/header-c"
+    "$compiler" -x c++ -std=c++17 "${strict[@]}" "$here/header_alone.c" -o "$work/header-c++"
+    "$work/header-c++"
+    echo "ok: coffer.h alone, $compiler, as C11 and as C++17"
+done

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The whole test run: one stage after the other, each with its name and time, up to the first that fails. What a stage says
+# goes to build/check/STAGE.log and is shown when it fails. In the end the runners' own summaries are shown once more.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+export JOBS=${JOBS:-$(nproc)}
+logs=build/check
+mkdir -p "$logs"
+rm -f "$logs"/*.log
+
+rooms=(src/*/)
+rooms=("${rooms[@]/#/-I}")
+
+# What the Python tests may rely on; ctest sets the same for the unit tests (tests/CMakeLists.txt).
+export COFFER_SOURCE_DIR=$PWD
+export COFFER_VECTORS=$PWD/tests/vectors
+export COFFER_LIB=$PWD/build/check-gcc/libcoffer.so
+export COFFER_CLI=$PWD/build/check-gcc/coffer
+
+# ---- The stages -------------------------------------------------------------------------------------------------------
+
+stage_structure() {
+    python3 tools/check_structure.py --self-test
+    python3 tools/check_structure.py --build build/check-gcc
+    # The library also compiles as one file. The system's features are chosen by os_posix.c, so that comes first.
+    { echo src/io/os_posix.c; c_files '\.c$' src | grep -v '/os_posix\.c$'; } | sed 's/.*/#include "&"/' >"$logs/one.c"
+    gcc -std=c11 -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror -fsyntax-only -I. -Iinclude "${rooms[@]}" "$logs/one.c"
+}
+
+# The C files that git knows or would add, below the folders named.
+c_files() { # c_files "PATTERN" FOLDER...
+    local pattern=$1
+    shift
+    git ls-files --cached --others --exclude-standard -- "$@" | grep -E "$pattern" | while read -r file; do
+        [ ! -f "$file" ] || echo "$file"
+    done
+}
+
+stage_format() {
+    c_files '\.[ch]$' . | xargs clang-format --dry-run -Werror
+}
+
+stage_clang_tidy() {
+    local tidy=(xargs -P "$JOBS" -n 4 clang-tidy --quiet -p build/check-clang-asan)
+    # Without tools/analysis.h: error.c, which defines what that redefines, and os_posix.c, which chooses the system's
+    # features before it includes anything. That returns errno, and the analyser believes that it may be 0 after a failure.
+    local apart=(src/core/error.c src/io/os_posix.c)
+    c_files '\.c$' src | grep -vxF "$(printf '%s\n' "${apart[@]}")" |
+        "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tools/analysis.h"
+    c_files '\.c$' "${apart[@]}" cli | "${tidy[@]}" --checks=-clang-analyzer-core.UndefinedBinaryOperatorResult
+}
+
+stage_cppcheck() {
+    # The headers of the system are not given, on purpose: cppcheck knows libc and POSIX by its own tables. Left out:
+    #   uninitvar                   it takes an address that is handed on for a read; clang-tidy and gcc look for the same
+    #   duplicateAssignExpression   two variables may begin with one value
+    #   three in os_posix.c         its tables take mmap for malloc: no descriptor -1, no MAP_FAILED, no unmapping of a part
+    local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/io/os_posix.c)
+    cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+        --library=posix -j "$JOBS" --suppress=missingIncludeSystem --suppress=uninitvar \
+        --suppress=duplicateAssignExpression "${mapping[@]}" -Iinclude "${rooms[@]}" src cli
+}
+
+stage_install() {
+    tests/install/run.sh build/check-gcc
+}
+
+stage_pytest() {
+    .venv/bin/python -m pytest tests/python -p no:cacheprovider
+}
+
+build_and_test() { # build_and_test PRESET
+    tools/build.sh "$1"
+    tools/ctest.sh "$1"
+}
+
+# ---- Running them -----------------------------------------------------------------------------------------------------
+
+stage() { # stage NAME COMMAND...
+    local name=$1 started=$SECONDS log=$logs/$1.log
+    shift
+    printf '%-18s' "$name"
+    # In a shell of its own, where -e holds: it does not inside a condition.
+    set +e
+    (
+        set -e
+        "$@"
+    ) >"$log" 2>&1
+    local result=$?
+    set -e
+    if [ $result -eq 0 ]; then
+        printf 'ok      %4d s\n' $((SECONDS - started))
+        return
+    fi
+    printf 'FAILED  %4d s\n' $((SECONDS - started))
+    tail -n 60 "$log"
+    echo "make check: the stage $name failed; all it said is in $log" >&2
+    exit 1
+}
+
+# First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
+tools/setup.sh check
+
+stage gcc-build tools/build.sh check-gcc
+stage ctest tools/ctest.sh check-gcc
+stage structure stage_structure
+stage format stage_format
+stage cppcheck stage_cppcheck
+stage clang-asan build_and_test check-clang-asan
+stage clang-tidy stage_clang_tidy
+stage gcc-asan build_and_test check-gcc-asan
+stage tsan build_and_test tsan
+stage install stage_install
+stage pytest stage_pytest
+
+echo
+echo "make check: every stage passed in $SECONDS s"
+sed -n '/tests passed/,$p' "$logs/ctest.log"
+tail -n 1 "$logs/pytest.log"

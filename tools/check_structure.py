@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what a compiler does not: who includes whom, what is exported, that names are unique.
+
+    tools/check_structure.py [--build DIR]    check this checkout; DIR holds libcoffer.so and libcoffer.a
+    tools/check_structure.py --self-test      see each check catch a violation that is planted for it
+
+Every check is a function of a Tree that returns its violations, one line each. docs/architecture.md has the reasons.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+# Which rooms the files of a room may include, their own apart.
+ROOMS = {
+    "core": set(),
+    "io": {"core"},
+    "hash": {"core"},
+    "transfer": {"core", "io", "hash"},
+    "model": {"core", "io", "hash", "transfer"},
+    "convert": {"core", "io", "hash", "transfer", "model"},
+}
+# Folders that use the library as anyone would: the public header and files of their own.
+USERS = ("cli", "examples", "bench")
+
+# emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
+CORE_HEADERS = {"emmintrin.h", "float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+C11_HEADERS = CORE_HEADERS | {
+    "assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "inttypes.h", "iso646.h", "locale.h", "math.h",
+    "setjmp.h", "signal.h", "stdalign.h", "stdatomic.h", "stdio.h", "stdlib.h", "stdnoreturn.h", "tgmath.h", "threads.h",
+    "time.h", "uchar.h", "wchar.h", "wctype.h",
+}
+OS_FILES = re.compile(r"src/io/os(_\w+)?\.[ch]")
+
+# What the objects of core may want from outside: four functions of libc (their checked twins too, which compilers put in
+# their place where _FORTIFY_SOURCE is on by default) and the compiler's own helpers.
+CORE_UNDEFINED = re.compile(
+    r"coffer_\w+|(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
+
+CODE_FOLDERS = ("include", "src", "cli", "tests", "fuzz", "bench", "examples", "bindings")
+NOT_OURS = {".git", ".venv", ".cache", ".pytest_cache", ".hypothesis", "__pycache__", "build"}
+DATA = re.compile(r"(tests/vectors|fuzz/corpus)/.*(?<!\.py)(?<!\.md)")
+# Spelt in pieces, so that this file does not hold what it looks for.
+PRIVATE_PATH = re.compile("/(" + "|".join(("home", "Users", "work", "farm", "root")) + r")/\w")
+
+HEADER_LIMIT = 1000
+
+
+class Tree:
+    """A checkout and, for the checks of symbols, the folder where it was built."""
+
+    def __init__(self, root, build):
+        self.root = Path(root)
+        self.build = Path(build)
+
+    def files(self):
+        """Every file that people wrote, by its path from the root."""
+        for path in sorted(self.root.rglob("*")):
+            relative = path.relative_to(self.root)
+            if path.is_file() and not NOT_OURS & set(relative.parts) and not DATA.fullmatch(relative.as_posix()):
+                yield relative.as_posix()
+
+    def code(self, *folders):
+        """The C files below the folders."""
+        return [f for f in self.files() if f.split("/")[0] in folders and f.endswith((".c", ".h"))]
+
+    def text(self, file):
+        return (self.root / file).read_text(encoding="utf-8")
+
+    def includes(self, file):
+        """(line number, name) of each #include."""
+        for number, line in enumerate(self.text(file).splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+            if match:
+                yield number, match[1]
+
+    def public_functions(self):
+        text = re.sub(r"/\*.*?\*/", "", self.text("include/coffer.h"), flags=re.S)
+        return set(re.findall(r"^COFFER_API\b[^;(]*?\b(\w+)\(", text, flags=re.M))
+
+    def nm(self, library, *options):
+        """(member, kind, symbol) of each symbol."""
+        output = subprocess.run(["nm", "-A", "-P", *options, str(self.build / library)],
+                                check=True, capture_output=True, text=True).stdout
+        for line in output.splitlines():
+            place, symbol, kind = line.split()[:3]
+            member = re.search(r"\[(.*)\]:$", place)
+            yield member[1] if member else library, kind, symbol.split("@")[0]
+
+
+# ---- Who includes whom ----------------------------------------------------------------------------------------------
+
+
+def check_layers(tree):
+    """Files of a room include only rooms below it; the command, examples and benchmarks only the public header."""
+    home = {Path(f).name: f for f in tree.code("src")}
+    for file in tree.code("src"):
+        room = file.split("/")[1]
+        if room not in ROOMS:
+            yield f"{file}: src/{room} is not a room; tools/check_structure.py lists them"
+            continue
+        for line, name in tree.includes(file):
+            target = home.get(Path(name).name)
+            if target and target.split("/")[1] not in ROOMS[room] | {room}:
+                yield f"{file}:{line}: src/{room} must not include {target}"
+    for folder in USERS:
+        own = {Path(f).name for f in tree.code(folder)}
+        for file in tree.code(folder):
+            for line, name in tree.includes(file):
+                if Path(name).name in home and name not in own:
+                    yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
+
+
+def check_includes_exist(tree):
+    """A quoted include names a file of the tree."""
+    known = {Path(f).name for f in tree.code(*CODE_FOLDERS)}
+    for file in tree.code(*CODE_FOLDERS):
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if match and Path(match[1]).name not in known:
+                yield f'{file}:{number}: no file of the tree is "{match[1]}"'
+
+
+def check_system_headers(tree):
+    """Core includes only headers without side effects; the operating system is named in os.h and os_*.c alone."""
+    own = {Path(f).name for f in tree.code("src", "include")}
+    for file in tree.code("src"):
+        allowed = CORE_HEADERS if file.startswith("src/core/") else C11_HEADERS
+        if OS_FILES.fullmatch(file):
+            continue
+        for line, name in tree.includes(file):
+            if Path(name).name not in own and name not in allowed:
+                yield f"{file}:{line}: must not include <{name}>"
+
+
+# ---- Symbols --------------------------------------------------------------------------------------------------------
+
+
+def check_core_symbols(tree):
+    """The objects of core want nothing from outside but memcpy, memmove, memset and memcmp."""
+    core = {Path(f).name for f in tree.code("src") if f.startswith("src/core/")}
+    for member, _, symbol in tree.nm("libcoffer.a", "--undefined-only"):
+        if re.sub(r"\.o$", "", member) in core and not CORE_UNDEFINED.fullmatch(symbol):
+            yield f"{member}: src/core must not need {symbol}"
+
+
+def check_exports(tree):
+    """The shared library exports exactly the functions that coffer.h declares."""
+    exported = {symbol for _, _, symbol in tree.nm("libcoffer.so", "-D", "--defined-only")}
+    declared = tree.public_functions()
+    for symbol in sorted(exported - declared):
+        yield f"libcoffer.so: exports {symbol}, which coffer.h does not declare"
+    for symbol in sorted(declared - exported):
+        yield f"libcoffer.so: does not export {symbol}, which coffer.h declares"
+    for symbol in sorted(exported | declared):
+        if not symbol.startswith("coffer_") or symbol.startswith("coffer__"):
+            yield f"{symbol}: a public name begins with coffer_"
+
+
+def check_static_symbols(tree):
+    """Every global name of the static library begins with coffer_: it shares its name space with its user's program."""
+    for member, kind, symbol in tree.nm("libcoffer.a", "--defined-only", "--extern-only"):
+        if not symbol.startswith("coffer_"):
+            yield f"{member}: the global {symbol} does not begin with coffer_"
+
+
+# ---- Names ----------------------------------------------------------------------------------------------------------
+
+
+def check_file_names(tree):
+    """Names of sources and headers are unique in the tree."""
+    places = defaultdict(list)
+    for file in tree.code(*CODE_FOLDERS):
+        places[Path(file).name].append(file)
+    for files in places.values():
+        if len(files) > 1:
+            yield f"one name, several files: {', '.join(files)}"
+
+
+def check_static_names(tree):
+    """Names of file-local functions and objects are unique in src, so that one file made of all of it compiles."""
+    places = defaultdict(set)
+    declaration = re.compile(r"^static\s[^;={(]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[(=;]", flags=re.M)
+    for file in tree.code("src"):
+        for name in declaration.findall(tree.text(file)):
+            places[name].add(file)
+    for name, files in sorted(places.items()):
+        if len(files) > 1:
+            yield f"the static {name} is in several files: {', '.join(sorted(files))}"
+
+
+# ---- The public header, and every file ------------------------------------------------------------------------------
+
+
+def check_header_size(tree):
+    """The public header can be read in one sitting."""
+    lines = len(tree.text("include/coffer.h").splitlines())
+    if lines >= HEADER_LIMIT:
+        yield f"include/coffer.h: {lines} lines, it must stay under {HEADER_LIMIT}"
+
+
+def check_header_documented(tree):
+    """Every public declaration has a comment, its own or its group's: a group is what stands between two blank lines."""
+    number = 1
+    for group in tree.text("include/coffer.h").split("\n\n"):
+        if re.search(r"^COFFER_API\b", group, flags=re.M) and "/*" not in group:
+            yield f"include/coffer.h:{number}: public declarations without a comment"
+        number += group.count("\n") + 2
+
+
+def check_licence(tree):
+    """Every source file states its licence in its first three lines."""
+    for file in tree.files():
+        name = Path(file).name
+        if not (name.endswith((".c", ".h", ".py", ".sh", ".cmake", ".cmake.in")) or name in ("CMakeLists.txt", "Makefile")):
+            continue
+        if not any("SPDX-License-Identifier: Apache-2.0" in line for line in tree.text(file).splitlines()[:3]):
+            yield f"{file}: no SPDX-License-Identifier line"
+
+
+def check_private_paths(tree):
+    """No file names a folder of somebody's machine."""
+    for file in tree.files():
+        try:
+            lines = tree.text(file).splitlines()
+        except UnicodeDecodeError:
+            continue  # not text
+        for number, line in enumerate(lines, 1):
+            if PRIVATE_PATH.search(line):
+                yield f"{file}:{number}: a path of one machine"
+
+
+CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
+NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
+
+
+# ---- Seeing them fail -----------------------------------------------------------------------------------------------
+
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+SOUND = {
+    "include/coffer.h": SPDX + "/* A contract. */\n"
+                               '#define COFFER_API __attribute__((visibility("default")))\n\n'
+                               "/* Sums. */\nCOFFER_API int coffer_sum(int a);\nCOFFER_API int coffer_sum_all(int a);\n",
+    "src/core/sum.h": SPDX + "int coffer__add(int a);\n",
+    "src/core/sum.c": SPDX + '#include "sum.h"\n#include "coffer.h"\n#include <string.h>\n'
+                             "static const int sum_table[2] = { 1, 2 };\n"
+                             "int coffer__add(int a)\n{\n    return a + sum_table[a & 1];\n}\n"
+                             "int coffer_sum(int a)\n{\n    return coffer__add(a);\n}\n",
+    "src/io/os.h": SPDX + "#include <pthread.h>\n",
+    "src/model/all.c": SPDX + '#include "coffer.h"\n#include "os.h"\n#include "sum.h"\n'
+                              "static int all_twice(int a)\n{\n    return 2 * a;\n}\n"
+                              "int coffer_sum_all(int a)\n{\n    return coffer__add(all_twice(a));\n}\n",
+    "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
+    "cli/output.h": SPDX,
+    "tests/run.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+    "README.md": "A file without code.\n",
+}
+CORE_C = SPDX + '#include "coffer.h"\n'
+HEADER = SOUND["include/coffer.h"]
+# (the check, a file, its planted contents, words of the violation that the check must report)
+PLANTED = [
+    (check_layers, "src/core/up.c", SPDX + '#include "os.h"\n', "src/core must not include src/io/os.h"),
+    (check_layers, "src/io/up.h", SPDX + '#include "../model/deep.h"\n', "src/io must not include src/model/deep.h"),
+    (check_layers, "src/attic/old.c", SPDX, "src/attic is not a room"),
+    (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
+    (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
+    (check_includes_exist, "src/core/lost.c", SPDX + '#include "nowhere.h"\n', "nowhere.h"),
+    (check_system_headers, "src/core/print.c", SPDX + "#include <stdio.h>\n", "<stdio.h>"),
+    (check_system_headers, "src/model/posix.c", SPDX + "#include <unistd.h>\n", "<unistd.h>"),
+    (check_core_symbols, "src/core/size.c",
+     CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
+              "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "must not need strlen"),
+    (check_exports, "src/core/more.c",
+     CORE_C + "COFFER_API int coffer_more(int a);\nint coffer_more(int a)\n{\n    return a;\n}\n",
+     "exports coffer_more, which"),
+    (check_exports, "include/coffer.h", HEADER + "COFFER_API int coffer_never(int a);\n",
+     "does not export coffer_never"),
+    (check_exports, "src/core/bare.c",
+     CORE_C + "COFFER_API int bare(int a);\nint bare(int a)\n{\n    return a;\n}\n", "bare: a public name"),
+    (check_exports, "src/core/hidden.c",
+     CORE_C + "COFFER_API int coffer__x(int a);\nint coffer__x(int a)\n{\n    return a;\n}\n",
+     "coffer__x: a public name"),
+    (check_static_symbols, "src/core/plain.c", SPDX + "int helper = 1;\n", "the global helper"),
+    (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
+    (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
+    (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
+    (check_header_size, "include/coffer.h", HEADER + "/* */\n" * HEADER_LIMIT, "it must stay under"),
+    (check_header_documented, "include/coffer.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
+    (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
+    (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
+    (check_private_paths, "README.md", "See /" + "home/ann/coffer.\n", "README.md:1"),
+]
+
+
+def make_tree(root, planted=()):
+    files = dict(SOUND, **dict(planted))
+    files.setdefault("src/model/deep.h", SPDX)
+    for file, text in files.items():
+        path = Path(root, file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Tree(root, Path(root, "build"))
+
+
+def build_tree(tree):
+    tree.build.mkdir()
+    objects = []
+    for source in tree.code("src"):
+        if source.endswith(".c"):
+            objects.append(str(tree.build / (Path(source).name + ".o")))
+            rooms = [f"-I{tree.root}/src/{room}" for room in ROOMS]
+            subprocess.run(["cc", "-std=c11", "-O1", "-fno-builtin", "-fPIC", "-fvisibility=hidden", f"-I{tree.root}/include",
+                            *rooms, "-c", f"{tree.root}/{source}", "-o", objects[-1]], check=True)
+    subprocess.run(["ar", "rc", str(tree.build / "libcoffer.a"), *objects], check=True)
+    subprocess.run(["cc", "-shared", "-o", str(tree.build / "libcoffer.so"), *objects], check=True)
+
+
+def self_test():
+    """Every check is content with a sound tree and catches what is planted for it."""
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = make_tree(folder)
+        build_tree(tree)
+        for check in CHECKS:
+            problems += [f"{check.__name__} complains about a sound tree: {v}" for v in check(tree)]
+    for check, file, text, words in PLANTED:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = make_tree(folder, {file: text}.items())
+            if check in NEED_BUILD:
+                build_tree(tree)
+            found = list(check(tree))
+            if not any(words in violation for violation in found):
+                problems.append(f"{check.__name__} misses what was planted in {file}: it found {found}")
+    untested = {c.__name__ for c in CHECKS} - {c.__name__ for c, *_ in PLANTED}
+    problems += [f"{name} has no planted violation" for name in sorted(untested)]
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build/check-gcc", help="where libcoffer.so and libcoffer.a were built")
+    parser.add_argument("--self-test", action="store_true", help="see each check catch a planted violation")
+    options = parser.parse_args()
+    if options.self_test:
+        problems = self_test()
+        summary = f"{len(PLANTED)} planted violations caught"
+    else:
+        tree = Tree(Path(__file__).resolve().parent.parent, options.build)
+        problems = [violation for check in CHECKS for violation in check(tree)]
+        summary = f"{len(CHECKS)} checks of the structure passed"
+    print("\n".join(problems) or summary)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

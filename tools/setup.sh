@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sees to it that what a goal needs is there. Quick and silent when it is.
+#
+#   tools/setup.sh build|check|bench|fuzz|coverage
+#
+# On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
+# the script fails. For `check` it also makes .venv, with the packages that tests/requirements.txt pins.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+goal=${1:-build}
+
+# ---- Probes: one for each need, true when it is met -------------------------------------------------------------------
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+has_compiler() {
+    has gcc && has g++ && has make
+}
+
+has_cmake() { # 3.25 or newer
+    has cmake && cmake --version | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 25)) }'
+}
+
+has_cmocka() {
+    has pkg-config && pkg-config --exists cmocka
+}
+
+has_clang_runtime() { # the sanitizers' and libFuzzer's libraries, which are a package apart
+    has clang && [ -n "$(find "$(clang -print-resource-dir)/lib" -name 'libclang_rt.fuzzer*' -print -quit 2>/dev/null)" ]
+}
+
+has_python() { # 3.11 or newer, able to make a virtual environment
+    has python3 && python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+has_simdjson() { # a yardstick of the benchmarks, which do without where it is not to be had
+    ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'simdjson-config.cmake' -print -quit 2>/dev/null)" ]
+}
+
+clang_runtime_package() {
+    if has clang; then
+        echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+    fi
+}
+
+# ---- What the goals need ----------------------------------------------------------------------------------------------
+
+missing=()  # for people
+packages=() # for apt-get
+
+need() { # need PROBE "DESCRIPTION" PACKAGE...
+    local probe=$1 description=$2
+    shift 2
+    if ! $probe; then
+        missing+=("$description")
+        packages+=("$@")
+    fi
+}
+
+need_command() { # need_command COMMAND PACKAGE
+    need "has $1" "$1" "$2"
+}
+
+find_missing() {
+    missing=()
+    packages=()
+    need has_compiler 'gcc, g++ and make' build-essential
+    need has_cmake 'cmake 3.25 or newer' cmake
+    need_command ninja ninja-build
+    case $goal in
+    check | fuzz | coverage)
+        need_command clang clang
+        need has_clang_runtime "clang's sanitizer and fuzzer libraries (compiler-rt)" $(clang_runtime_package)
+        need_command pkg-config pkg-config
+        need has_cmocka 'cmocka, with its headers' libcmocka-dev
+        need_command git git
+        ;;&
+    check)
+        need_command clang-tidy clang-tidy
+        need_command clang-format clang-format
+        need_command cppcheck cppcheck
+        need_command strace strace
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;
+    bench)
+        need has_simdjson simdjson libsimdjson-dev
+        ;;
+    coverage)
+        need_command lcov lcov
+        ;;
+    esac
+    [ ${#missing[@]} -eq 0 ]
+}
+
+# ---- Getting it -------------------------------------------------------------------------------------------------------
+
+is_debian() {
+    has apt-get && [ -r /etc/os-release ] && (. /etc/os-release && [[ " $ID ${ID_LIKE:-} " == *" debian "* ]])
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+give_up() {
+    echo "setup: this is missing for 'make $goal':" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    echo "setup: $1" >&2
+    exit 1
+}
+
+install_packages() {
+    if ! is_debian; then
+        give_up 'install it with the package manager of this system, then try again.'
+    fi
+    if [ "$(id -u)" -ne 0 ] && ! has sudo; then
+        give_up "as root, run: apt-get install ${packages[*]}"
+    fi
+    echo "setup: installing ${packages[*]}"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+}
+
+make_venv() {
+    if cmp -s tests/requirements.txt .venv/requirements.txt; then
+        return
+    fi
+    echo 'setup: making .venv with what tests/requirements.txt pins'
+    rm -rf .venv
+    python3 -m venv .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+    # Copied last: its presence says that the environment is complete.
+    cp tests/requirements.txt .venv/requirements.txt
+}
+
+case $goal in
+build | check | bench | fuzz | coverage) ;;
+*)
+    echo "usage: tools/setup.sh build|check|bench|fuzz|coverage" >&2
+    exit 2
+    ;;
+esac
+
+# Twice at most: which package has clang's libraries is known only when clang is there.
+if ! find_missing; then
+    install_packages
+    if ! find_missing; then
+        [ ${#packages[@]} -eq 0 ] || install_packages
+        find_missing || give_up 'it is still missing after installing its packages.'
+    fi
+fi
+
+if [ "$goal" = check ]; then
+    make_venv
+fi
