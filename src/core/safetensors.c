@@ -550,6 +550,21 @@ static coffer_status read_tensor(header_reader *reader)
 
 /* ---- metadata ---- */
 
+/* Reads a string into `text`, where there is room for it and for a NUL; *end is what comes behind that. */
+static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_len, char **end)
+{
+    size_t length = 0;
+    bool has_control = false;
+    const coffer_status status = coffer__json_string(json, text, &length, &has_control);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    text[length] = '\0';
+    *text_len = (uint32_t)length;
+    *end = text + length + 1;
+    return COFFER_OK;
+}
+
 /* Reads one key and its value into the table. */
 static coffer_status read_pair(header_reader *reader)
 {
@@ -565,11 +580,8 @@ static coffer_status read_pair(header_reader *reader)
         return status;
     }
     char *key = coffer__builder_at(&reader->builder, reader->builder.used + sizeof pair);
-    size_t length = 0;
-    bool has_control = false;
-    status = coffer__json_string(json, key, &length, &has_control);
-    key[length] = '\0';
-    pair.key_len = (uint32_t)length;
+    char *value = NULL;
+    status = read_text(json, key, &pair.key_len, &value);
     if (status == COFFER_OK) {
         status = coffer__json_expect(json, ':', "a colon should be here");
     }
@@ -577,9 +589,8 @@ static coffer_status read_pair(header_reader *reader)
         status = coffer__json_type_error(json, "a value of the metadata", "a string");
     }
     if (status == COFFER_OK) {
-        status = coffer__json_string(json, key + length + 1, &length, &has_control);
-        pair.value_len = (uint32_t)length;
-        key[pair.key_len + 1 + length] = '\0';
+        char *end = NULL;
+        status = read_text(json, value, &pair.value_len, &end);
     }
     if (status != COFFER_OK) {
         return status;

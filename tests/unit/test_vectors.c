@@ -903,7 +903,10 @@ static void test_duplicate_among_names_that_collide(void **state)
     while (!(second[0] == '"' && second[1] == 'n')) {
         second++;
     }
-    const size_t name_len = (size_t)(strchr(other + 1, '"') - other);
+    size_t name_len = 1;
+    while (other[name_len] != '"') {
+        name_len++;
+    }
     assert_int_equal(second[name_len], '"');
     memcpy(second, other, name_len);
     coffer_error err;

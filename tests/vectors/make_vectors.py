@@ -342,6 +342,7 @@ def refused_json():
         ("ends_behind_a_comma", '{"a":{"shape":[1,※'),
         ("ends_behind_a_tensor", '{"a":%s※' % tensor()),
         ("ends_in_metadata", '{"__metadata__":{"a":"b"※'),
+        ("ends_in_a_value_behind_a_long_key", '{"__metadata__":{"%s":"b※' % ("k" * 1000)),
         ("ends_in_an_unknown_value", '{"a":{"x":[1※'),
         ("ends_in_a_literal", '{"a":{"x":※nul'),
     ):
