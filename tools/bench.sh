@@ -1,19 +1,98 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every benchmark: the programs of bench/, as they were built in build/release, and the scripts of bench/*.sh, which are
-# given that folder as their argument.
+# Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench/table.md and
+# table.json too.
+#
+#   tools/bench.sh [--quick] [NAME...]    NAME: header, open, read, write, slice, edit; all of them when none is given
+#
+# A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
+# how many times as good ours is, so 2 is twice the speed, half the time or half the memory. --quick shrinks everything to
+# seconds: to see that it works, the figures mean nothing. Files are made in COFFER_BENCH_DIR (build/bench/data), up to 5 GB at
+# a time, and removed. The reference implementation is measured where .venv has it (tools/setup.sh check).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-shopt -s nullglob
-for program in build/release/bench/bench_*; do
-    if [ -f "$program" ] && [ -x "$program" ]; then
-        echo "== $(basename "$program")"
-        "$program"
-    fi
+export COFFER_BENCH_QUICK=${COFFER_BENCH_QUICK:-0}
+if [ "${1:-}" = --quick ]; then
+    COFFER_BENCH_QUICK=1
+    shift
+fi
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(header open read write slice edit)
+
+out=build/bench
+export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
+mkdir -p "$out" "$COFFER_BENCH_DIR"
+made=("$COFFER_BENCH_DIR"/{header.bin,{open,read,write,slice,edit,copy}.safetensors})
+trap 'rm -f "${made[@]}" "$out/rows"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
+
+if .venv/bin/python -c 'import numpy, safetensors' 2>/dev/null; then
+    export COFFER_BENCH_PYTHON=$PWD/.venv/bin/python COFFER_BENCH_REFERENCE=$PWD/bench/bench_reference.py
+fi
+
+# ---- Measuring --------------------------------------------------------------------------------------------------------
+
+: >"$out/rows"
+for name in "${names[@]}"; do
+    printf 'bench: %s\n' "$name" >&2
+    "build/release/bench/bench_$name" >>"$out/rows"
 done
-for script in bench/*.sh; do
-    echo "== $(basename "$script")"
-    bash "$script" build/release
-done
+
+# ---- The tables -------------------------------------------------------------------------------------------------------
+
+machine() {
+    local processor memory
+    processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+    memory=$(awk '/^MemTotal:/ { printf "%.0f", $2 / 1000000 }' /proc/meminfo)
+    echo "${processor:-unknown processor}, $(nproc) processors, $memory GB, $(uname -sr), $(df --output=fstype "$COFFER_BENCH_DIR" | tail -n 1)"
+}
+
+state="$(machine); $(date -u +%Y-%m-%d)"
+[ "$COFFER_BENCH_QUICK" = 0 ] || state="$state; A QUICK RUN: THE FIGURES MEAN NOTHING"
+
+# Three digits that count, without an exponent.
+digits='function digits(x) { return x == "" ? "" : x >= 99.95 ? sprintf("%.0f", x) : x >= 9.995 ? sprintf("%.1f", x) : sprintf("%.2f", x) }'
+
+{
+    printf 'Measured on %s.\n\n' "$state"
+    printf '| what | unit | Coffer | compared with | its figure | ratio | state |\n|---|---|--:|---|--:|--:|---|\n'
+    awk -F '\t' "$digits"' $1 == "ROW" {
+        printf "| %s | %s | %s | %s | %s | %s | %s |\n", $2, $3, digits($4), $5, digits($6), digits($7), $8
+    }' "$out/rows"
+    awk -F '\t' '$1 == "NOTE" && !seen[$2]++ { printf "\nNot measured: %s.\n", $2 }' "$out/rows"
+} >"$out/table.md"
+
+awk -F '\t' -v state="$state" '
+    function text(s) { gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s); return "\"" s "\"" }
+    function number(s) { return s == "" ? "null" : s }
+    BEGIN { printf "{\"state\": %s, \"rows\": [", text(state) }
+    $1 == "ROW" {
+        printf "%s\n  {\"name\": %s, \"unit\": %s, \"ours\": %s, \"other\": %s, \"others\": %s, \"ratio\": %s, \"state\": %s}",
+            count++ ? "," : "", text($2), text($3), $4, $5 == "" ? "null" : text($5), number($6), number($7), text($8)
+    }
+    END { print "\n]}" }' "$out/rows" >"$out/table.json"
+
+# On the terminal the columns are lined up.
+awk -F '\t' "$digits"'
+    $1 == "ROW" {
+        n++
+        row[n, 1] = $2; row[n, 2] = digits($4) " " $3; row[n, 3] = $5 == "" ? "" : digits($6)
+        row[n, 4] = $5; row[n, 5] = $5 == "" ? "" : "x " digits($7); row[n, 6] = $8
+    }
+    $1 == "NOTE" && !seen[$2]++ { notes = notes "not measured: " $2 "\n" }
+    BEGIN { split("what|Coffer|other|compared with|ratio|state", title, "|"); for (c = 1; c <= 6; c++) row[0, c] = title[c] }
+    END {
+        for (c = 1; c <= 6; c++) for (r = 0; r <= n; r++) if (length(row[r, c]) > width[c]) width[c] = length(row[r, c])
+        for (r = 0; r <= n; r++) {
+            line = ""
+            for (c = 1; c <= 6; c++) {
+                right = c == 2 || c == 3 || c == 5
+                line = line sprintf(right ? "%" width[c] "s  " : "%-" width[c] "s  ", row[r, c])
+            }
+            sub(/ +$/, "", line)
+            print line
+        }
+        printf "%s", notes
+    }' "$out/rows"
+printf '\n%s\nThis table: %s/table.md and table.json\n' "$state" "$out"

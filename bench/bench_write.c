@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a file of one tensor from memory: a new file, beside loops of pwrite with and without setting the space aside
+ * first; replacing a file, durably and not, beside the reference's save_file; and the memory that writing takes.
+ */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE_SIZE ((size_t)8 << 20)
+#define COLUMNS 16000u
+#define ROW_SIZE (COLUMNS * sizeof(float))
+
+typedef struct write_file {
+    const char *path;
+    const char *data;
+    size_t size;
+    coffer_sync sync;
+    bool set_aside;
+    size_t start; /* where a loop of pwrite puts the data; what is before it counts as well */
+    bench_reference *reference;
+} write_file;
+
+/* ---- ours ---- */
+
+static double write_ours(void *ctx)
+{
+    const write_file *file = ctx;
+    coffer_error err;
+    coffer_writer *writer = NULL;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.sync = file->sync;
+    const double start = bench_now();
+    coffer_header *header = bench_matrix(file->size / ROW_SIZE, COLUMNS);
+    bench_check(coffer_writer_open(&writer, header, file->path, &options, &err), &err);
+    bench_check(coffer_writer_write(writer, 0, 0, file->data, file->size, &err), &err);
+    bench_check(coffer_writer_finish(writer, &err), &err);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    return bench_now() - start;
+}
+
+static double write_ours_new(void *ctx)
+{
+    const double seconds = write_ours(ctx);
+    remove(((const write_file *)ctx)->path);
+    return seconds;
+}
+
+/* ---- the others ---- */
+
+static double write_floor(void *ctx)
+{
+    const write_file *file = ctx;
+    const double start = bench_now();
+    const int fd = open(file->path, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (fd < 0 || (file->set_aside && posix_fallocate(fd, 0, (off_t)(file->start + file->size)) != 0)) {
+        bench_die(file->path, NULL);
+    }
+    if (pwrite(fd, file->data, file->start, 0) != (ssize_t)file->start) {
+        bench_die(file->path, NULL);
+    }
+    for (size_t at = 0; at < file->size;) {
+        const size_t left = file->size - at;
+        const ssize_t done =
+            pwrite(fd, file->data + at, left < PIECE_SIZE ? left : PIECE_SIZE, (off_t)(file->start + at));
+        if (done <= 0) {
+            bench_die(file->path, NULL);
+        }
+        at += (size_t)done;
+    }
+    close(fd);
+    const double seconds = bench_now() - start;
+    remove(file->path);
+    return seconds;
+}
+
+static double write_reference(void *ctx)
+{
+    const write_file *file = ctx;
+    return bench_reference_run(file->reference, "save", file->path, file->size);
+}
+
+/* ---- memory ---- */
+
+/* Writes a file from 16 MB pieces, and prints the most memory that this process had. */
+static int write_pieces(const char *path, const char *rows)
+{
+    enum { ROWS = 250 };
+    const size_t pieces = (size_t)strtoull(rows, NULL, 10) / ROWS;
+    const size_t piece_size = ROWS * ROW_SIZE;
+    char *piece = bench_alloc(piece_size);
+    memset(piece, 1, piece_size);
+    coffer_error err;
+    coffer_header *header = bench_matrix(pieces * ROWS, COLUMNS);
+    coffer_writer *writer = NULL;
+    bench_check(coffer_writer_open(&writer, header, path, NULL, &err), &err);
+    for (size_t i = 0; i < pieces; i++) {
+        bench_check(coffer_writer_write(writer, 0, i * piece_size, piece, piece_size, &err), &err);
+    }
+    bench_check(coffer_writer_finish(writer, &err), &err);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    free(piece);
+    printf("%.9g\n", bench_peak_memory());
+    return 0;
+}
+
+/* ---- rows ---- */
+
+/* Where the data of the file begins. */
+static size_t data_start(size_t size)
+{
+    coffer_header *header = bench_matrix(size / ROW_SIZE, COLUMNS);
+    uint64_t start = 0;
+    const coffer_table *table = NULL;
+    bench_build(header, &start, &table);
+    coffer_header_free(header);
+    return (size_t)start;
+}
+
+static void measure_new(write_file file)
+{
+    file.sync = COFFER_SYNC_REPLACE;
+    file.start = data_start(file.size);
+    write_file plain = file;
+    write_file set_aside = file;
+    set_aside.set_aside = true;
+    write_file aligned = set_aside;
+    aligned.start = 0;
+    const bench_rival rivals[4] = {
+        { write_ours_new, &file }, { write_floor, &set_aside }, { write_floor, &aligned }, { write_floor, &plain }
+    };
+    const bench_result result = bench_contest(rivals, 4, bench_size(15, 2));
+    const double gb = (double)file.size / BENCH_GB;
+    bench_row_of("write 1 GB, new file", "GB/s", gb, &result, "pwrite of the same, space set aside", 1, "not synced");
+    bench_row_of("write 1 GB, new file", "GB/s", gb, &result, "the same without a header", 2, "not synced");
+    bench_row_of("write 1 GB, new file", "GB/s", gb, &result, "pwrite of the same, nothing set aside", 3, "not synced");
+}
+
+static void measure_replacing(write_file file)
+{
+    write_file never = file;
+    file.sync = COFFER_SYNC_REPLACE;
+    never.sync = COFFER_SYNC_NEVER;
+    file.reference = bench_reference_new();
+    const bench_rival rivals[2] = { { write_ours, &file }, { write_reference, &file } };
+    const bench_rival unsynced[2] = { { write_ours, &never }, { write_reference, &file } };
+    const size_t count = file.reference != NULL ? 2 : 1;
+    const char *other = file.reference != NULL ? "reference: save_file" : NULL;
+    const double gb = (double)file.size / BENCH_GB;
+    const bench_result by_default = bench_contest(rivals, count, bench_size(7, 2));
+    bench_row_of("replace 1 GB, default", "GB/s", gb, &by_default, other, 1, "ours synced before the rename");
+    const bench_result by_never = bench_contest(unsynced, count, bench_size(7, 2));
+    bench_row_of("replace 1 GB, sync never", "GB/s", gb, &by_never, other, 1, "ours not synced");
+    bench_reference_free(file.reference);
+    remove(file.path);
+}
+
+static void measure_memory(const char *path)
+{
+    const double limit = 64 * (double)BENCH_MB;
+    const char *rows = bench_is_quick() ? "1000" : "62500";
+    double peak = 0;
+    bench_fresh_process(NULL, path, rows, NULL, &peak);
+    bench_row("memory to write 4 GB in pieces of 16 MB", "MB", peak / BENCH_MB, "limit", limit / BENCH_MB, limit / peak,
+              "fresh process, VmHWM, new file, not synced");
+    remove(path);
+}
+
+int main(int argc, char **argv)
+{
+    bench_set_self(argv[0]);
+    if (argc == 3) {
+        return write_pieces(argv[1], argv[2]);
+    }
+    bench_need_disk(bench_size((size_t)4 * BENCH_GB, 64 * BENCH_MB));
+    write_file file = { .path = bench_path("write.safetensors"), .size = bench_size(15625, 250) * ROW_SIZE };
+    char *data = coffer_buffer_new(file.size);
+    if (data == NULL) {
+        bench_die("coffer_buffer_new", NULL);
+    }
+    memset(data, 1, file.size);
+    file.data = data;
+    remove(file.path);
+    measure_new(file);
+    measure_replacing(file);
+    coffer_buffer_free(data, file.size);
+    measure_memory(file.path);
+    return 0;
+}
