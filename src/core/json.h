@@ -32,8 +32,8 @@ typedef struct coffer__json {
 void coffer__json_space(coffer__json *json);
 /* The next byte after white space, which is not consumed; 0 at the end (no token begins with NUL). */
 uint8_t coffer__json_peek(coffer__json *json);
-/* Consumes white space and the one-byte token `token`, or fails saying that `where` was expected to have it. */
-coffer_status coffer__json_expect(coffer__json *json, char token, const char *where);
+/* Consumes white space and the one-byte token `token`, or fails with coffer__json_error(json, what). */
+coffer_status coffer__json_expect(coffer__json *json, char token, const char *what);
 /* After a member or element: consumes `,` (then *more is true) or `close`. After `,` a closing token is an error. */
 coffer_status coffer__json_next(coffer__json *json, char close, bool *more);
 /*

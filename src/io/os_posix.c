@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operating system: POSIX, and of Linux what makes saving atomic and fast (unnamed files, space set aside, copies in the
+ * kernel, clones, huge pages). Where a system lacks such a call, the function says EOPNOTSUPP and its caller does without.
+ */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include "os.h"
+
+#include "coffer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/fs.h>
+#include <stdio.h>
+#endif
+
+/* The most that one call is asked to move: every system takes that much, and it is a multiple of every page. */
+#define OS_PIECE ((uint64_t)1 << 30)
+/* From this size on a buffer begins where a huge page can. */
+#define OS_HUGE_PAGE ((size_t)2 << 20)
+#define OS_PERMISSIONS 07777u
+
+/* ---- threads --------------------------------------------------------------------------------------------------------- */
+
+int coffer__os_mutex_init(coffer__mutex *mutex)
+{
+    return pthread_mutex_init(&mutex->posix, NULL);
+}
+
+void coffer__os_mutex_deinit(coffer__mutex *mutex)
+{
+    (void)pthread_mutex_destroy(&mutex->posix);
+}
+
+void coffer__os_mutex_lock(coffer__mutex *mutex)
+{
+    (void)pthread_mutex_lock(&mutex->posix);
+}
+
+void coffer__os_mutex_unlock(coffer__mutex *mutex)
+{
+    (void)pthread_mutex_unlock(&mutex->posix);
+}
+
+static void *os_thread_main(void *arg)
+{
+    const coffer__thread *thread = arg;
+    thread->run(thread->arg);
+    return NULL;
+}
+
+int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg)
+{
+    thread->run = run;
+    thread->arg = arg;
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int os_error = pthread_create(&thread->posix, NULL, os_thread_main, thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return os_error;
+}
+
+void coffer__os_thread_join(coffer__thread *thread)
+{
+    (void)pthread_join(thread->posix, NULL);
+}
+
+unsigned coffer__os_processors(void)
+{
+#ifdef __linux__
+    cpu_set_t usable;
+    if (sched_getaffinity(0, sizeof usable, &usable) == 0) {
+        return (unsigned)CPU_COUNT(&usable);
+    }
+#endif
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : (unsigned)online;
+}
+
+/* ---- what lies under a name ------------------------------------------------------------------------------------------ */
+
+static coffer__os_kind os_kind(mode_t mode)
+{
+    return S_ISREG(mode)   ? COFFER__OS_REGULAR
+           : S_ISDIR(mode) ? COFFER__OS_DIRECTORY
+           : S_ISBLK(mode) ? COFFER__OS_BLOCK
+           : S_ISLNK(mode) ? COFFER__OS_LINK
+                           : COFFER__OS_OTHER;
+}
+
+static void os_info_of(const struct stat *found, coffer__os_info *info)
+{
+    info->kind = os_kind(found->st_mode);
+    info->mode = (uint32_t)found->st_mode & OS_PERMISSIONS;
+    info->owner = (uint32_t)found->st_uid;
+    info->group = (uint32_t)found->st_gid;
+    info->size = info->kind == COFFER__OS_REGULAR ? (uint64_t)found->st_size : 0;
+    info->links = (uint64_t)found->st_nlink;
+    info->device = (uint64_t)found->st_dev;
+    info->inode = (uint64_t)found->st_ino;
+}
+
+int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
+{
+    struct stat found;
+    if (fstatat(AT_FDCWD, path, &found, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno;
+    }
+    os_info_of(&found, info);
+    return 0;
+}
+
+int coffer__os_inspect_fd(int fd, coffer__os_info *info)
+{
+    struct stat found;
+    if (fstat(fd, &found) != 0) {
+        return errno;
+    }
+    os_info_of(&found, info);
+#ifdef BLKGETSIZE64
+    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, BLKGETSIZE64, &info->size) != 0) {
+        return errno;
+    }
+#endif
+    return 0;
+}
+
+bool coffer__os_exists(const char *path)
+{
+    return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
+}
+
+int coffer__os_real_path(const char *path, char *out, size_t size)
+{
+    char *real = realpath(path, NULL);
+    if (real == NULL) {
+        return errno;
+    }
+    const size_t length = strlen(real);
+    const bool fits = length < size;
+    if (fits) {
+        memcpy(out, real, length + 1);
+    }
+    free(real);
+    return fits ? 0 : ENAMETOOLONG;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+
+static int os_open_with(const char *path, int flags, mode_t mode, int *fd)
+{
+    int opened = -1;
+    do {
+        opened = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0) {
+        return errno;
+    }
+    *fd = opened;
+    return 0;
+}
+
+int coffer__os_open(const char *path, coffer__os_use use, bool follow, int *fd)
+{
+    const int access = use == COFFER__OS_READ ? O_RDONLY : use == COFFER__OS_WRITE ? O_WRONLY : O_RDWR;
+    return os_open_with(path, access | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW), 0, fd);
+}
+
+static mode_t os_new_mode(bool secret)
+{
+    return secret ? 0600 : 0666;
+}
+
+int coffer__os_create(const char *path, bool secret, int *fd)
+{
+    return os_open_with(path, O_RDWR | O_CREAT | O_EXCL, os_new_mode(secret), fd);
+}
+
+#ifdef O_TMPFILE
+#define OS_FD_NAME_SIZE 32
+static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
+{
+    (void)snprintf(name, OS_FD_NAME_SIZE, "/proc/self/fd/%d", fd);
+}
+#endif
+
+int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
+{
+#ifdef O_TMPFILE
+    const int os_error = os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
+    if (os_error != 0) {
+        return os_error;
+    }
+    /* The name comes by way of /proc, which a container or chroot may lack. */
+    char name[OS_FD_NAME_SIZE];
+    os_fd_name(*fd, name);
+    if (!coffer__os_exists(name)) {
+        (void)close(*fd);
+        return EOPNOTSUPP;
+    }
+    return 0;
+#else
+    (void)directory;
+    (void)secret;
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_name(int fd, const char *path)
+{
+#ifdef O_TMPFILE
+    char name[OS_FD_NAME_SIZE];
+    os_fd_name(fd, name);
+    return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+#else
+    (void)fd;
+    (void)path;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_duplicate(int fd, int *copy)
+{
+    const int made = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (made < 0) {
+        return errno;
+    }
+    *copy = made;
+    return 0;
+}
+
+int coffer__os_close(int fd)
+{
+    return close(fd) == 0 || errno == EINTR ? 0 : errno;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+
+static bool os_offset_fits(uint64_t offset, uint64_t size)
+{
+    return offset <= INT64_MAX && size <= INT64_MAX - offset;
+}
+
+static size_t os_piece(size_t size)
+{
+    return (uint64_t)size < OS_PIECE ? size : (size_t)OS_PIECE;
+}
+
+int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    *done = 0;
+    if (!os_offset_fits(offset, size)) {
+        return EOVERFLOW;
+    }
+    while (*done < size) {
+        const ssize_t got = pread(fd, (char *)buffer + *done, os_piece(size - *done), (off_t)(offset + *done));
+        if (got == 0) {
+            return 0;
+        }
+        if (got > 0) {
+            *done += (size_t)got;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size)
+{
+    if (!os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t put = pwrite(fd, (const char *)bytes + done, os_piece(size - done), (off_t)(offset + done));
+        if (put == 0) {
+            return EIO;
+        }
+        if (put > 0) {
+            done += (size_t)put;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+/* Waits until a non-blocking descriptor takes bytes again, or has an error to report. */
+static void os_wait_writable(int fd)
+{
+    struct pollfd waiting = { .fd = fd, .events = POLLOUT };
+    (void)poll(&waiting, 1, -1);
+}
+
+int coffer__os_write_next(int fd, const void *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t put = write(fd, (const char *)bytes + done, os_piece(size - done));
+        if (put == 0) {
+            return EIO;
+        }
+        if (put > 0) {
+            done += (size_t)put;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            os_wait_writable(fd);
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+#ifdef __linux__
+/* Whether copy_file_range is of no use between two files, though reading and writing may be. */
+static bool os_cannot_copy(int os_error)
+{
+    return os_error == EXDEV || os_error == EINVAL || os_error == ENOSYS || os_error == EOPNOTSUPP ||
+           os_error == EPERM || os_error == EBADF || os_error == ETXTBSY;
+}
+#endif
+
+int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
+{
+    *done = 0;
+#ifdef __linux__
+    if (!os_offset_fits(from_offset, size) || !os_offset_fits(to_offset, size)) {
+        return EOVERFLOW;
+    }
+    while (*done < size) {
+        off_t in = (off_t)(from_offset + *done);
+        off_t out = (off_t)(to_offset + *done);
+        const uint64_t left = size - *done;
+        const ssize_t got = copy_file_range(from, &in, to, &out, (size_t)(left < OS_PIECE ? left : OS_PIECE), 0);
+        if (got == 0) {
+            return 0;
+        }
+        if (got > 0) {
+            *done += (uint64_t)got;
+        } else if (errno != EINTR) {
+            return os_cannot_copy(errno) ? EOPNOTSUPP : errno;
+        }
+    }
+    return 0;
+#else
+    (void)from;
+    (void)from_offset;
+    (void)to;
+    (void)to_offset;
+    return size == 0 ? 0 : EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_clone(int from, int to)
+{
+#ifdef FICLONE
+    return ioctl(to, FICLONE, from) == 0 ? 0 : errno;
+#else
+    (void)from;
+    (void)to;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
+{
+    if (!os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+    if (size == 0) {
+        return 0;
+    }
+#ifdef FALLOC_FL_KEEP_SIZE
+    int result = 0;
+    do {
+        result = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+    } while (result != 0 && errno == EINTR);
+    const bool of_no_use =
+        result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV);
+    return result == 0 || of_no_use ? 0 : errno;
+#else
+    (void)fd;
+    return 0;
+#endif
+}
+
+int coffer__os_truncate(int fd, uint64_t size)
+{
+    if (!os_offset_fits(size, 0)) {
+        return EFBIG;
+    }
+    int result = 0;
+    do {
+        result = ftruncate(fd, (off_t)size);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+int coffer__os_position(int fd, uint64_t *position)
+{
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    if (at < 0) {
+        return errno;
+    }
+    *position = (uint64_t)at;
+    return 0;
+}
+
+int coffer__os_set_position(int fd, uint64_t position)
+{
+    return lseek(fd, (off_t)position, SEEK_SET) < 0 ? errno : 0;
+}
+
+bool coffer__os_appends(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_APPEND) != 0;
+}
+
+/* ---- what survives --------------------------------------------------------------------------------------------------- */
+
+int coffer__os_sync(int fd)
+{
+    int result = 0;
+    do {
+        result = fdatasync(fd);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+int coffer__os_sync_names(int directory)
+{
+    int result = 0;
+    do {
+        result = fsync(directory);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EINVAL || errno == EOPNOTSUPP ? 0 : errno;
+}
+
+int coffer__os_open_directory(const char *path, int *directory)
+{
+    return os_open_with(path, O_RDONLY | O_DIRECTORY, 0, directory);
+}
+
+int coffer__os_sync_directory(const char *path)
+{
+    int directory = -1;
+    int os_error = coffer__os_open_directory(path, &directory);
+    if (os_error == 0) {
+        os_error = coffer__os_sync_names(directory);
+        (void)coffer__os_close(directory);
+    }
+    return os_error;
+}
+
+int coffer__os_rename(const char *from, const char *to)
+{
+    return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
+}
+
+int coffer__os_unlink(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, 0) == 0 ? 0 : errno;
+}
+
+int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info)
+{
+    coffer__os_info own = { .kind = COFFER__OS_OTHER };
+    const int os_error = coffer__os_inspect_fd(fd, &own);
+    if (os_error != 0) {
+        return os_error;
+    }
+    mode_t mode = (mode_t)info->mode;
+    if (own.owner != info->owner || own.group != info->group) {
+        const gid_t group = (gid_t)info->group;
+        const bool taken = fchown(fd, (uid_t)info->owner, group) == 0;
+        if (!taken) {
+            /* Whoever is a member of the group may at least keep that. */
+            (void)!fchown(fd, (uid_t)-1, group);
+            mode &= 0777;
+        }
+    }
+    return fchmod(fd, mode) == 0 ? 0 : errno;
+}
+
+int coffer__os_lock(int fd)
+{
+    int result = 0;
+    do {
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+
+static size_t os_page_size(void)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+    return size < 1 ? 4096 : (size_t)size;
+}
+
+/* Reads the pages of a private map in without making copies of them, which MAP_POPULATE would. */
+static void os_populate_private(void *base, size_t size)
+{
+#ifdef MADV_POPULATE_READ
+    if (madvise(base, size, MADV_POPULATE_READ) == 0) {
+        return;
+    }
+#endif
+    (void)posix_madvise(base, size, POSIX_MADV_WILLNEED);
+}
+
+static int os_map_flags(bool writable_copy, bool populate)
+{
+#ifdef MAP_POPULATE
+    if (populate && !writable_copy) {
+        return MAP_SHARED | MAP_POPULATE;
+    }
+#else
+    (void)populate;
+#endif
+    return writable_copy ? MAP_PRIVATE : MAP_SHARED;
+}
+
+int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
+                         void **address)
+{
+    const uint64_t before = offset % os_page_size();
+    if (!os_offset_fits(offset, size) || size > SIZE_MAX - before) {
+        return EFBIG;
+    }
+    const size_t whole = (size_t)(before + size);
+    const int protection = writable_copy ? PROT_READ | PROT_WRITE : PROT_READ;
+    void *base = mmap(NULL, whole, protection, os_map_flags(writable_copy, populate), fd, (off_t)(offset - before));
+    if (base == MAP_FAILED) {
+        return errno;
+    }
+    if (populate && writable_copy) {
+        os_populate_private(base, whole);
+    }
+    map->base = base;
+    map->size = whole;
+    *address = (char *)base + before;
+    return 0;
+}
+
+void coffer__os_unmap(const coffer__os_map *map)
+{
+    if (map->base != NULL) {
+        (void)munmap(map->base, map->size);
+    }
+}
+
+/* Bytes of the pages that a buffer takes; 0 when there can be no such buffer. An empty one takes a page, too. */
+static size_t os_buffer_size(size_t size)
+{
+    const size_t page = os_page_size();
+    return size > SIZE_MAX - page - OS_HUGE_PAGE ? 0 : size == 0 ? page : (size + page - 1) / page * page;
+}
+
+static void *os_pages(size_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* Maps more than is wanted, gives back what lies before a huge page's start and behind the end. */
+static void *os_huge_pages(size_t size)
+{
+    char *pages = os_pages(size + OS_HUGE_PAGE);
+    if (pages == NULL) {
+        return NULL;
+    }
+    const size_t before = (OS_HUGE_PAGE - (size_t)((uintptr_t)pages % OS_HUGE_PAGE)) % OS_HUGE_PAGE;
+    if (before > 0) {
+        (void)munmap(pages, before);
+    }
+    if (before < OS_HUGE_PAGE) {
+        (void)munmap(pages + before + size, OS_HUGE_PAGE - before);
+    }
+#ifdef MADV_HUGEPAGE
+    (void)madvise(pages + before, size, MADV_HUGEPAGE);
+#endif
+    return pages + before;
+}
+
+void *coffer_buffer_new(size_t size)
+{
+    const size_t whole = os_buffer_size(size);
+    if (whole == 0) {
+        return NULL;
+    }
+    return whole < OS_HUGE_PAGE ? os_pages(whole) : os_huge_pages(whole);
+}
+
+void coffer_buffer_free(void *buffer, size_t size)
+{
+    if (buffer != NULL) {
+        (void)munmap(buffer, os_buffer_size(size));
+    }
+}
+
+static void *os_libc_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return malloc(size);
+}
+
+static void *os_libc_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    (void)ctx;
+    (void)old_size;
+    return realloc(block, new_size);
+}
+
+static void os_libc_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+const coffer_allocator *coffer_libc_allocator(void)
+{
+    static const coffer_allocator libc = { os_libc_alloc, os_libc_realloc, os_libc_free, NULL };
+    return &libc;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------------------- */
+
+static const struct os_words_row {
+    int os_error;
+    const char *words;
+} os_words_rows[] = {
+    { EACCES, "permission denied" },
+    { EBADF, "the descriptor is not open for that" },
+    { EBUSY, "it is in use by the system, as a mount point is" },
+    { EDQUOT, "the disk quota is used up" },
+    { EEXIST, "the name is taken" },
+    { EFBIG, "the file would be larger than is allowed" },
+    { EINVAL, "the system does not accept the request" },
+    { EIO, "input/output error of the device" },
+    { EISDIR, "it is a directory" },
+    { ELOOP, "too many symbolic links" },
+    { EMFILE, "this process has too many open files" },
+    { ENAMETOOLONG, "the name is too long" },
+    { ENFILE, "the system has too many open files" },
+    { ENODEV, "the device cannot do that" },
+    { ENOENT, "no such file or directory" },
+    { ENOLCK, "the file system has no locks to give" },
+    { ENOMEM, "out of memory" },
+    { ENOSPC, "no space left on the device" },
+    { ENOSYS, "the system cannot do that" },
+    { ENOTDIR, "a part of the path is not a directory" },
+    { ENXIO, "no such device" },
+    { EOPNOTSUPP, "the file system cannot do that" },
+    { EOVERFLOW, "beyond the largest offset of a file" },
+    { EPERM, "not permitted" },
+    { EPIPE, "the other end was closed" },
+    { EROFS, "the file system is read-only" },
+    { ESTALE, "the file is gone from its server" },
+    { ETIMEDOUT, "timed out" },
+    { ETXTBSY, "it is a program that is running" },
+    { EWOULDBLOCK, "somebody else has it" },
+    { EXDEV, "it is on another file system" },
+};
+
+const char *coffer__os_words(int os_error)
+{
+    for (size_t i = 0; i < sizeof os_words_rows / sizeof os_words_rows[0]; i++) {
+        if (os_words_rows[i].os_error == os_error) {
+            return os_words_rows[i].words;
+        }
+    }
+    return "the system refused";
+}
+
+uint32_t coffer__os_unlikely_number(void)
+{
+    struct timespec now = { 0, 0 };
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t mixed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    mixed ^= (uint64_t)getpid() << 40;
+    mixed *= UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(mixed >> 32);
+}

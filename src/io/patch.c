@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Overwriting the first bytes of a file that has no commit point of its own, with an undo file. Layout of PATH.coffer-undo,
+ * integers little-endian:
+ *
+ *   offset   size
+ *   0        8     "COFRUNDO"
+ *   8        8     version of this layout, 1
+ *   16       8     size of the file
+ *   24       8     N, how many of its first bytes are overwritten
+ *   32       N     these bytes as they were
+ *   32+N     N     these bytes as they are to be
+ *   32+2N    8     FNV-1a of 64 bits of everything before
+ *
+ * The order of things, each durable before the next: the undo file under the name PATH.coffer-undo.new; its name without
+ * .new; the new bytes in the file; the undo file gone. So a file that is called PATH.coffer-undo is always whole, and while
+ * there is none the file is as it should be. What a crash left of a .new is removed by the next edit or recovery.
+ *
+ * The undo file belongs to a file of that size whose first bytes have, byte for byte, either the old or the new value: that
+ * is what an interrupted write leaves, and a file written anew since then, or another one, does not have it. Device and inode
+ * numbers would tell less: they change with a reboot or a restored backup, and stay when a file is written anew.
+ *
+ * Everything here happens while the caller holds the lock of the file.
+ */
+#include "patch.h"
+
+#include "alloc.h"
+#include "bytes.h"
+#include "error.h"
+#include "os.h"
+#include "paths.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define UNDO_HEAD_SIZE 32
+#define UNDO_SUM_SIZE 8
+#define UNDO_VERSION 1
+#define UNDO_NEW_SUFFIX COFFER__UNDO_SUFFIX ".new"
+/* Bytes that recovery handles at once. */
+#define UNDO_PIECE ((size_t)1 << 16)
+
+static const uint8_t undo_magic[8] = { 'C', 'O', 'F', 'R', 'U', 'N', 'D', 'O' };
+
+bool coffer__undo_exists(const char *path)
+{
+    coffer__path undo;
+    return coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX) && coffer__os_exists(undo.text);
+}
+
+void coffer__undo_forget(const char *path)
+{
+    coffer__path undo;
+    if (coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX)) {
+        (void)coffer__os_unlink(undo.text);
+    }
+}
+
+coffer_status coffer__undo_fail(coffer_error *err, const char *path)
+{
+    coffer__fail(
+        err, COFFER_ERR_UNDO,
+        "an edit of this file was interrupted, or is under way: its undo file lies beside it; put the old header "
+        "back with: coffer meta --recover %p",
+        path);
+    return coffer__fail_path(err, COFFER_ERR_UNDO, path);
+}
+
+static uint64_t undo_sum(uint64_t sum, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return sum;
+}
+
+#define UNDO_SUM_START UINT64_C(0xcbf29ce484222325)
+
+/* Makes what happened to the names beside `path` durable. */
+static int undo_sync_names(const char *path)
+{
+    coffer__path directory;
+    return coffer__path_directory(&directory, path) ? coffer__os_sync_directory(directory.text) : ENAMETOOLONG;
+}
+
+/* ---- applying -------------------------------------------------------------------------------------------------------- */
+
+static int undo_write_bytes(int fd, const coffer__patch *patch)
+{
+    uint8_t head[UNDO_HEAD_SIZE];
+    memcpy(head, undo_magic, sizeof undo_magic);
+    coffer__store_u64le(head + 8, UNDO_VERSION);
+    coffer__store_u64le(head + 16, patch->file_size);
+    coffer__store_u64le(head + 24, patch->size);
+    uint64_t sum = undo_sum(UNDO_SUM_START, head, sizeof head);
+    sum = undo_sum(sum, patch->old, patch->size);
+    sum = undo_sum(sum, patch->fresh, patch->size);
+    uint8_t tail[UNDO_SUM_SIZE];
+    coffer__store_u64le(tail, sum);
+    const struct {
+        const void *bytes;
+        size_t size;
+    } parts[] = {
+        { head, sizeof head }, { patch->old, patch->size }, { patch->fresh, patch->size }, { tail, sizeof tail }
+    };
+    uint64_t at = 0;
+    int os_error = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && os_error == 0; i++) {
+        os_error = coffer__os_write_at(fd, at, parts[i].bytes, parts[i].size);
+        at += parts[i].size;
+    }
+    return os_error;
+}
+
+/* Writes the file under the name `scratch`, durable but for the name. Whoever may use the file may use its undo file. */
+static int undo_write(const char *scratch, int target, const coffer__patch *patch)
+{
+    int fd = -1;
+    (void)coffer__os_unlink(scratch);
+    int os_error = coffer__os_create(scratch, true, &fd);
+    if (os_error != 0) {
+        return os_error;
+    }
+    os_error = undo_write_bytes(fd, patch);
+    coffer__os_info info;
+    if (os_error == 0) {
+        os_error = coffer__os_inspect_fd(target, &info);
+    }
+    if (os_error == 0) {
+        os_error = coffer__os_take_owner_and_mode(fd, &info);
+    }
+    if (os_error == 0) {
+        os_error = coffer__os_sync(fd);
+    }
+    const int closed = coffer__os_close(fd);
+    return os_error != 0 ? os_error : closed;
+}
+
+/* The undo file lies beside `path` and survives a crash, or does not lie there and nothing happened. */
+static int undo_establish(const char *path, int target, const coffer__patch *patch)
+{
+    coffer__path scratch;
+    coffer__path undo;
+    if (!coffer__path_beside(&scratch, path, "", UNDO_NEW_SUFFIX) ||
+        !coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX)) {
+        return ENAMETOOLONG;
+    }
+    int os_error = undo_write(scratch.text, target, patch);
+    if (os_error == 0) {
+        os_error = coffer__os_rename(scratch.text, undo.text);
+    }
+    if (os_error != 0) {
+        (void)coffer__os_unlink(scratch.text);
+        return os_error;
+    }
+    os_error = undo_sync_names(path);
+    if (os_error != 0) {
+        (void)coffer__os_unlink(undo.text);
+    }
+    return os_error;
+}
+
+void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *end)
+{
+    const uint8_t *old = patch->old;
+    const uint8_t *fresh = patch->fresh;
+    *first = 0;
+    *end = patch->size;
+    while (*first < *end && old[*first] == fresh[*first]) {
+        (*first)++;
+    }
+    while (*end > *first && old[*end - 1] == fresh[*end - 1]) {
+        (*end)--;
+    }
+}
+
+/* Writes what differs, as it is in `from`, one of the patch's two. */
+static int patch_write(int fd, const coffer__patch *patch, const void *from)
+{
+    size_t first = 0;
+    size_t end = 0;
+    coffer__patch_changes(patch, &first, &end);
+    const int os_error = coffer__os_write_at(fd, first, (const uint8_t *)from + first, end - first);
+    return os_error != 0 ? os_error : coffer__os_sync(fd);
+}
+
+/* Nobody needs the undo file any more. */
+static coffer_status undo_remove(const char *path, coffer_error *err)
+{
+    coffer__path undo;
+    const int os_error =
+        coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX) ? coffer__os_unlink(undo.text) : ENAMETOOLONG;
+    if (os_error != 0 && os_error != ENOENT) {
+        coffer__fail(err, COFFER_ERR_UNDO, "the file is written, but its undo file cannot be removed: %s; delete it",
+                     coffer__os_words(os_error));
+        coffer__fail_path(err, COFFER_ERR_UNDO, path);
+        return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
+    }
+    const int synced = undo_sync_names(path);
+    return synced == 0 ? COFFER_OK
+                       : coffer__trouble(err, "make it durable that the edit is done (it is)", path, synced);
+}
+
+/* The new bytes could not be written, and the old ones may be damaged. */
+static coffer_status patch_take_back(int fd, const char *path, const coffer__patch *patch, int os_error,
+                                     coffer_error *err)
+{
+    if (patch_write(fd, patch, patch->old) != 0) {
+        coffer__fail(err, COFFER_ERR_UNDO,
+                     "writing failed (%s), and so did putting the old header back; when the cause is gone: coffer meta "
+                     "--recover %p",
+                     coffer__os_words(os_error), path);
+        coffer__fail_path(err, COFFER_ERR_UNDO, path);
+        return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
+    }
+    const coffer_status status = undo_remove(path, err);
+    return status != COFFER_OK ? status
+                               : coffer__trouble(err, "write the header (the old one is back)", path, os_error);
+}
+
+coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err)
+{
+    int os_error = undo_establish(path, fd, patch);
+    if (os_error != 0) {
+        return coffer__trouble(err, "write the undo file beside the file", path, os_error);
+    }
+    os_error = patch_write(fd, patch, patch->fresh);
+    return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
+}
+
+/* ---- recovering ------------------------------------------------------------------------------------------------------ */
+
+typedef struct undo_reader {
+    const char *path; /* of the file */
+    int target;
+    int fd; /* of the undo file */
+    uint64_t undo_size;
+    uint64_t file_size;
+    uint64_t size;   /* of what is put back */
+    uint8_t *pieces; /* three of UNDO_PIECE bytes */
+} undo_reader;
+
+static coffer_status undo_refuse(const undo_reader *undo, const char *why, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_NO_UNDO,
+                 "%s, so nothing was changed; if the file is as you want it, delete the undo file beside it", why);
+    return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
+}
+
+static coffer_status undo_read(const undo_reader *undo, int fd, uint64_t offset, void *bytes, size_t size,
+                               coffer_error *err)
+{
+    size_t done = 0;
+    const int os_error = coffer__os_read_at(fd, offset, bytes, size, &done);
+    if (os_error != 0) {
+        return coffer__trouble(err, "read the file and its undo file", undo->path, os_error);
+    }
+    return done == size ? COFFER_OK : undo_refuse(undo, "the file or its undo file became shorter meanwhile", err);
+}
+
+static size_t undo_piece(uint64_t left)
+{
+    return left < UNDO_PIECE ? (size_t)left : UNDO_PIECE;
+}
+
+static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_error *err)
+{
+    const coffer_status status = undo_read(undo, undo->fd, 0, head, UNDO_HEAD_SIZE, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (memcmp(head, undo_magic, sizeof undo_magic) != 0) {
+        return undo_refuse(undo, "what lies beside the file is no undo file", err);
+    }
+    if (coffer__load_u64le(head + 8) != UNDO_VERSION) {
+        return undo_refuse(undo, "the undo file was written by another version of coffer", err);
+    }
+    undo->file_size = coffer__load_u64le(head + 16);
+    undo->size = coffer__load_u64le(head + 24);
+    const uint64_t rest = undo->undo_size - UNDO_HEAD_SIZE - UNDO_SUM_SIZE;
+    const bool sizes_agree = rest % 2 == 0 && undo->size == rest / 2 && undo->size <= undo->file_size;
+    return sizes_agree ? COFFER_OK : undo_refuse(undo, "the undo file is damaged", err);
+}
+
+static coffer_status undo_check_sum(const undo_reader *undo, const uint8_t *head, coffer_error *err)
+{
+    uint64_t sum = undo_sum(UNDO_SUM_START, head, UNDO_HEAD_SIZE);
+    const uint64_t end = undo->undo_size - UNDO_SUM_SIZE;
+    for (uint64_t at = UNDO_HEAD_SIZE; at < end;) {
+        const size_t size = undo_piece(end - at);
+        const coffer_status status = undo_read(undo, undo->fd, at, undo->pieces, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        sum = undo_sum(sum, undo->pieces, size);
+        at += size;
+    }
+    uint8_t stored[UNDO_SUM_SIZE];
+    const coffer_status status = undo_read(undo, undo->fd, end, stored, sizeof stored, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__load_u64le(stored) == sum ? COFFER_OK : undo_refuse(undo, "the undo file is damaged", err);
+}
+
+/* Whether `size` bytes of the file, from `at` on, are those that an interrupted write leaves. */
+static coffer_status undo_check_piece(const undo_reader *undo, uint64_t at, size_t size, coffer_error *err)
+{
+    uint8_t *old = undo->pieces;
+    uint8_t *fresh = old + UNDO_PIECE;
+    uint8_t *now = fresh + UNDO_PIECE;
+    coffer_status status = undo_read(undo, undo->fd, UNDO_HEAD_SIZE + at, old, size, err);
+    if (status == COFFER_OK) {
+        status = undo_read(undo, undo->fd, UNDO_HEAD_SIZE + undo->size + at, fresh, size, err);
+    }
+    if (status == COFFER_OK) {
+        status = undo_read(undo, undo->target, at, now, size, err);
+    }
+    for (size_t i = 0; i < size && status == COFFER_OK; i++) {
+        if (now[i] != old[i] && now[i] != fresh[i]) {
+            status = undo_refuse(undo, "the file is not the one whose edit was interrupted, or was written since", err);
+        }
+    }
+    return status;
+}
+
+/* Whether the file is the one that was being edited: see the top. */
+static coffer_status undo_check_file(const undo_reader *undo, coffer_error *err)
+{
+    coffer__os_info info;
+    const int os_error = coffer__os_inspect_fd(undo->target, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "learn the file's size", undo->path, os_error);
+    }
+    if (info.size != undo->file_size) {
+        (void)undo_refuse(undo, "the file has another size than the one whose edit was interrupted", err);
+        return coffer__fail_sizes(err, COFFER_ERR_NO_UNDO, undo->file_size, info.size);
+    }
+    coffer_status status = COFFER_OK;
+    for (uint64_t at = 0; at < undo->size && status == COFFER_OK;) {
+        const size_t size = undo_piece(undo->size - at);
+        status = undo_check_piece(undo, at, size, err);
+        at += size;
+    }
+    return status;
+}
+
+static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
+{
+    int os_error = 0;
+    for (uint64_t at = 0; at < undo->size && os_error == 0;) {
+        const size_t size = undo_piece(undo->size - at);
+        const coffer_status status = undo_read(undo, undo->fd, UNDO_HEAD_SIZE + at, undo->pieces, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        os_error = coffer__os_write_at(undo->target, at, undo->pieces, size);
+        at += size;
+    }
+    if (os_error == 0) {
+        os_error = coffer__os_sync(undo->target);
+    }
+    return os_error == 0
+               ? undo_remove(undo->path, err)
+               : coffer__trouble(err, "put the old header back (the undo file is kept)", undo->path, os_error);
+}
+
+static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
+{
+    uint8_t head[UNDO_HEAD_SIZE];
+    coffer_status status = undo_read_head(undo, head, err);
+    if (status == COFFER_OK) {
+        status = undo_check_sum(undo, head, err);
+    }
+    if (status == COFFER_OK) {
+        status = undo_check_file(undo, err);
+    }
+    return status == COFFER_OK ? undo_put_back(undo, err) : status;
+}
+
+static coffer_status undo_open(undo_reader *undo, coffer_error *err)
+{
+    coffer__path name;
+    int os_error = coffer__path_beside(&name, undo->path, "", COFFER__UNDO_SUFFIX) ? 0 : ENOENT;
+    if (os_error == 0) {
+        os_error = coffer__os_open(name.text, COFFER__OS_READ, false, &undo->fd);
+    }
+    if (os_error == ENOENT) {
+        coffer__fail(err, COFFER_ERR_NO_UNDO, "there is nothing to recover: no undo file lies beside the file");
+        return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "open the undo file", undo->path, os_error);
+    }
+    coffer__os_info info;
+    os_error = coffer__os_inspect_fd(undo->fd, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "learn the size of the undo file", undo->path, os_error);
+    }
+    undo->undo_size = info.size;
+    return info.kind == COFFER__OS_REGULAR && info.size >= UNDO_HEAD_SIZE + UNDO_SUM_SIZE
+               ? COFFER_OK
+               : undo_refuse(undo, "what lies beside the file is no undo file", err);
+}
+
+coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer__path scratch;
+    if (coffer__path_beside(&scratch, path, "", UNDO_NEW_SUFFIX)) {
+        (void)coffer__os_unlink(scratch.text);
+    }
+    undo_reader undo = { .path = path, .target = fd, .fd = -1 };
+    undo.pieces = coffer__alloc(allocator, 3 * UNDO_PIECE);
+    if (undo.pieces == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to recover the file");
+    }
+    coffer_status status = undo_open(&undo, err);
+    if (status == COFFER_OK) {
+        status = undo_recover(&undo, err);
+    }
+    if (undo.fd >= 0) {
+        (void)coffer__os_close(undo.fd);
+    }
+    coffer__free(allocator, undo.pieces, 3 * UNDO_PIECE);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first bytes of a file are overwritten in such a way that it can be undone after a crash. While that goes on, and after
+ * a crash in the middle of it, the undo file PATH.coffer-undo lies beside the file: patch.c has its layout and the order of
+ * things.
+ */
+#ifndef COFFER_IO_PATCH_H
+#define COFFER_IO_PATCH_H
+
+#include "coffer.h"
+
+#define COFFER__UNDO_SUFFIX ".coffer-undo"
+
+/* Whether an undo file lies beside the file, whose path leads to it by no symbolic link. One cheap system call. */
+bool coffer__undo_exists(const char *path);
+/* Removes the undo file of a file that is overwritten or replaced as a whole. */
+void coffer__undo_forget(const char *path);
+/* Fails with COFFER_ERR_UNDO, which says what to do. */
+coffer_status coffer__undo_fail(coffer_error *err, const char *path);
+
+typedef struct coffer__patch {
+    uint64_t file_size;
+    const void *old;   /* the first `size` bytes of the file as they are, … */
+    const void *fresh; /* … and as they will be */
+    size_t size;
+} coffer__patch;
+
+/* What lies between the first and the last byte that differ: nothing else needs to be written. */
+void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *end);
+/* Overwrites the first bytes of the file `path`, which is open in `fd` to read and write, and which the caller has locked. Durable
+   when it returns COFFER_OK; after a failure the file is as it was, or the error is COFFER_ERR_UNDO. */
+coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err);
+/* Finishes what a crash left: puts the old bytes back and removes the undo file. The file is open and locked, as above. */
+coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of files as text. A path has a fixed size, the most that the system takes, so that no name needs an allocation. */
+#ifndef COFFER_IO_PATHS_H
+#define COFFER_IO_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define COFFER__PATH_SIZE 4096
+#define COFFER__PATH_MAX_NAME 255 /* bytes of one component */
+
+typedef struct coffer__path {
+    char text[COFFER__PATH_SIZE];
+} coffer__path;
+
+/* Where the last component begins; the path's length when it ends in a slash. */
+size_t coffer__path_name_at(const char *path);
+/* Each fills *out, or returns false when the result is too long. */
+bool coffer__path_copy(coffer__path *out, const char *path);
+/* The directory that `path` lies in: "." or everything up to its last slash, which is kept. */
+bool coffer__path_directory(coffer__path *out, const char *path);
+/* The path with its last component NAME made prefix NAME suffix. */
+bool coffer__path_beside(coffer__path *out, const char *path, const char *prefix, const char *suffix);
+/* The path with its last component replaced by `name`. */
+bool coffer__path_sibling(coffer__path *out, const char *path, const char *name);
+
+#endif

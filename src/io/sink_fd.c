@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A descriptor of the caller's, from its position on; it stays the caller's and open.
+ *
+ * A regular file or block device is written at any position. When all is there, a regular file ends behind it (what lay
+ * beyond is cut off) and the descriptor's position is the end, as if everything had been written in turn. When writing
+ * fails, a regular file gets its old length back, though not its old bytes. Whatever else there is (a pipe, a socket, a
+ * terminal), and a descriptor that appends, takes bytes in their order only and keeps what it got. A pipe whose reader is gone raises SIGPIPE
+ * unless the program ignores it: signals are the program's.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "sink.h"
+#include "trouble.h"
+
+#include <errno.h>
+
+typedef struct sink_fd_state {
+    int fd;
+    coffer_sync sync;
+    bool regular;
+    bool positioned;    /* takes bytes at any position */
+    uint64_t start;     /* the file's byte 0, when positioned */
+    uint64_t old_size;  /* of a regular file */
+    uint64_t size;      /* of the new one */
+    coffer__mutex lock; /* of `next`, when not positioned */
+    uint64_t next;
+    bool broken; /* a write failed: nobody knows how many of its bytes went out */
+} sink_fd_state;
+
+static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+{
+    sink_fd_state *state = sink->state;
+    state->size = size;
+    if (!state->regular || !state->positioned) {
+        return COFFER_OK;
+    }
+    const int os_error = coffer__os_reserve(state->fd, state->start, size);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "set space aside for the file", NULL, os_error);
+}
+
+static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t offset, coffer_error *err)
+{
+    if (state->broken) {
+        return coffer__fail_at(err, COFFER_ERR_IO, offset, "an earlier write to the descriptor failed");
+    }
+    return coffer__fail_at(
+        err, COFFER_ERR_UNSUPPORTED, offset,
+        "the descriptor is a pipe, a terminal or appending: it takes bytes in order only, byte %u comes "
+        "next and not %u; write the tensors in the order of the file, or to a file",
+        state->next, offset);
+}
+
+static coffer_status sink_fd_write_next(sink_fd_state *state, uint64_t offset, const void *bytes, size_t size,
+                                        coffer_error *err)
+{
+    if (offset != state->next || state->broken) {
+        return sink_fd_out_of_order(state, offset, err);
+    }
+    const int os_error = coffer__os_write_next(state->fd, bytes, size);
+    state->broken = os_error != 0;
+    state->next += size;
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
+}
+
+static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+                                      coffer_error *err)
+{
+    sink_fd_state *state = sink->state;
+    if (!state->positioned) {
+        coffer__os_mutex_lock(&state->lock);
+        const coffer_status status = sink_fd_write_next(state, offset, bytes, size, err);
+        coffer__os_mutex_unlock(&state->lock);
+        return status;
+    }
+    const int os_error = coffer__os_write_at(state->fd, state->start + offset, bytes, size);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
+}
+
+static void sink_fd_release(coffer__sink *sink)
+{
+    sink_fd_state *state = sink->state;
+    coffer__os_mutex_deinit(&state->lock);
+    coffer__free(&sink->allocator, state, sizeof *state);
+    sink->state = NULL;
+}
+
+static coffer_status sink_fd_finish(const sink_fd_state *state, coffer_error *err)
+{
+    int os_error = 0;
+    if (state->regular && state->positioned) {
+        os_error = coffer__os_truncate(state->fd, state->start + state->size);
+    }
+    if (os_error == 0 && state->positioned) {
+        os_error = coffer__os_set_position(state->fd, state->start + state->size);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "end the descriptor's file behind what was written", NULL, os_error);
+    }
+    if (state->sync == COFFER_SYNC_ALWAYS && (state->regular || state->positioned)) {
+        os_error = coffer__os_sync(state->fd);
+    }
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the descriptor's file durable", NULL, os_error);
+}
+
+static coffer_status sink_fd_publish(coffer__sink *sink, coffer_error *err)
+{
+    const coffer_status status = sink_fd_finish(sink->state, err);
+    sink_fd_release(sink);
+    return status;
+}
+
+static void sink_fd_discard(coffer__sink *sink)
+{
+    const sink_fd_state *state = sink->state;
+    if (state->regular && state->positioned) {
+        (void)coffer__os_truncate(state->fd, state->old_size);
+    }
+    sink_fd_release(sink);
+}
+
+coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
+                              coffer_error *err)
+{
+    static const coffer__sink_ops ops = { sink_fd_reserve, sink_fd_write_at, sink_fd_publish, sink_fd_discard };
+    coffer__os_info info;
+    int os_error = coffer__os_inspect_fd(fd, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "write to the descriptor", NULL, os_error);
+    }
+    if (info.kind == COFFER__OS_DIRECTORY) {
+        return coffer__trouble_of_kind(err, true, NULL);
+    }
+    const bool regular = info.kind == COFFER__OS_REGULAR;
+    const bool positioned = (regular || info.kind == COFFER__OS_BLOCK) && !coffer__os_appends(fd);
+    uint64_t start = 0;
+    os_error = positioned ? coffer__os_position(fd, &start) : 0;
+    if (os_error != 0) {
+        return coffer__trouble(err, "learn the descriptor's position", NULL, os_error);
+    }
+    const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_fd_state), err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    sink_fd_state *state = sink->state;
+    *state = (sink_fd_state){
+        .fd = fd, .sync = sync, .regular = regular, .positioned = positioned, .start = start, .old_size = info.size
+    };
+    os_error = coffer__os_mutex_init(&state->lock);
+    if (os_error != 0) {
+        coffer__free(allocator, state, sizeof *state);
+        return coffer__trouble(err, "make a lock for the descriptor", NULL, os_error);
+    }
+    return COFFER_OK;
+}

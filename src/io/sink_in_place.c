@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file that is overwritten where it is, because its name cannot be given to another one. Neither atomic nor crash-safe:
+ * who reads it meanwhile sees a mixture, and so does everybody after a crash. It is not truncated first, so that who has it
+ * mapped meets wrong bytes but no SIGBUS, unless the new file is shorter. When writing fails it gets its old length back,
+ * but not its old bytes; a file that was not there before vanishes.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "patch.h"
+#include "paths.h"
+#include "sink.h"
+#include "trouble.h"
+
+#include <errno.h>
+
+typedef struct sink_in_place_state {
+    coffer__path path;
+    int fd;
+    bool created;
+    coffer_sync sync;
+    uint64_t old_size;
+    uint64_t size;
+} sink_in_place_state;
+
+static coffer_status sink_in_place_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+{
+    sink_in_place_state *state = sink->state;
+    state->size = size;
+    const int os_error = coffer__os_reserve(state->fd, 0, size);
+    if (os_error != 0) {
+        return coffer__trouble(err, "set space aside for the file", state->path.text, os_error);
+    }
+    /* An old header, put back into what is written now, would make a file that nobody wrote. */
+    coffer__undo_forget(state->path.text);
+    return COFFER_OK;
+}
+
+static coffer_status sink_in_place_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+                                            coffer_error *err)
+{
+    const sink_in_place_state *state = sink->state;
+    const int os_error = coffer__os_write_at(state->fd, offset, bytes, size);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "overwrite the file", state->path.text, os_error);
+}
+
+static void sink_in_place_release(coffer__sink *sink)
+{
+    sink_in_place_state *state = sink->state;
+    if (state->fd >= 0) {
+        (void)coffer__os_close(state->fd);
+    }
+    coffer__free(&sink->allocator, state, sizeof *state);
+    sink->state = NULL;
+}
+
+static void sink_in_place_discard(coffer__sink *sink)
+{
+    const sink_in_place_state *state = sink->state;
+    if (state->created) {
+        (void)coffer__os_unlink(state->path.text);
+    } else {
+        (void)coffer__os_truncate(state->fd, state->old_size);
+    }
+    sink_in_place_release(sink);
+}
+
+static int sink_in_place_sync_name(const sink_in_place_state *state)
+{
+    coffer__path name;
+    return coffer__path_directory(&name, state->path.text) ? coffer__os_sync_directory(name.text) : ENAMETOOLONG;
+}
+
+static int sink_in_place_finish(sink_in_place_state *state)
+{
+    int os_error = coffer__os_truncate(state->fd, state->size);
+    const bool durable = state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && !state->created);
+    if (os_error == 0 && durable) {
+        os_error = coffer__os_sync(state->fd);
+    }
+    if (os_error == 0 && state->created && state->sync == COFFER_SYNC_ALWAYS) {
+        os_error = sink_in_place_sync_name(state);
+    }
+    if (os_error == 0) {
+        os_error = coffer__os_close(state->fd);
+        state->fd = -1;
+    }
+    return os_error;
+}
+
+static coffer_status sink_in_place_publish(coffer__sink *sink, coffer_error *err)
+{
+    sink_in_place_state *state = sink->state;
+    const int os_error = sink_in_place_finish(state);
+    const coffer_status status =
+        os_error == 0 ? COFFER_OK : coffer__trouble(err, "finish the file", state->path.text, os_error);
+    sink_in_place_release(sink);
+    return status;
+}
+
+static int sink_in_place_open(sink_in_place_state *state, const char *path, bool exists)
+{
+    state->fd = -1;
+    state->created = !exists;
+    /* With links out of the way, the undo file is beside the file. */
+    if (exists) {
+        const int os_error = coffer__os_real_path(path, state->path.text, sizeof state->path.text);
+        if (os_error != 0) {
+            return os_error;
+        }
+    } else if (!coffer__path_copy(&state->path, path)) {
+        return ENAMETOOLONG;
+    }
+    const int os_error = exists ? coffer__os_open(state->path.text, COFFER__OS_WRITE, true, &state->fd)
+                                : coffer__os_create(path, false, &state->fd);
+    coffer__os_info info = { 0 };
+    const int inspected = os_error == 0 ? coffer__os_inspect_fd(state->fd, &info) : 0;
+    state->old_size = info.size;
+    return os_error != 0 ? os_error : inspected;
+}
+
+coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+                                    bool exists, coffer_sync sync, coffer_error *err)
+{
+    static const coffer__sink_ops ops = { sink_in_place_reserve, sink_in_place_write_at, sink_in_place_publish,
+                                          sink_in_place_discard };
+    const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_in_place_state), err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    sink_in_place_state *state = sink->state;
+    state->sync = sync;
+    const int os_error = sink_in_place_open(state, path, exists);
+    if (os_error != 0) {
+        sink_in_place_release(sink);
+        return coffer__trouble(err, "open the file to overwrite it", path, os_error);
+    }
+    return COFFER_OK;
+}

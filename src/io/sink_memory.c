@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the caller's, of exactly the file's size. Also what all sinks share. */
+#include "alloc.h"
+#include "error.h"
+#include "sink.h"
+
+#include <string.h>
+
+typedef struct sink_memory_state {
+    void *memory;
+    size_t size;
+} sink_memory_state;
+
+coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
+                                size_t state_size, coffer_error *err)
+{
+    sink->ops = ops;
+    sink->allocator = *allocator;
+    sink->state = coffer__alloc_zeroed(allocator, state_size);
+    return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");
+}
+
+static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+{
+    const sink_memory_state *state = sink->state;
+    if (size == state->size) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the memory has %u bytes, but the file takes %u: they must be the same",
+                 (uint64_t)state->size, size);
+    return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, size, state->size);
+}
+
+static coffer_status sink_memory_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+                                          coffer_error *err)
+{
+    const sink_memory_state *state = sink->state;
+    if (offset > state->size || size > state->size - offset) {
+        return coffer__fail_at(err, COFFER_ERR_WRITE_RANGE, offset,
+                               "%u bytes from %u on do not fit into memory of %u bytes", (uint64_t)size, offset,
+                               (uint64_t)state->size);
+    }
+    if (size > 0) {
+        memcpy((char *)state->memory + offset, bytes, size);
+    }
+    return COFFER_OK;
+}
+
+static void sink_memory_discard(coffer__sink *sink)
+{
+    coffer__free(&sink->allocator, sink->state, sizeof(sink_memory_state));
+    sink->state = NULL;
+}
+
+static coffer_status sink_memory_publish(coffer__sink *sink, coffer_error *err)
+{
+    (void)err;
+    sink_memory_discard(sink);
+    return COFFER_OK;
+}
+
+coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
+                                  coffer_error *err)
+{
+    static const coffer__sink_ops ops = { sink_memory_reserve, sink_memory_write_at, sink_memory_publish,
+                                          sink_memory_discard };
+    const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_memory_state), err);
+    if (status == COFFER_OK) {
+        sink_memory_state *state = sink->state;
+        state->memory = memory;
+        state->size = size;
+    }
+    return status;
+}

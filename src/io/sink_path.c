@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file under a path, atomically: a temporary file (temporary.h) is written, and when it is complete it takes the path's
+ * place at once. Whoever looks sees the old file or the new one, whole, and of two that save to one path the last one wins.
+ *
+ * The order of things when it is published: length checked, owner and mode taken from the file that is replaced, bytes made
+ * durable (by policy), name given or replaced, name made durable (by policy). docs/durability.md has the promises.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "patch.h"
+#include "sink.h"
+#include "temporary.h"
+#include "trouble.h"
+
+#include <errno.h>
+
+typedef struct sink_path_state {
+    coffer__path path;
+    coffer__temporary temporary;
+    coffer_sync sync;
+    uint64_t size;
+} sink_path_state;
+
+static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+{
+    sink_path_state *state = sink->state;
+    state->size = size;
+    const int os_error = coffer__os_reserve(state->temporary.fd, 0, size);
+    if (os_error == 0) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_IO, "cannot set %u bytes aside for the new file: %s (errno %d)", size,
+                 coffer__os_words(os_error), (int64_t)os_error);
+    coffer__fail_path(err, COFFER_ERR_IO, state->path.text);
+    return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
+}
+
+static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+                                        coffer_error *err)
+{
+    const sink_path_state *state = sink->state;
+    const int os_error = coffer__os_write_at(state->temporary.fd, offset, bytes, size);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write the new file", state->path.text, os_error);
+}
+
+int coffer__sink_path_descriptor(const coffer__sink *sink)
+{
+    const sink_path_state *state = sink->state;
+    return state->temporary.fd;
+}
+
+/* Lets everything go that the sink still has. */
+static void sink_path_discard(coffer__sink *sink)
+{
+    sink_path_state *state = sink->state;
+    coffer__temporary_discard(&state->temporary);
+    coffer__free(&sink->allocator, state, sizeof *state);
+    sink->state = NULL;
+}
+
+/* Somebody else may have cut the temporary file, under its name or by its descriptor; nobody may publish the rest. */
+static coffer_status sink_path_check_size(const sink_path_state *state, coffer_error *err)
+{
+    coffer__os_info info;
+    const int os_error = coffer__os_inspect_fd(state->temporary.fd, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the new file", state->path.text, os_error);
+    }
+    if (info.size == state->size) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_CHANGED, "the new file has %u bytes where %u were to be written", info.size,
+                 state->size);
+    coffer__fail_path(err, COFFER_ERR_CHANGED, state->path.text);
+    return coffer__fail_sizes(err, COFFER_ERR_CHANGED, state->size, info.size);
+}
+
+/* Does everything that can go wrong before the path is touched. It may come a second time. */
+static coffer_status sink_path_complete(sink_path_state *state, const coffer__os_info *replaced, coffer_error *err)
+{
+    const char *path = state->path.text;
+    int os_error = 0;
+    if (replaced != NULL && replaced->kind == COFFER__OS_REGULAR) {
+        os_error = coffer__os_take_owner_and_mode(state->temporary.fd, replaced);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "give the new file the mode of the old one", path, os_error);
+    }
+    if (state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && replaced != NULL)) {
+        os_error = coffer__os_sync(state->temporary.fd);
+    }
+    if (os_error == 0) {
+        os_error = coffer__temporary_settle(&state->temporary);
+    }
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the new file durable", path, os_error);
+}
+
+/* The complete file could not be given the path. It stays where it is, if it has a name at all. */
+static coffer_status sink_path_cannot_replace(sink_path_state *state, int os_error, coffer_error *err)
+{
+    if (!state->temporary.named) {
+        return coffer__trouble(err, "give the new file its name", state->path.text, os_error);
+    }
+    const char *name = state->temporary.name.text;
+    coffer__fail(
+        err, COFFER_ERR_REPLACE,
+        "the new file is complete but could not take its place: %s; it is kept beside it as %p: move it yourself, or "
+        "overwrite the old one with in_place",
+        coffer__os_words(os_error), name + coffer__path_name_at(name));
+    coffer__fail_path(err, COFFER_ERR_REPLACE, state->path.text);
+    coffer__temporary_keep(&state->temporary);
+    return coffer__fail_errno(err, COFFER_ERR_REPLACE, os_error);
+}
+
+/* Learns what lies under the path: the file that it leads to, or a symbolic link that leads to none. */
+static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_info *info, coffer_error *err)
+{
+    int os_error = coffer__os_inspect(path, false, info);
+    *exists = os_error == 0;
+    if (os_error == 0 && info->kind == COFFER__OS_LINK) {
+        coffer__os_info behind;
+        os_error = coffer__os_inspect(path, true, &behind);
+        *info = os_error == 0 ? behind : *info;
+    }
+    return os_error == 0 || os_error == ENOENT ? COFFER_OK : coffer__trouble(err, "write a file there", path, os_error);
+}
+
+static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *err)
+{
+    const char *path = state->path.text;
+    coffer__os_info old;
+    bool exists = false;
+    int os_error = 0;
+    do {
+        coffer_status status = sink_path_look(path, &exists, &old, err);
+        if (status == COFFER_OK) {
+            status = sink_path_complete(state, exists ? &old : NULL, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        os_error = exists ? coffer__temporary_replace(&state->temporary, path)
+                          : coffer__temporary_place(&state->temporary, path);
+        /* Somebody else's file came there meanwhile: it is to be replaced with the same care as any other. */
+    } while (os_error == EEXIST && !exists);
+    return os_error == 0 ? COFFER_OK : sink_path_cannot_replace(state, os_error, err);
+}
+
+/* An undo file is of the old file; one that begins to lie there meanwhile is of somebody who edits the new one. */
+static coffer_status sink_path_give_name_without_undo(sink_path_state *state, coffer_error *err)
+{
+    const bool had_undo = coffer__undo_exists(state->path.text);
+    const coffer_status status = sink_path_give_name(state, err);
+    if (status == COFFER_OK && had_undo) {
+        coffer__undo_forget(state->path.text);
+    }
+    return status;
+}
+
+static coffer_status sink_path_give_durable_name(sink_path_state *state, coffer_error *err)
+{
+    coffer__path name;
+    int directory = -1;
+    int os_error = coffer__path_directory(&name, state->path.text) ? 0 : ENAMETOOLONG;
+    if (os_error == 0) {
+        os_error = coffer__os_open_directory(name.text, &directory);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "open the directory, to make the file's name durable", state->path.text, os_error);
+    }
+    coffer_status status = sink_path_give_name_without_undo(state, err);
+    if (status == COFFER_OK) {
+        os_error = coffer__os_sync_names(directory);
+        if (os_error != 0) {
+            status = coffer__trouble(err, "make the name of the new file durable, which is in place", state->path.text,
+                                     os_error);
+        }
+    }
+    (void)coffer__os_close(directory);
+    return status;
+}
+
+static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
+{
+    sink_path_state *state = sink->state;
+    coffer_status status = sink_path_check_size(state, err);
+    if (status == COFFER_OK) {
+        status = state->sync == COFFER_SYNC_ALWAYS ? sink_path_give_durable_name(state, err)
+                                                   : sink_path_give_name_without_undo(state, err);
+    }
+    sink_path_discard(sink);
+    return status;
+}
+
+static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool secret, coffer_sync sync,
+                                    coffer_error *err)
+{
+    sink_path_state *state = sink->state;
+    state->sync = sync;
+    int os_error = coffer__path_copy(&state->path, path) ? 0 : ENAMETOOLONG;
+    if (os_error == 0) {
+        /* What replaces a file may have to be as secret as that is. */
+        os_error = coffer__temporary_open(&state->temporary, path, secret);
+    }
+    if (os_error == 0) {
+        return COFFER_OK;
+    }
+    coffer__free(&sink->allocator, state, sizeof *state);
+    return coffer__trouble(err, "make a new file in that directory", path, os_error);
+}
+
+coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+                                coffer_sync sync, bool in_place, coffer_error *err)
+{
+    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard };
+    coffer__os_info info;
+    bool exists = false;
+    coffer_status status = sink_path_look(path, &exists, &info, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (exists && info.kind != COFFER__OS_REGULAR && info.kind != COFFER__OS_LINK) {
+        return coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, path);
+    }
+    if (path[coffer__path_name_at(path)] == '\0') {
+        return coffer__trouble(err, "write a file without a name", path, ENOENT);
+    }
+    if (in_place) {
+        return coffer__sink_in_place(sink, allocator, path, exists, sync, err);
+    }
+    status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_path_state), err);
+    const bool secret = exists && info.kind == COFFER__OS_REGULAR;
+    return status == COFFER_OK ? sink_path_open(sink, path, secret, sync, err) : status;
+}

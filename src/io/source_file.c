@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A regular file or block device, or a range of one. It is read by position only, so that any number of threads may; the
+ * size is that of the moment when it was opened, and a file that ends earlier when it is read has changed.
+ */
+#include "error.h"
+#include "patch.h"
+#include "paths.h"
+#include "source.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+static coffer_status source_file_shrank(const coffer__source_file *file, uint64_t at, coffer_error *err)
+{
+    coffer__os_info now;
+    const int os_error = coffer__os_inspect_fd(file->fd, &now);
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the file again, which ended early", NULL, os_error);
+    }
+    coffer__fail_at(
+        err, COFFER_ERR_CHANGED, at,
+        "the file was changed while it was in use: it had %u bytes when it was opened and has %u now; open it "
+        "again when whoever writes it has finished",
+        file->file_size, now.size);
+    return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->file_size, now.size);
+}
+
+static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                         coffer_error *err)
+{
+    const coffer__source_file *file = &source->as.file;
+    size_t done = 0;
+    const int os_error = coffer__os_read_at(file->fd, file->offset + offset, buffer, size, &done);
+    if (os_error != 0) {
+        coffer__trouble(err, "read the file", NULL, os_error);
+        if (err != NULL) {
+            err->offset = offset + done;
+        }
+        return COFFER_ERR_IO;
+    }
+    return done == size ? COFFER_OK : source_file_shrank(file, offset + done, err);
+}
+
+static void *source_file_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+{
+    static char nothing[8];
+    coffer__source_file *file = &source->as.file;
+    if (source->size == 0) {
+        return nothing;
+    }
+    coffer__os_info now;
+    int os_error = coffer__os_inspect_fd(file->fd, &now);
+    if (os_error == 0 && now.size < file->file_size) {
+        (void)source_file_shrank(file, now.size < file->offset ? 0 : now.size - file->offset, err);
+        return NULL;
+    }
+    void *address = NULL;
+    if (os_error == 0) {
+        os_error = coffer__os_map_range(file->fd, file->offset, source->size, access == COFFER_MAP_PRIVATE, populate,
+                                        &file->map, &address);
+    }
+    if (os_error != 0) {
+        coffer__trouble(err, "map the file (with COFFER_READ it is read instead)", NULL, os_error);
+        return NULL;
+    }
+    return address;
+}
+
+static void source_file_close(coffer__source *source)
+{
+    coffer__os_unmap(&source->as.file.map);
+    (void)coffer__os_close(source->as.file.fd);
+}
+
+/* Takes the descriptor over. */
+static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
+{
+    static const coffer__source_ops ops = { source_file_read_at, source_file_map, source_file_close };
+    memset(source, 0, sizeof *source);
+    source->ops = &ops;
+    source->size = size;
+    source->as.file.fd = fd;
+    source->as.file.offset = offset;
+    source->as.file.file_size = file_size;
+}
+
+static bool source_file_is_readable(coffer__os_kind kind)
+{
+    return kind == COFFER__OS_REGULAR || kind == COFFER__OS_BLOCK;
+}
+
+/* Opens `path`, and learns on the way whether it is a symbolic link: then a second call is needed, else not. */
+static int source_file_open(const char *path, int *fd, bool *is_link)
+{
+    const int os_error = coffer__os_open(path, COFFER__OS_READ, false, fd);
+    *is_link = os_error == ELOOP;
+    return *is_link ? coffer__os_open(path, COFFER__OS_READ, true, fd) : os_error;
+}
+
+static coffer_status source_file_cannot_open(const char *path, bool is_link, int os_error, coffer_error *err)
+{
+    coffer__os_info info;
+    if (os_error == ENXIO && coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_OTHER) {
+        return coffer__trouble_of_kind(err, false, path); /* a socket, which cannot even be opened */
+    }
+    if (os_error == ENOENT && is_link) {
+        coffer__fail(
+            err, COFFER_ERR_NOT_FOUND,
+            "this is a symbolic link to a file that does not exist (a download that was interrupted or cleaned up?)");
+        coffer__fail_path(err, COFFER_ERR_NOT_FOUND, path);
+        return coffer__fail_errno(err, COFFER_ERR_NOT_FOUND, os_error);
+    }
+    return coffer__trouble(err, "open the file", path, os_error);
+}
+
+/* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one that
+   was deleted, by its name in /proc) has no undo file either. */
+static bool source_file_has_undo(const char *path, bool is_link)
+{
+    coffer__path real;
+    if (!is_link) {
+        return coffer__undo_exists(path);
+    }
+    return coffer__os_real_path(path, real.text, sizeof real.text) == 0 && coffer__undo_exists(real.text);
+}
+
+coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
+{
+    int fd = -1;
+    bool is_link = false;
+    const int os_error = source_file_open(path, &fd, &is_link);
+    if (os_error != 0) {
+        return source_file_cannot_open(path, is_link, os_error, err);
+    }
+    coffer__os_info info;
+    const int inspected = coffer__os_inspect_fd(fd, &info);
+    coffer_status status = COFFER_OK;
+    if (inspected != 0) {
+        status = coffer__trouble(err, "learn the file's size", path, inspected);
+    } else if (!source_file_is_readable(info.kind)) {
+        status = coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, path);
+    } else if (source_file_has_undo(path, is_link)) {
+        status = coffer__undo_fail(err, path);
+    }
+    if (status != COFFER_OK) {
+        (void)coffer__os_close(fd);
+        return status;
+    }
+    source_file_init(source, fd, 0, info.size, info.size);
+    return COFFER_OK;
+}
+
+coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
+{
+    coffer__os_info info;
+    int os_error = coffer__os_inspect_fd(fd, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "learn the size of the descriptor's file", NULL, os_error);
+    }
+    if (!source_file_is_readable(info.kind)) {
+        return coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
+    }
+    if (offset > info.size || (size != UINT64_MAX && size > info.size - offset)) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "%u bytes from %u on are asked of a descriptor whose file has %u bytes",
+                     size == UINT64_MAX ? 0 : size, offset, info.size);
+        return COFFER_ERR_ARGUMENT;
+    }
+    int copy = -1;
+    os_error = coffer__os_duplicate(fd, &copy);
+    if (os_error != 0) {
+        return coffer__trouble(err, "duplicate the descriptor", NULL, os_error);
+    }
+    source_file_init(source, copy, offset, size == UINT64_MAX ? info.size - offset : size, info.size);
+    return COFFER_OK;
+}

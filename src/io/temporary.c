@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "temporary.h"
+
+#include "os.h"
+
+#include <errno.h>
+
+/* A name that is taken is followed by another one; so often only when something is wrong. */
+#define TEMPORARY_MOST_TRIES 100
+
+static bool temporary_next_name(coffer__temporary *temporary, const char *target, uint32_t number)
+{
+    char suffix[] = ".coffer-00000000";
+    for (size_t i = 0; i < 8; i++) {
+        suffix[sizeof suffix - 2 - i] = "0123456789abcdef"[number >> (4 * i) & 0xF];
+    }
+    return coffer__path_beside(&temporary->name, target, ".", suffix) ||
+           coffer__path_sibling(&temporary->name, target, suffix);
+}
+
+/* Calls make_file(temporary) with one unused name after the other until one can be had. */
+static int temporary_try_names(coffer__temporary *temporary, const char *target, bool secret,
+                               int (*make_file)(coffer__temporary *temporary, bool secret))
+{
+    const uint32_t first = coffer__os_unlikely_number();
+    int os_error = EEXIST;
+    for (uint32_t i = 0; i < TEMPORARY_MOST_TRIES && os_error == EEXIST; i++) {
+        if (!temporary_next_name(temporary, target, first + i)) {
+            return ENAMETOOLONG;
+        }
+        os_error = make_file(temporary, secret);
+    }
+    temporary->named = os_error == 0;
+    return os_error;
+}
+
+static int temporary_create(coffer__temporary *temporary, bool secret)
+{
+    return coffer__os_create(temporary->name.text, secret, &temporary->fd);
+}
+
+static int temporary_name(coffer__temporary *temporary, bool secret)
+{
+    (void)secret;
+    return coffer__os_name(temporary->fd, temporary->name.text);
+}
+
+int coffer__temporary_open(coffer__temporary *temporary, const char *target, bool secret)
+{
+    temporary->fd = -1;
+    temporary->named = false;
+    coffer__path directory;
+    if (!coffer__path_directory(&directory, target)) {
+        return ENAMETOOLONG;
+    }
+    if (coffer__os_create_unnamed(directory.text, secret, &temporary->fd) == 0) {
+        return 0;
+    }
+    return temporary_try_names(temporary, target, secret, temporary_create);
+}
+
+int coffer__temporary_settle(coffer__temporary *temporary)
+{
+    if (!temporary->named || temporary->fd < 0) {
+        return 0;
+    }
+    const int fd = temporary->fd;
+    temporary->fd = -1;
+    return coffer__os_close(fd);
+}
+
+int coffer__temporary_place(coffer__temporary *temporary, const char *target)
+{
+    return temporary->named ? coffer__temporary_replace(temporary, target) : coffer__os_name(temporary->fd, target);
+}
+
+int coffer__temporary_replace(coffer__temporary *temporary, const char *target)
+{
+    int os_error = 0;
+    if (!temporary->named) {
+        os_error = temporary_try_names(temporary, target, false, temporary_name);
+        if (os_error != 0) {
+            return os_error;
+        }
+    }
+    os_error = coffer__os_rename(temporary->name.text, target);
+    if (os_error == 0) {
+        temporary->named = false;
+    }
+    return os_error;
+}
+
+void coffer__temporary_discard(coffer__temporary *temporary)
+{
+    if (temporary->named) {
+        (void)coffer__os_unlink(temporary->name.text);
+    }
+    coffer__temporary_keep(temporary);
+}
+
+void coffer__temporary_keep(coffer__temporary *temporary)
+{
+    if (temporary->fd >= 0) {
+        (void)coffer__os_close(temporary->fd);
+        temporary->fd = -1;
+    }
+    temporary->named = false;
+}

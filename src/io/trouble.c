@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trouble.h"
+
+#include "error.h"
+#include "os.h"
+
+#include <errno.h>
+
+coffer_status coffer__trouble(coffer_error *err, const char *task, const char *path, int os_error)
+{
+    const bool missing = os_error == ENOENT || os_error == ENOTDIR;
+    const coffer_status code = missing ? COFFER_ERR_NOT_FOUND : COFFER_ERR_IO;
+    coffer__fail(err, code, "cannot %s: %s (errno %d)", task, coffer__os_words(os_error), (int64_t)os_error);
+    if (path != NULL) {
+        coffer__fail_path(err, code, path);
+    }
+    return coffer__fail_errno(err, code, os_error);
+}
+
+coffer_status coffer__trouble_of_caller(coffer_error *err, coffer_status status, const char *task, uint64_t offset)
+{
+    if (err->code == COFFER_OK) {
+        coffer__fail_at(err, status, offset, "the caller's own function could not %s: it returned %s (%d)", task,
+                        coffer_status_name(status), (int64_t)status);
+    }
+    err->code = status;
+    return status;
+}
+
+coffer_status coffer__trouble_of_kind(coffer_error *err, bool is_directory, const char *path)
+{
+    const coffer_status code = is_directory ? COFFER_ERR_DIRECTORY : COFFER_ERR_NOT_REGULAR;
+    coffer__fail(err, code, "%s",
+                 is_directory
+                     ? "this is a directory: name one of the .safetensors files in it"
+                     : "this is a pipe, socket or device, not a file: it cannot be used at random places; store its "
+                       "bytes in a file first");
+    return path != NULL ? coffer__fail_path(err, code, path) : code;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Editing a file's metadata. The header is read, its text spliced (edit_text.h), the result validated by the parser, and only
+ * then is anything written, in the first of these ways that serves:
+ *
+ *   clone     a clone by reflink gets the new header and takes the file's place
+ *   in place  the header is overwritten, with an undo file beside the file meanwhile (patch.h)
+ *   rewrite   a new file with room for the next edit takes the file's place (sink.h)
+ *
+ * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the protocol.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "edit_text.h"
+#include "error.h"
+#include "options.h"
+#include "os.h"
+#include "patch.h"
+#include "paths.h"
+#include "sink.h"
+#include "temporary.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define EDIT_FRAME_SIZE 8
+/* Enough for what tells a file of another kind; most headers need a second read. */
+#define EDIT_FIRST_READ_SIZE 4096
+#define EDIT_DEFAULT_SLACK 4096
+/* A rewrite keeps the data's alignment, up to a page's. */
+#define EDIT_LARGEST_ALIGNMENT 4096
+#define EDIT_SMALLEST_ALIGNMENT 8
+/* A rewrite moves that much between two calls of the progress callback … */
+#define EDIT_COPY_PIECE ((uint64_t)8 << 20)
+/* … and holds that much in memory where it has to read and write. */
+#define EDIT_COPY_BUFFER ((size_t)1 << 20)
+
+typedef struct edit_job {
+    coffer_edit_options options;
+    coffer_allocator allocator;
+    coffer__path path; /* of the file itself: no symbolic link */
+    int fd;            /* the file, locked */
+    coffer__os_info info;
+    coffer_table *table;
+    uint8_t *old; /* the first bytes of the file, … */
+    size_t old_room;
+    size_t old_size; /* … of which frame and header take so many */
+    coffer__edit_text text;
+    uint8_t *fresh; /* the same of the new file */
+    size_t fresh_size;
+} edit_job;
+
+/* ---- the file -------------------------------------------------------------------------------------------------------- */
+
+static coffer_status edit_linked(const char *what, coffer_error *err)
+{
+    return coffer__fail(
+        err, COFFER_ERR_LINKED,
+        "%s, so an edit would change what others see under another name (the Hub's cache names its files by "
+        "their digest); edit a copy, or say follow_links if that is what you want",
+        what);
+}
+
+static coffer_status edit_resolve(edit_job *job, const char *path, coffer_error *err)
+{
+    coffer__os_info info;
+    int os_error = coffer__os_inspect(path, false, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "edit the file", NULL, os_error);
+    }
+    if (info.kind == COFFER__OS_LINK) {
+        if (!job->options.follow_links) {
+            return edit_linked("this is a symbolic link", err);
+        }
+        os_error = coffer__os_real_path(path, job->path.text, sizeof job->path.text);
+    } else {
+        os_error = coffer__path_copy(&job->path, path) ? 0 : ENAMETOOLONG;
+    }
+    if (os_error == 0) {
+        os_error = coffer__os_inspect(job->path.text, false, &info);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
+    }
+    return info.kind == COFFER__OS_REGULAR ? COFFER_OK
+                                           : coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
+}
+
+/* Who edits by a new file leaves the lock on the old one: the lock counts only while the path still leads to it. */
+static coffer_status edit_lock(edit_job *job, coffer_error *err)
+{
+    int os_error = coffer__os_lock(job->fd);
+    if (os_error == EWOULDBLOCK) {
+        return coffer__fail(err, COFFER_ERR_LOCKED,
+                            "another program is editing the file: try again when it has finished");
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "lock the file, which edits need", NULL, os_error);
+    }
+    coffer__os_info now;
+    os_error = coffer__os_inspect(job->path.text, false, &now);
+    if (os_error == 0) {
+        os_error = coffer__os_inspect_fd(job->fd, &job->info);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the file again", NULL, os_error);
+    }
+    if (now.device != job->info.device || now.inode != job->info.inode) {
+        return coffer__fail(err, COFFER_ERR_CHANGED, "another file took this one's place just now: try again");
+    }
+    return COFFER_OK;
+}
+
+/* Opens and locks the file. What a failure leaves is closed by edit_deinit. */
+static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
+{
+    coffer_status status = edit_resolve(job, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const int os_error = coffer__os_open(job->path.text, COFFER__OS_EDIT, false, &job->fd);
+    if (os_error != 0) {
+        return coffer__trouble(err, "open the file to read and write", NULL, os_error);
+    }
+    status = edit_lock(job, err);
+    if (status == COFFER_OK && job->info.links > 1 && !job->options.follow_links) {
+        return edit_linked("the file has several names (hard links)", err);
+    }
+    return status;
+}
+
+static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
+{
+    job->fd = -1;
+    job->table = NULL;
+    job->old = NULL;
+    job->old_room = 0;
+    job->old_size = 0;
+    job->text.pairs = NULL;
+    job->fresh = NULL;
+    job->fresh_size = 0;
+    const coffer_status status = coffer__options_copy(&job->options, sizeof job->options, options, err);
+    const coffer_allocator *given = status == COFFER_OK ? job->options.allocator : NULL;
+    job->allocator = given != NULL ? *given : *coffer_libc_allocator();
+    job->text.allocator = job->allocator;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (path == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path is NULL");
+    }
+    const bool known = job->options.mode <= COFFER_EDIT_REWRITE && job->options.sync <= COFFER_SYNC_NEVER;
+    return known ? COFFER_OK
+                 : coffer__fail(err, COFFER_ERR_ARGUMENT, "the options' mode or sync is not one of its values");
+}
+
+static void edit_deinit(edit_job *job)
+{
+    coffer__free(&job->allocator, job->fresh, job->fresh_size);
+    coffer__edit_text_deinit(&job->text);
+    coffer_table_free(job->table);
+    coffer__free(&job->allocator, job->old, job->old_room);
+    if (job->fd >= 0) {
+        (void)coffer__os_close(job->fd);
+    }
+}
+
+/* ---- the headers ----------------------------------------------------------------------------------------------------- */
+
+static coffer_status edit_out_of_header_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file's header");
+}
+
+static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error *err)
+{
+    coffer__fail_at(err, COFFER_ERR_CHANGED, end,
+                    "the file became shorter during the edit: it had %u bytes, and ends at %u now", job->info.size,
+                    end);
+    return coffer__fail_sizes(err, COFFER_ERR_CHANGED, job->info.size, end);
+}
+
+/* Reads the first `size` bytes of the file into job->old. */
+static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *err)
+{
+    coffer__free(&job->allocator, job->old, job->old_room);
+    job->old_room = size;
+    job->old = coffer__alloc(&job->allocator, size);
+    if (job->old == NULL) {
+        return edit_out_of_header_memory(err);
+    }
+    size_t done = 0;
+    const int os_error = coffer__os_read_at(job->fd, 0, job->old, size, &done);
+    if (os_error != 0) {
+        return coffer__trouble(err, "read the file's header", NULL, os_error);
+    }
+    return done == size ? COFFER_OK : edit_shrank(job, done, err);
+}
+
+static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint64_t *need, const uint8_t *bytes,
+                                size_t size, uint64_t file_size, coffer_error *err)
+{
+    coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+    parse.file_size = file_size;
+    parse.max_header_size = job->options.max_header_size;
+    return coffer_parse(table, need, bytes, size, &job->allocator, &parse, err);
+}
+
+static coffer_status edit_read_header(edit_job *job, coffer_error *err)
+{
+    const uint64_t file_size = job->info.size;
+    if (file_size == 0) {
+        coffer__fail_at(err, COFFER_ERR_EMPTY, 0, "the file is empty");
+        return coffer__fail_sizes(err, COFFER_ERR_EMPTY, EDIT_FRAME_SIZE, 0);
+    }
+    uint64_t need = file_size < EDIT_FIRST_READ_SIZE ? file_size : EDIT_FIRST_READ_SIZE;
+    coffer_status status = COFFER_NEED_MORE;
+    /* The first try learns the header's length, at least; with the second all of it is there. */
+    for (int i = 0; i < 2 && status == COFFER_NEED_MORE; i++) {
+        if (need > SIZE_MAX) {
+            return edit_out_of_header_memory(err);
+        }
+        status = edit_read_first(job, (size_t)need, err);
+        if (status == COFFER_OK) {
+            status = edit_parse(job, &job->table, &need, job->old, job->old_room, file_size, err);
+        }
+    }
+    job->old_size = status == COFFER_OK ? (size_t)coffer_table_data_offset(job->table) : 0;
+    return status;
+}
+
+/* Makes the first bytes of the new file, of which the header takes `header_size`, and has the parser look at them. */
+static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffer_error *err)
+{
+    uint8_t frame[EDIT_FRAME_SIZE];
+    coffer__store_u64le(frame, header_size);
+    const uint64_t data_size = coffer_table_data_size(job->table);
+    const uint64_t file_size = EDIT_FRAME_SIZE + header_size + data_size;
+    /* A length alone never is a whole file, so this is refused or needs more. */
+    uint64_t need = 0;
+    coffer_table *table = NULL;
+    coffer_status status = edit_parse(job, &table, &need, frame, sizeof frame, file_size, err);
+    if (status != COFFER_NEED_MORE) {
+        return status;
+    }
+    if (need > SIZE_MAX) {
+        return edit_out_of_header_memory(err);
+    }
+    job->fresh_size = (size_t)need;
+    job->fresh = coffer__alloc(&job->allocator, job->fresh_size);
+    if (job->fresh == NULL) {
+        return edit_out_of_header_memory(err);
+    }
+    memcpy(job->fresh, frame, sizeof frame);
+    coffer__edit_text_write(&job->text, job->fresh + EDIT_FRAME_SIZE);
+    const size_t used = EDIT_FRAME_SIZE + (size_t)job->text.size;
+    memset(job->fresh + used, ' ', job->fresh_size - used);
+    status = edit_parse(job, &table, &need, job->fresh, job->fresh_size, file_size, err);
+    coffer_table_free(table);
+    return status;
+}
+
+/* ---- ways that keep the header's length ------------------------------------------------------------------------------ */
+
+static coffer__patch edit_patch(const edit_job *job)
+{
+    const coffer__patch patch = {
+        .file_size = job->info.size, .old = job->old, .fresh = job->fresh, .size = job->old_size
+    };
+    return patch;
+}
+
+static int edit_clone_fill(const edit_job *job, coffer__temporary *clone)
+{
+    const coffer__patch patch = edit_patch(job);
+    size_t first = 0;
+    size_t end = 0;
+    coffer__patch_changes(&patch, &first, &end);
+    int os_error = coffer__os_write_at(clone->fd, first, job->fresh + first, end - first);
+    if (os_error == 0) {
+        os_error = coffer__os_take_owner_and_mode(clone->fd, &job->info);
+    }
+    if (os_error == 0 && job->options.sync != COFFER_SYNC_NEVER) {
+        os_error = coffer__os_sync(clone->fd);
+    }
+    return os_error == 0 ? coffer__temporary_settle(clone) : os_error;
+}
+
+static int edit_sync_names(const edit_job *job)
+{
+    coffer__path directory;
+    return coffer__path_directory(&directory, job->path.text) ? coffer__os_sync_directory(directory.text)
+                                                              : ENAMETOOLONG;
+}
+
+/* *done tells whether it served: where cloning or renaming is not to be had, nothing has happened. */
+static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error *err)
+{
+    coffer__temporary clone;
+    *done = false;
+    if (coffer__temporary_open(&clone, job->path.text, true) != 0) {
+        return COFFER_OK;
+    }
+    if (coffer__os_clone(job->fd, clone.fd) != 0) {
+        coffer__temporary_discard(&clone);
+        return COFFER_OK;
+    }
+    int os_error = edit_clone_fill(job, &clone);
+    if (os_error != 0) {
+        coffer__temporary_discard(&clone);
+        return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
+    }
+    *done = coffer__temporary_replace(&clone, job->path.text) == 0;
+    coffer__temporary_discard(&clone);
+    if (!*done || job->options.sync != COFFER_SYNC_ALWAYS) {
+        return COFFER_OK;
+    }
+    os_error = edit_sync_names(job);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the edit durable, which is done", NULL, os_error);
+}
+
+static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
+{
+    coffer_status status = edit_make_header(job, job->old_size - EDIT_FRAME_SIZE, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* The other names of a file are to see an edit in place, whatever the file system can do. */
+    bool done = false;
+    if (job->info.links == 1) {
+        status = edit_by_clone(job, &done, err);
+    }
+    if (done || status != COFFER_OK) {
+        *way = COFFER_EDITED_CLONE;
+        return status;
+    }
+    *way = COFFER_EDITED_IN_PLACE;
+    const coffer__patch patch = edit_patch(job);
+    return coffer__patch_apply(job->fd, job->path.text, &patch, err);
+}
+
+/* ---- rewriting ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status edit_progress(const edit_job *job, uint64_t done, uint64_t total, coffer_error *err)
+{
+    const coffer_edit_options *options = &job->options;
+    const bool cancelled = options->progress != NULL && options->progress(options->progress_ctx, done, total) != 0;
+    return cancelled ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback") : COFFER_OK;
+}
+
+/* Moves bytes through memory, where the kernel cannot copy them by itself. */
+static coffer_status edit_copy_by_hand(const edit_job *job, coffer__sink *sink, uint64_t from, uint64_t to,
+                                       uint64_t size, uint8_t *buffer, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (uint64_t moved = 0; moved < size && status == COFFER_OK;) {
+        const uint64_t left = size - moved;
+        const size_t piece = left < EDIT_COPY_BUFFER ? (size_t)left : EDIT_COPY_BUFFER;
+        size_t done = 0;
+        const int os_error = coffer__os_read_at(job->fd, from + moved, buffer, piece, &done);
+        if (os_error != 0) {
+            return coffer__trouble(err, "read the file", NULL, os_error);
+        }
+        if (done < piece) {
+            return edit_shrank(job, from + moved + done, err);
+        }
+        status = sink->ops->write_at(sink, to + moved, buffer, piece, err);
+        moved += piece;
+    }
+    return status;
+}
+
+static coffer_status edit_copy_piece(const edit_job *job, coffer__sink *sink, uint64_t from, uint64_t to, uint64_t size,
+                                     uint8_t **buffer, coffer_error *err)
+{
+    uint64_t done = 0;
+    const int os_error = *buffer != NULL
+                             ? EOPNOTSUPP
+                             : coffer__os_copy(job->fd, from, coffer__sink_path_descriptor(sink), to, size, &done);
+    if (os_error != 0 && os_error != EOPNOTSUPP) {
+        return coffer__trouble(err, "copy the file's data", NULL, os_error);
+    }
+    if (done == size) {
+        return COFFER_OK;
+    }
+    /* Some file systems end a copy early without a reason: what is left tells whether the file really ends. */
+    if (*buffer == NULL) {
+        *buffer = coffer__alloc(&job->allocator, EDIT_COPY_BUFFER);
+    }
+    if (*buffer == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to copy the file's data");
+    }
+    return edit_copy_by_hand(job, sink, from + done, to + done, size - done, *buffer, err);
+}
+
+static coffer_status edit_fill_sink(const edit_job *job, coffer__sink *sink, coffer_error *err)
+{
+    const uint64_t data_size = coffer_table_data_size(job->table);
+    const uint64_t total = job->fresh_size + data_size;
+    coffer_status status = sink->ops->reserve(sink, total, err);
+    if (status == COFFER_OK) {
+        status = sink->ops->write_at(sink, 0, job->fresh, job->fresh_size, err);
+    }
+    uint8_t *buffer = NULL;
+    for (uint64_t moved = 0; moved < data_size && status == COFFER_OK;) {
+        const uint64_t left = data_size - moved;
+        const uint64_t piece = left < EDIT_COPY_PIECE ? left : EDIT_COPY_PIECE;
+        status = edit_copy_piece(job, sink, job->old_size + moved, job->fresh_size + moved, piece, &buffer, err);
+        moved += piece;
+        if (status == COFFER_OK && moved < data_size) {
+            status = edit_progress(job, job->fresh_size + moved, total, err);
+        }
+    }
+    coffer__free(&job->allocator, buffer, EDIT_COPY_BUFFER);
+    return status == COFFER_OK ? edit_progress(job, total, total, err) : status;
+}
+
+/* The alignment that the data has in the file, as far as it is worth keeping. */
+static uint64_t edit_alignment(uint64_t data_offset)
+{
+    uint64_t alignment = EDIT_LARGEST_ALIGNMENT;
+    while (alignment > EDIT_SMALLEST_ALIGNMENT && data_offset % alignment != 0) {
+        alignment /= 2;
+    }
+    return alignment;
+}
+
+static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
+{
+    const uint64_t slack = job->options.slack != 0 ? job->options.slack : EDIT_DEFAULT_SLACK;
+    uint64_t end = 0;
+    const bool fits = coffer__add_u64(EDIT_FRAME_SIZE + job->text.size, slack, &end) &&
+                      coffer__round_up_u64(end, edit_alignment(job->old_size), &end) && end <= UINT64_MAX / 4;
+    if (!fits) {
+        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "a slack of %u bytes is more than any header has", slack);
+    }
+    coffer_status status = edit_make_header(job, end - EDIT_FRAME_SIZE, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__sink sink;
+    status = coffer__sink_path(&sink, &job->allocator, job->path.text, job->options.sync, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = edit_fill_sink(job, &sink, err);
+    if (status != COFFER_OK) {
+        sink.ops->discard(&sink);
+        return status;
+    }
+    return sink.ops->publish(&sink, err);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status edit_no_slack(const edit_job *job, uint64_t room, coffer_error *err)
+{
+    coffer__fail(
+        err, COFFER_ERR_NO_SLACK,
+        "the new header takes %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
+        "edit, or remove other keys",
+        job->text.size, room);
+    return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, job->text.size, room);
+}
+
+static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer_edit_way *way,
+                              coffer_error *err)
+{
+    coffer_status status = edit_read_header(job, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
+    status = coffer__edit_text_plan(&job->text, job->table, job->old + EDIT_FRAME_SIZE, header_size, edits, count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (job->text.same) {
+        *way = COFFER_EDITED_NOTHING;
+        return COFFER_OK;
+    }
+    const bool has_room = job->text.size <= header_size;
+    if (has_room && job->options.mode != COFFER_EDIT_REWRITE) {
+        return edit_within_header(job, way, err);
+    }
+    if (job->options.mode == COFFER_EDIT_IN_PLACE) {
+        return edit_no_slack(job, header_size, err);
+    }
+    *way = COFFER_EDITED_REWRITE;
+    return edit_by_rewrite(job, err);
+}
+
+coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
+                                   const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
+{
+    edit_job job;
+    coffer_edit_way taken = COFFER_EDITED_NOTHING;
+    coffer_status status = edit_init(&job, path, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = edit_open(&job, path, err);
+    if (status == COFFER_OK && coffer__undo_exists(job.path.text)) {
+        status = coffer__undo_fail(err, path);
+    }
+    if (status == COFFER_OK) {
+        status = edit_run(&job, edits, count, &taken, err);
+    }
+    edit_deinit(&job);
+    if (status != COFFER_OK) {
+        return coffer__fail_path(err, status, path);
+    }
+    if (way != NULL) {
+        *way = taken;
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err)
+{
+    edit_job job;
+    coffer_status status = edit_init(&job, path, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = edit_open(&job, path, err);
+    if (status == COFFER_OK) {
+        status = coffer__patch_recover(job.fd, job.path.text, &job.allocator, err);
+    }
+    edit_deinit(&job);
+    return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit_text.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "json.h"
+#include "sort.h"
+#include "table.h"
+#include "text.h"
+
+#include <string.h>
+
+static const char edit_member_key[] = "\"__metadata__\":";
+#define EDIT_MEMBER_KEY_LEN (sizeof edit_member_key - 1)
+/* A string takes at most six bytes for one when it is escaped, and no header is larger than that limit. */
+#define EDIT_LONGEST_STRING (COFFER_LARGEST_MAX_HEADER_SIZE / 6)
+
+/* ---- the new pairs --------------------------------------------------------------------------------------------------- */
+
+static coffer_status edit_check_string(const char *string, size_t length, size_t number, const char *what,
+                                       coffer_error *err)
+{
+    if (string == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the %s of edit %u is NULL", what, (uint64_t)number);
+    }
+    if (length > EDIT_LONGEST_STRING) {
+        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
+                            "the %s of edit %u has %u bytes: no header has room for it", what, (uint64_t)number,
+                            (uint64_t)length);
+    }
+    const size_t valid = coffer__utf8_valid_len(string, length);
+    if (valid != length) {
+        return coffer__fail(err, COFFER_ERR_UTF8, "the %s of edit %u is not UTF-8 from its byte %u on: %q", what,
+                            (uint64_t)number, (uint64_t)valid, string, length);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status edit_check_edits(const coffer_edit *edits, size_t count, coffer_error *err)
+{
+    if (count > UINT32_MAX) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%u edits are more than can be made at once", (uint64_t)count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        coffer_status status = edit_check_string(edits[i].key, edits[i].key_len, i, "key", err);
+        if (status == COFFER_OK && edits[i].value != NULL) {
+            status = edit_check_string(edits[i].value, edits[i].value_len, i, "value", err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static bool edit_key_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_edit *edits = ctx;
+    return coffer__compare_names(edits[a].key, edits[a].key_len, edits[b].key, edits[b].key_len) < 0;
+}
+
+/* One step of merging: the pairs of the table and the edits, both in order of keys. */
+typedef struct edit_merge {
+    const coffer_table *table;
+    const coffer_edit *edits;
+    const uint32_t *order;
+    size_t edit_count;
+    size_t next_edit;
+    size_t next_pair;
+} edit_merge;
+
+/* The edit that counts for the next key that is edited; its position in the order becomes that of the key after it. */
+static const coffer_edit *edit_take(edit_merge *merge)
+{
+    const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit++]];
+    while (merge->next_edit < merge->edit_count &&
+           !edit_key_before(merge->edits, merge->order[merge->next_edit - 1], merge->order[merge->next_edit])) {
+        edit = &merge->edits[merge->order[merge->next_edit++]];
+    }
+    return edit;
+}
+
+static void edit_keep(coffer__edit_text *text, const coffer_pair *pair)
+{
+    text->pairs[text->pair_count++] = *pair;
+}
+
+static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const coffer_pair *old)
+{
+    if (edit->value == NULL) {
+        text->same = text->same && old == NULL;
+        return;
+    }
+    const coffer_pair pair = { edit->key, edit->value, edit->key_len, edit->value_len };
+    text->same = text->same && old != NULL && old->value_len == pair.value_len &&
+                 memcmp(old->value, pair.value, pair.value_len) == 0;
+    edit_keep(text, &pair);
+}
+
+static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
+{
+    coffer_pair pair;
+    text->same = true;
+    bool has_pair = coffer_table_metadata_at(merge->table, merge->next_pair, &pair);
+    while (has_pair || merge->next_edit < merge->edit_count) {
+        int order = has_pair ? -1 : 1;
+        if (has_pair && merge->next_edit < merge->edit_count) {
+            const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit]];
+            order = coffer__compare_names(pair.key, pair.key_len, edit->key, edit->key_len);
+        }
+        if (order < 0) {
+            edit_keep(text, &pair);
+        } else {
+            edit_apply(text, edit_take(merge), order == 0 ? &pair : NULL);
+        }
+        if (order <= 0) {
+            has_pair = coffer_table_metadata_at(merge->table, ++merge->next_pair, &pair);
+        }
+    }
+}
+
+static coffer_status edit_out_of_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the new metadata");
+}
+
+static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
+                                     size_t count, coffer_error *err)
+{
+    /* The table's pairs and so many structs of the caller's lie in memory, so the sum of both numbers has no overflow. */
+    text->pair_room = (coffer_table_metadata_count(table) + count) * sizeof(coffer_pair);
+    text->pairs = coffer__alloc(&text->allocator, text->pair_room);
+    uint32_t *order = coffer__alloc(&text->allocator, count * sizeof *order);
+    if (text->pairs == NULL || order == NULL) {
+        coffer__free(&text->allocator, order, count * sizeof *order);
+        return edit_out_of_memory(err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, count, edit_key_before, edits);
+    edit_merge merge = { .table = table, .edits = edits, .order = order, .edit_count = count };
+    edit_merge_pairs(text, &merge);
+    coffer__free(&text->allocator, order, count * sizeof *order);
+    return COFFER_OK;
+}
+
+/* ---- the new text ---------------------------------------------------------------------------------------------------- */
+
+static bool edit_is_space(uint8_t byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* The first byte from `at` on that is no white space; the parser has seen that there is one. */
+static size_t edit_after_space(const uint8_t *header, size_t at)
+{
+    while (edit_is_space(header[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* The old member goes, with one of the commas around it. */
+static void edit_plan_removal(coffer__edit_text *text, const coffer_table *table)
+{
+    text->head_end = table->metadata_position;
+    text->tail_at = table->metadata_end;
+    const size_t after = edit_after_space(text->header, table->metadata_end);
+    if (text->header[after] == ',') {
+        text->tail_at = after + 1;
+        return;
+    }
+    size_t before = table->metadata_position - 1;
+    while (edit_is_space(text->header[before])) {
+        before--;
+    }
+    if (text->header[before] == ',') {
+        text->head_end = before;
+    }
+}
+
+static void edit_plan_splice(coffer__edit_text *text, const coffer_table *table)
+{
+    const bool has_member = table->metadata_end != 0;
+    if (text->pair_count == 0 && has_member) {
+        edit_plan_removal(text, table);
+        return;
+    }
+    text->head_end = has_member ? table->metadata_position : edit_after_space(text->header, 0) + 1;
+    text->tail_at = has_member ? table->metadata_end : text->head_end;
+    text->comma = !has_member && text->pair_count > 0 && coffer_table_count(table) > 0;
+}
+
+/* Sizes are sums of at most 2^32 strings of at most 2^32 bytes, counted in 64 bits. */
+static uint64_t edit_member_size(const coffer__edit_text *text)
+{
+    if (text->pair_count == 0) {
+        return 0;
+    }
+    uint64_t size = EDIT_MEMBER_KEY_LEN + 2 + (uint64_t)(text->pair_count - 1);
+    for (size_t i = 0; i < text->pair_count; i++) {
+        const coffer_pair *pair = &text->pairs[i];
+        size += coffer__json_write_string(NULL, pair->key, pair->key_len);
+        size += 1 + (uint64_t)coffer__json_write_string(NULL, pair->value, pair->value_len);
+    }
+    return size;
+}
+
+coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *header,
+                                     size_t header_size, const coffer_edit *edits, size_t count, coffer_error *err)
+{
+    memset(text, 0, sizeof *text);
+    text->allocator = table->allocator;
+    text->header = header;
+    if (count == 0) {
+        text->same = true;
+        return COFFER_OK;
+    }
+    if (edits == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the edits are NULL, but their count is %u", (uint64_t)count);
+    }
+    coffer_status status = edit_check_edits(edits, count, err);
+    if (status == COFFER_OK) {
+        status = edit_find_pairs(text, table, edits, count, err);
+    }
+    if (status != COFFER_OK) {
+        coffer__edit_text_deinit(text);
+        return status;
+    }
+    edit_plan_splice(text, table);
+    text->tail_end = header_size - (size_t)coffer_table_slack(table);
+    text->member_size = edit_member_size(text);
+    text->size = text->head_end + text->member_size + (text->comma ? 1 : 0) + (text->tail_end - text->tail_at);
+    return COFFER_OK;
+}
+
+static char *edit_write_pair(char *out, const coffer_pair *pair)
+{
+    out += coffer__json_write_string(out, pair->key, pair->key_len);
+    *out++ = ':';
+    return out + coffer__json_write_string(out, pair->value, pair->value_len);
+}
+
+static char *edit_write_member(char *out, const coffer__edit_text *text)
+{
+    memcpy(out, edit_member_key, EDIT_MEMBER_KEY_LEN);
+    out += EDIT_MEMBER_KEY_LEN;
+    for (size_t i = 0; i < text->pair_count; i++) {
+        *out++ = i == 0 ? '{' : ',';
+        out = edit_write_pair(out, &text->pairs[i]);
+    }
+    *out++ = '}';
+    if (text->comma) {
+        *out++ = ',';
+    }
+    return out;
+}
+
+void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out)
+{
+    memcpy(out, text->header, text->head_end);
+    char *at = (char *)out + text->head_end;
+    if (text->pair_count > 0) {
+        at = edit_write_member(at, text);
+    }
+    memcpy(at, text->header + text->tail_at, text->tail_end - text->tail_at);
+}
+
+void coffer__edit_text_deinit(coffer__edit_text *text)
+{
+    coffer__free(&text->allocator, text->pairs, text->pair_room);
+    text->pairs = NULL;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions of the C library that fail when a test wants them to: a program that includes this header defines them itself,
+ * so that the static library linked to it calls these. They pass everything on, except for what `faults` says. Include it
+ * in one file of a program, after _GNU_SOURCE. `faults` belongs to one thread, but for the counting of calls.
+ */
+#ifndef COFFER_TESTS_FAULTY_CALLS_H
+#define COFFER_TESTS_FAULTY_CALLS_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef enum fault {
+    FAULT_OPEN,
+    FAULT_UNNAMED, /* open of a file without a name */
+    FAULT_READ,
+    FAULT_WRITE,
+    FAULT_RESERVE,
+    FAULT_TRUNCATE,
+    FAULT_SYNC,       /* fdatasync: of a file */
+    FAULT_SYNC_NAMES, /* fsync: of a directory */
+    FAULT_LINK,
+    FAULT_RENAME,
+    FAULT_UNLINK,
+    FAULT_MODE,
+    FAULT_OWNER,
+    FAULT_LOCK,
+    FAULT_CLONE,
+    FAULT_COPY,
+    FAULT_INSPECT,
+    FAULT_CLOSE, /* the descriptor is closed all the same */
+    FAULT_COUNT
+} fault;
+
+static struct {
+    int always[FAULT_COUNT]; /* the errno with which every call of a kind fails; 0: none does */
+    unsigned fail_at; /* the number of the call, from 1 and of all kinds, that fails with `error`; 0: none does */
+    int error;
+    atomic_uint calls;    /* so far, of all kinds */
+    bool spare_clean_up;  /* unlink and close never fail: they are what a failed call tidies up with */
+    unsigned interrupted; /* every read and write fails that often with EINTR first … */
+    size_t most;          /* … and moves that many bytes at most; 0: as many as it can */
+    unsigned interruptions;
+    void (*before[FAULT_COUNT])(void); /* called before a call of the kind is made; NULL: nothing is */
+} faults;
+
+static void faults_clear(void)
+{
+    memset(&faults, 0, sizeof faults);
+}
+
+static bool faulty(fault kind)
+{
+    const bool clean_up = kind == FAULT_UNLINK || kind == FAULT_CLOSE;
+    if (faults.before[kind] != NULL) {
+        faults.before[kind]();
+    }
+    if (faults.always[kind] != 0) {
+        errno = faults.always[kind];
+        return true;
+    }
+    if (clean_up && faults.spare_clean_up) {
+        return false;
+    }
+    if (atomic_fetch_add(&faults.calls, 1) + 1 == faults.fail_at) {
+        errno = faults.error;
+        return true;
+    }
+    return false;
+}
+
+/* Whether a transfer is interrupted before it began; else *size is what it moves at most. */
+static bool faulty_transfer(size_t *size)
+{
+    if (faults.interrupted != 0 && faults.interruptions < faults.interrupted) {
+        faults.interruptions++;
+        errno = EINTR;
+        return true;
+    }
+    if (faults.interrupted != 0) {
+        faults.interruptions = 0;
+    }
+    if (faults.most != 0 && *size > faults.most) {
+        *size = faults.most;
+    }
+    return false;
+}
+
+/* Stores the C library's function in *function. */
+static void faulty_find(void *function, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(function, &found, sizeof found);
+}
+
+/* On glibc the library calls those with 64 in their names. */
+#ifdef __GLIBC__
+#define FAULTY_NAME(name) name##64
+#define FAULTY_TEXT(name) name "64"
+#else
+#define FAULTY_NAME(name) name
+#define FAULTY_TEXT(name) name
+#endif
+
+int FAULTY_NAME(open)(const char *path, int flags, ...)
+{
+    int (*next)(const char *path, int flags, ...);
+    va_list arguments;
+    va_start(arguments, flags);
+    const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+    const mode_t mode = creates ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    faulty_find(&next, FAULTY_TEXT("open"));
+    return faulty((flags & O_TMPFILE) == O_TMPFILE ? FAULT_UNNAMED : FAULT_OPEN) ? -1 : next(path, flags, mode);
+}
+
+ssize_t FAULTY_NAME(pread)(int fd, void *buffer, size_t size, off_t offset)
+{
+    ssize_t (*next)(int fd, void *buffer, size_t size, off_t offset);
+    faulty_find(&next, FAULTY_TEXT("pread"));
+    return faulty_transfer(&size) || faulty(FAULT_READ) ? -1 : next(fd, buffer, size, offset);
+}
+
+ssize_t FAULTY_NAME(pwrite)(int fd, const void *bytes, size_t size, off_t offset)
+{
+    ssize_t (*next)(int fd, const void *bytes, size_t size, off_t offset);
+    faulty_find(&next, FAULTY_TEXT("pwrite"));
+    return faulty_transfer(&size) || faulty(FAULT_WRITE) ? -1 : next(fd, bytes, size, offset);
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    ssize_t (*next)(int fd, const void *bytes, size_t size);
+    faulty_find(&next, "write");
+    return faulty_transfer(&size) || faulty(FAULT_WRITE) ? -1 : next(fd, bytes, size);
+}
+
+int FAULTY_NAME(fallocate)(int fd, int mode, off_t offset, off_t size)
+{
+    int (*next)(int fd, int mode, off_t offset, off_t size);
+    faulty_find(&next, FAULTY_TEXT("fallocate"));
+    return faulty(FAULT_RESERVE) ? -1 : next(fd, mode, offset, size);
+}
+
+int FAULTY_NAME(ftruncate)(int fd, off_t size)
+{
+    int (*next)(int fd, off_t size);
+    faulty_find(&next, FAULTY_TEXT("ftruncate"));
+    return faulty(FAULT_TRUNCATE) ? -1 : next(fd, size);
+}
+
+int FAULTY_NAME(fstat)(int fd, struct FAULTY_NAME(stat) * found)
+{
+    int (*next)(int fd, struct FAULTY_NAME(stat) * found);
+    faulty_find(&next, FAULTY_TEXT("fstat"));
+    return faulty(FAULT_INSPECT) ? -1 : next(fd, found);
+}
+
+int FAULTY_NAME(fstatat)(int directory, const char *path, struct FAULTY_NAME(stat) * found, int flags)
+{
+    int (*next)(int directory, const char *path, struct FAULTY_NAME(stat) * found, int flags);
+    faulty_find(&next, FAULTY_TEXT("fstatat"));
+    return faulty(FAULT_INSPECT) ? -1 : next(directory, path, found, flags);
+}
+
+int fdatasync(int fd)
+{
+    int (*next)(int fd);
+    faulty_find(&next, "fdatasync");
+    return faulty(FAULT_SYNC) ? -1 : next(fd);
+}
+
+int fsync(int fd)
+{
+    int (*next)(int fd);
+    faulty_find(&next, "fsync");
+    return faulty(FAULT_SYNC_NAMES) ? -1 : next(fd);
+}
+
+int linkat(int from_directory, const char *from, int to_directory, const char *to, int flags)
+{
+    int (*next)(int from_directory, const char *from, int to_directory, const char *to, int flags);
+    faulty_find(&next, "linkat");
+    return faulty(FAULT_LINK) ? -1 : next(from_directory, from, to_directory, to, flags);
+}
+
+int renameat(int from_directory, const char *from, int to_directory, const char *to)
+{
+    int (*next)(int from_directory, const char *from, int to_directory, const char *to);
+    faulty_find(&next, "renameat");
+    return faulty(FAULT_RENAME) ? -1 : next(from_directory, from, to_directory, to);
+}
+
+int unlinkat(int directory, const char *path, int flags)
+{
+    int (*next)(int directory, const char *path, int flags);
+    faulty_find(&next, "unlinkat");
+    return faulty(FAULT_UNLINK) ? -1 : next(directory, path, flags);
+}
+
+int fchmod(int fd, mode_t mode)
+{
+    int (*next)(int fd, mode_t mode);
+    faulty_find(&next, "fchmod");
+    return faulty(FAULT_MODE) ? -1 : next(fd, mode);
+}
+
+int fchown(int fd, uid_t owner, gid_t group)
+{
+    int (*next)(int fd, uid_t owner, gid_t group);
+    faulty_find(&next, "fchown");
+    return faulty(FAULT_OWNER) ? -1 : next(fd, owner, group);
+}
+
+int flock(int fd, int operation)
+{
+    int (*next)(int fd, int operation);
+    faulty_find(&next, "flock");
+    return faulty(FAULT_LOCK) ? -1 : next(fd, operation);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+    int (*next)(int fd, unsigned long request, ...);
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    faulty_find(&next, "ioctl");
+    return faulty(FAULT_CLONE) ? -1 : next(fd, request, argument);
+}
+
+ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags)
+{
+    ssize_t (*next)(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags);
+    faulty_find(&next, "copy_file_range");
+    return faulty(FAULT_COPY) ? -1 : next(from, from_offset, to, to_offset, size, flags);
+}
+
+int close(int fd)
+{
+    int (*next)(int fd);
+    faulty_find(&next, "close");
+    const int result = next(fd);
+    return faulty(FAULT_CLOSE) ? -1 : result;
+}
+
+#endif
