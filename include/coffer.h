@@ -569,8 +569,9 @@ COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_
    a failure the writer can only be freed. The bytes are little-endian, as they will be in the file. */
 COFFER_API coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes,
                                              uint64_t size, coffer_error *err);
-/* Checks that every byte was written and publishes the file. Nothing was published when it fails; with COFFER_ERR_REPLACE
-   the complete file is kept under the name that the message states. Then only coffer_writer_free is left to call. */
+/* Checks that every byte was written and publishes the file. When it fails, nothing was published, unless the message says
+   that only making it durable failed (COFFER_SYNC_ALWAYS); with COFFER_ERR_REPLACE the complete file is kept under the name
+   that the message states. Then only coffer_writer_free is left to call. */
 COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err);
 /* Releases the writer; one that was not finished leaves nothing behind. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);

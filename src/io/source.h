@@ -28,6 +28,7 @@ typedef struct coffer__source_file {
     uint64_t offset;    /* of the source's byte 0 in the file */
     uint64_t file_size; /* of the whole file, when it was opened */
     coffer__os_map map;
+    bool through_link; /* the path was a symbolic link */
 } coffer__source_file;
 
 struct coffer__source {
@@ -46,6 +47,9 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom);
 /* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
    COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
+/* Looks for the undo file once more, after the header was read: an edit that began meanwhile may have been seen half-done. The
+   source may be closed by then. */
+coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);
 /* A range of a descriptor, which is duplicated; `size` UINT64_MAX: to its end. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err);
 

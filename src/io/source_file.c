@@ -149,7 +149,13 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
         return status;
     }
     source_file_init(source, fd, 0, info.size, info.size);
+    source->as.file.through_link = is_link;
     return COFFER_OK;
+}
+
+coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)
+{
+    return source_file_has_undo(path, source->as.file.through_link) ? coffer__undo_fail(err, path) : COFFER_OK;
 }
 
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)

@@ -59,7 +59,7 @@ static coffer_status edit_linked(const char *what, coffer_error *err)
     return coffer__fail(
         err, COFFER_ERR_LINKED,
         "%s, so an edit would change what others see under another name (the Hub's cache names its files by "
-        "their digest); edit a copy, or say follow_links if that is what you want",
+        "their digest); edit a copy, or allow it (follow_links; -f on the command line)",
         what);
 }
 
@@ -477,7 +477,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     if (status != COFFER_OK) {
         return status;
     }
-    if (job->text.same) {
+    if (job->text.same && job->options.mode != COFFER_EDIT_REWRITE) {
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
     }

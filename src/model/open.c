@@ -186,6 +186,9 @@ static coffer_status open_path(coffer **model, const char *path, const coffer_op
     }
     coffer *made = NULL;
     status = open_source(&made, &source, &options, err);
+    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    const coffer_status again = coffer__source_path_again(&source, path, err);
+    status = again == COFFER_OK ? status : again;
     if (status == COFFER_OK) {
         status = open_set_path(made, path, err);
     }

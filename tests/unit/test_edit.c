@@ -312,7 +312,7 @@ static void test_nothing_to_do(void **state)
     (void)state;
     bytes file = make_model(ONE_KEY, 0);
     const struct stat before = look("model");
-    for (int mode = COFFER_EDIT_AUTO; mode <= COFFER_EDIT_REWRITE; mode++) {
+    for (int mode = COFFER_EDIT_AUTO; mode <= COFFER_EDIT_IN_PLACE; mode++) {
         const coffer_edit_options options = options_of((coffer_edit_mode)mode);
         coffer_edit_way way = COFFER_EDITED_REWRITE;
         assert_int_equal(edit_with("model", "k", "v", &options, &way, NULL), COFFER_OK);
@@ -368,6 +368,22 @@ static void test_within_header(void **state)
     }
     faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
     check_within_header("k", "other", 100, "{\"__metadata__\":{\"k\":\"other\"},");
+}
+
+/* A rewrite that was asked for happens even when no key changes: it makes room. */
+static void test_rewrite_for_room(void **state)
+{
+    (void)state;
+    bytes file = make_model(ONE_KEY, 0);
+    const coffer_edit_options options = options_of(COFFER_EDIT_REWRITE);
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    assert_int_equal(edit_with("model", "k", "v", &options, &way, NULL), COFFER_OK);
+    assert_int_equal(way, COFFER_EDITED_REWRITE);
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+    assert_true(coffer_table_slack(coffer_shard_table(model, 0)) >= 4096);
+    coffer_close(model);
+    free(file.at);
 }
 
 static void test_no_slack(void **state)
@@ -706,6 +722,38 @@ static void test_undo_forbids(void **state)
     free(old.at);
 }
 
+static void begin_an_edit(void)
+{
+    faults.before[FAULT_READ] = NULL;
+    file_write("model.coffer-undo", "x", 1);
+}
+
+static void begin_an_edit_and_break_the_header(void)
+{
+    begin_an_edit();
+    const int fd = open(work_path("model"), O_WRONLY);
+    assert_int_equal(pwrite(fd, "!", 1, 8), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* An edit that begins when the reader has looked for the undo file, and not read the header yet, is seen all the same. */
+static void test_edit_begins_while_opening(void **state)
+{
+    (void)state;
+    void (*const edits[])(void) = { begin_an_edit, begin_an_edit_and_break_the_header };
+    for (size_t i = 0; i < 2; i++) {
+        bytes file = make_model(ONE_KEY, 100);
+        faults.before[FAULT_READ] = edits[i];
+        coffer *model = NULL;
+        coffer_error err;
+        assert_int_equal(coffer_open(&model, work_path("model"), NULL, &err), COFFER_ERR_UNDO);
+        assert_null(model);
+        faults_clear();
+        assert_int_equal(unlink(work_path("model.coffer-undo")), 0);
+        free(file.at);
+    }
+}
+
 /* An interrupted write leaves some of the new bytes and some of the old, wherever it stopped. */
 static void test_recover_mixture(void **state)
 {
@@ -1000,6 +1048,7 @@ int main(void)
         TEST(test_bad_edits),
         TEST(test_nothing_to_do),
         TEST(test_within_header),
+        TEST(test_rewrite_for_room),
         TEST(test_no_slack),
         TEST(test_rewrite),
         TEST(test_progress),
@@ -1012,6 +1061,7 @@ int main(void)
         TEST(test_locked),
         TEST(test_replaced_before_the_lock),
         TEST(test_undo_forbids),
+        TEST(test_edit_begins_while_opening),
         TEST(test_recover_mixture),
         TEST(test_recover_nothing),
         TEST(test_recover_damaged),
