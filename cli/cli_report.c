@@ -96,10 +96,11 @@ static bool mentions_byte(const char *message, const char *place)
     return at != NULL && !(at[strlen(place)] >= '0' && at[strlen(place)] <= '9');
 }
 
-/* Whether the offset is one of the file: in a slice's text it counts characters, which the message says. */
+/* Whether the offset is a byte to look at: in a slice's text it counts characters, and where a file stops there is none. */
 static bool is_file_offset(const coffer_error *err)
 {
-    return err->offset != COFFER_NO_OFFSET && err->code != COFFER_ERR_SLICE_SYNTAX && err->code != COFFER_ERR_STEP;
+    return err->offset != COFFER_NO_OFFSET && err->code != COFFER_ERR_SLICE_SYNTAX && err->code != COFFER_ERR_STEP &&
+           err->code != COFFER_ERR_DATA_TRUNCATED;
 }
 
 void cli_error_place(const coffer_error *err, bool name, char *text, size_t size)

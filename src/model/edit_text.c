@@ -127,12 +127,14 @@ static coffer_status edit_out_of_memory(coffer_error *err)
 static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                      size_t count, coffer_error *err)
 {
-    /* The table's pairs and so many structs of the caller's lie in memory, so the sum of both numbers has no overflow. */
-    text->pair_room = (coffer_table_metadata_count(table) + count) * sizeof(coffer_pair);
+    /* The table's pairs and so many structs of the caller's lie in memory, so the sum of both numbers has no overflow. Room for
+       one more of each, so that there is something to allocate when there are none. */
+    text->pair_room = (coffer_table_metadata_count(table) + count + 1) * sizeof(coffer_pair);
     text->pairs = coffer__alloc(&text->allocator, text->pair_room);
-    uint32_t *order = coffer__alloc(&text->allocator, count * sizeof *order);
+    const size_t order_size = (count + 1) * sizeof(uint32_t);
+    uint32_t *order = coffer__alloc(&text->allocator, order_size);
     if (text->pairs == NULL || order == NULL) {
-        coffer__free(&text->allocator, order, count * sizeof *order);
+        coffer__free(&text->allocator, order, order_size);
         return edit_out_of_memory(err);
     }
     for (size_t i = 0; i < count; i++) {
@@ -141,7 +143,7 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
     coffer__sort(order, count, edit_key_before, edits);
     edit_merge merge = { .table = table, .edits = edits, .order = order, .edit_count = count };
     edit_merge_pairs(text, &merge);
-    coffer__free(&text->allocator, order, count * sizeof *order);
+    coffer__free(&text->allocator, order, order_size);
     return COFFER_OK;
 }
 
@@ -213,11 +215,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
     memset(text, 0, sizeof *text);
     text->allocator = table->allocator;
     text->header = header;
-    if (count == 0) {
-        text->same = true;
-        return COFFER_OK;
-    }
-    if (edits == NULL) {
+    if (edits == NULL && count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the edits are NULL, but their count is %u", (uint64_t)count);
     }
     coffer_status status = edit_check_edits(edits, count, err);

@@ -23,7 +23,7 @@ typedef struct coffer__edit_text {
     uint64_t size;        /* of the new text */
 } coffer__edit_text;
 
-/* Checks the edits and plans the new text of the header that `table` was parsed from. Without edits only `same` is set. */
+/* Checks the edits and plans the new text of the header that `table` was parsed from. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *header,
                                      size_t header_size, const coffer_edit *edits, size_t count, coffer_error *err);
 /* Writes the text->size bytes of the new text. */

@@ -883,15 +883,15 @@ def test_meta_recover_without_an_undo_file(model):
 def interrupt_an_edit(path):
     """Leaves a file as a crash in the middle of an edit in place does; the layout is that of src/io/patch.c."""
     raw = Path(path).read_bytes()
-    old = raw[8:8 + struct.unpack("<Q", raw[:8])[0]]
+    old = raw[:8 + struct.unpack("<Q", raw[:8])[0]]
     fresh = old.replace(b'"license":"mit"', b'"license":"bsd"')
-    undo = b"COFRUNDO" + struct.pack("<4Q", 1, len(raw), 8, len(old)) + old + fresh
+    undo = b"COFRUNDO" + struct.pack("<3Q", 1, len(raw), len(old)) + old + fresh
     total = 0xCBF29CE484222325
     for byte in undo:
         total = (total ^ byte) * 0x100000001B3 % (1 << 64)
     Path(path + ".coffer-undo").write_bytes(undo + struct.pack("<Q", total))
     half = raw.index(b"mit") + 1
-    Path(path).write_bytes(raw[:8] + fresh[:half - 8] + raw[half:])
+    Path(path).write_bytes(fresh[:half] + raw[half:])
     return raw
 
 

@@ -377,12 +377,18 @@ static void test_rewrite_for_room(void **state)
     bytes file = make_model(ONE_KEY, 0);
     const coffer_edit_options options = options_of(COFFER_EDIT_REWRITE);
     coffer_edit_way way = COFFER_EDITED_NOTHING;
-    assert_int_equal(edit_with("model", "k", "v", &options, &way, NULL), COFFER_OK);
-    assert_int_equal(way, COFFER_EDITED_REWRITE);
-    coffer *model = NULL;
-    assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
-    assert_true(coffer_table_slack(coffer_shard_table(model, 0)) >= 4096);
-    coffer_close(model);
+    const coffer_edit same = { "k", 1, "v", 1 };
+    for (size_t count = 0; count < 2; count++) {
+        assert_int_equal(coffer_edit_metadata(work_path("model"), &same, count, &options, &way, NULL), COFFER_OK);
+        assert_int_equal(way, COFFER_EDITED_REWRITE);
+        coffer *model = NULL;
+        assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+        const coffer_table *table = coffer_shard_table(model, 0);
+        assert_true(coffer_table_slack(table) >= 4096);
+        assert_string_equal(coffer_table_metadata_get(table, "k", 1, NULL), "v");
+        coffer_close(model);
+        file_write("model", file.at, file.size);
+    }
     free(file.at);
 }
 
