@@ -103,17 +103,19 @@ def test_a_path_that_is_not_utf8(tmp_path):
     assert "\ufffd" in told[0]["path"]
 
 
-def in_a_mount(script, **variables):
-    """Runs a script of the shell in mounts of its own, which only root can make; another user gets a user namespace."""
-    wanted = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+def in_a_mount(script, folder, **variables):
+    """Runs a script of the shell in mounts of its own, which only root can make; another user gets a user namespace. Below a
+    changed root directory its mounts cannot be made private, so they are taken away again."""
+    wanted = ["unshare", "--mount", "--propagation", "unchanged"] + ["--map-root-user"] * (os.geteuid() != 0)
+    script = 'mount --make-rprivate / 2>/dev/null || true; trap \'cd /; umount "$DIR"\' EXIT; ' + script
     return subprocess.run([*wanted, "sh", "-ec", script], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, "CLI": CLI, **variables})
+                          env={**os.environ, "CLI": CLI, "DIR": str(folder), **variables})
 
 
 def test_a_read_only_file_system(tmp_path):
     path = make(tmp_path / "a.safetensors", {"x": ("F32", [1], floats(1))}, slack=100)
     result = in_a_mount('mount --bind "$DIR" "$DIR"; mount -o remount,ro,bind "$DIR"; "$CLI" get "$DIR/a.safetensors" x; '
-                        '"$CLI" meta "$DIR/a.safetensors" --set k=v || echo "exit $?"', DIR=str(tmp_path))
+                        '"$CLI" meta "$DIR/a.safetensors" --set k=v || echo "exit $?"', tmp_path)
     assert result.stdout == "[1]\nexit 3\n"
     assert "the file system is read-only" in result.stderr
     assert os.listdir(tmp_path) == ["a.safetensors"]
@@ -126,7 +128,7 @@ def test_a_full_disk(tmp_path):
     result = in_a_mount('mount -t tmpfs -o size=96k none "$DIR"; cd "$DIR"; cp "$FROM" a.safetensors; '
                         'before=$(cksum <a.safetensors); "$CLI" meta a.safetensors --set k=v || echo "exit $?"; '
                         'test "$before" = "$(cksum <a.safetensors)"; ls -A',
-                        DIR=str(full), FROM=make(tmp_path / "b", {"x": ("U8", [80_000], bytes(80_000))}))
+                        full, FROM=make(tmp_path / "b", {"x": ("U8", [80_000], bytes(80_000))}))
     assert result.stdout == "exit 3\na.safetensors\n"
     assert "no space left on the device" in result.stderr
 
