@@ -54,54 +54,50 @@ static inline uint64_t coffer__load_u64(const uint8_t *bytes)
     return value;
 }
 
-/* Whether two short texts are equal: what memcmp does, without the call. */
-static inline bool coffer__short_equal(const char *a, const char *b, size_t size)
+/* Whether two texts of 1 to 16 bytes are equal: what memcmp does, without the call. Eight bytes of both are looked at when
+   they are shorter. */
+static inline bool coffer__short_equal(const uint8_t *a, const uint8_t *b, size_t size)
 {
-    size_t at = 0;
-    for (; 8 <= size - at; at += 8) {
-        if (coffer__load_u64((const uint8_t *)a + at) != coffer__load_u64((const uint8_t *)b + at)) {
-            return false;
-        }
+    if (size < 8) {
+        return (coffer__load_u64le(a) ^ coffer__load_u64le(b)) << (64 - 8 * size) == 0;
     }
-    while (at < size && a[at] == b[at]) {
-        at++;
-    }
-    return at == size;
+    return coffer__load_u64(a) == coffer__load_u64(b) &&
+           coffer__load_u64(a + size - 8) == coffer__load_u64(b + size - 8);
 }
 
-/* The value of eight decimal digits; false when one of them is none. The digits are paired, then the pairs, then those. */
-static inline bool coffer__eight_digits(const uint8_t *digits, uint64_t *value)
+/* Copies a text as memcpy does, without the call; up to 15 bytes behind it are read, and overwritten, too. */
+static inline void coffer__short_copy(uint8_t *to, const uint8_t *from, size_t size)
 {
-    const uint64_t word = coffer__load_u64le(digits);
-    const uint64_t high = UINT64_C(0xF0F0F0F0F0F0F0F0);
-    const uint64_t zeros = UINT64_C(0x3030303030303030);
-    /* Adding 6 carries out of the low half of a byte that is above 9. */
-    if (((word & high) | ((word + UINT64_C(0x0606060606060606)) & high) >> 4) != (zeros | zeros >> 4)) {
-        return false;
+    for (size_t at = 0; at < size; at += 16) {
+        memcpy(to + at, from + at, 16);
     }
-    const uint64_t units = word - zeros;
-    const uint64_t pairs = units * 10 + (units >> 8);
+}
+
+/* The value of eight decimal digits, each 0 to 9 in its byte, the first one lowest: they are paired, then the pairs, then
+   those. */
+static inline uint64_t coffer__eight_digits(uint64_t digits)
+{
+    const uint64_t pairs = digits * 10 + (digits >> 8);
     const uint64_t mask = UINT64_C(0x000000FF000000FF);
     const uint64_t even = (pairs & mask) * UINT64_C(0x000F424000000064);
     const uint64_t odd = (pairs >> 16 & mask) * UINT64_C(0x0000271000000001);
-    *value = (even + odd) >> 32;
-    return true;
+    return (even + odd) >> 32;
 }
 
-/* The same for four. */
-static inline bool coffer__four_digits(const uint8_t *digits, uint64_t *value)
+/* How many of eight bytes are decimal digits before the first that is none, and the number that they write (0 for none). */
+static inline size_t coffer__leading_digits(const uint8_t *bytes, uint64_t *value)
 {
-    const uint32_t word =
-        (uint32_t)digits[0] | (uint32_t)digits[1] << 8 | (uint32_t)digits[2] << 16 | (uint32_t)digits[3] << 24;
-    const uint32_t high = UINT32_C(0xF0F0F0F0);
-    const uint32_t zeros = UINT32_C(0x30303030);
-    if (((word & high) | ((word + UINT32_C(0x06060606)) & high) >> 4) != (zeros | zeros >> 4)) {
-        return false;
+    const uint64_t word = coffer__load_u64le(bytes) ^ UINT64_C(0x3030303030303030);
+    /* The high bit of every byte that is above 9. A carry comes only from such a byte and changes only what follows it. */
+    const uint64_t others = (word | (word + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080);
+    if (others == 0) {
+        *value = coffer__eight_digits(word);
+        return 8;
     }
-    const uint32_t units = word - zeros;
-    const uint32_t pairs = units * 10 + (units >> 8);
-    *value = (pairs & 0xFF) * 100 + (pairs >> 16 & 0xFF);
-    return true;
+    const unsigned count = (unsigned)__builtin_ctzll(others) / 8;
+    /* Shifted up, the digits have zeros before them and nothing behind. In two steps, as one by 64 is undefined. */
+    *value = coffer__eight_digits(word << 8 << (56 - 8 * count));
+    return count;
 }
 
 #endif

@@ -6,11 +6,9 @@
  */
 #include "dtype.h"
 
-#include "checked.h"
-
 #include <string.h>
 
-static const coffer__dtype_info dtype_rows[COFFER_DTYPE_COUNT + 1] = {
+const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1] = {
     /* name, its length, bits, alignment, kind; of floats: exponent, mantissa, special, bias */
     [COFFER_UNKNOWN_DTYPE] = { "", 0, 0, 0, COFFER_KIND_NONE, 0, 0, 0, 0 },
     [COFFER_BOOL] = { "BOOL", 4, 8, 1, COFFER_KIND_BOOL, 0, 0, 0, 0 },
@@ -37,23 +35,6 @@ static const coffer__dtype_info dtype_rows[COFFER_DTYPE_COUNT + 1] = {
     [COFFER_U64] = { "U64", 3, 64, 8, COFFER_KIND_UNSIGNED, 0, 0, 0, 0 },
 };
 
-const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
-{
-    const bool known = (int)dtype > 0 && (int)dtype <= COFFER_DTYPE_COUNT;
-    return &dtype_rows[known ? (int)dtype : 0];
-}
-
-bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits)
-{
-    uint64_t product = 1;
-    for (size_t i = 0; i < rank; i++) {
-        if (!coffer__mul_u64(product, shape[i], &product)) {
-            return false;
-        }
-    }
-    return coffer__mul_u64(product, coffer__dtype(dtype)->bits, bits);
-}
-
 const char *coffer_dtype_name(coffer_dtype dtype)
 {
     return coffer__dtype(dtype)->name;
@@ -62,7 +43,8 @@ const char *coffer_dtype_name(coffer_dtype dtype)
 coffer_dtype coffer_dtype_from_name(const char *name, size_t name_len)
 {
     for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
-        if (dtype_rows[dtype].name_len == name_len && memcmp(dtype_rows[dtype].name, name, name_len) == 0) {
+        if (coffer__dtype_rows[dtype].name_len == name_len &&
+            memcmp(coffer__dtype_rows[dtype].name, name, name_len) == 0) {
             return (coffer_dtype)dtype;
         }
     }

@@ -3,6 +3,7 @@
 #ifndef COFFER_CORE_DTYPE_H
 #define COFFER_CORE_DTYPE_H
 
+#include "checked.h"
 #include "coffer.h"
 
 typedef enum coffer__special {
@@ -14,7 +15,7 @@ typedef enum coffer__special {
 } coffer__special;
 
 typedef struct coffer__dtype_info {
-    char name[13];
+    char name[16]; /* with zeros behind, so that words of it can be compared */
     uint8_t name_len;
     uint8_t bits;      /* of one element */
     uint8_t alignment; /* in bytes */
@@ -25,11 +26,26 @@ typedef struct coffer__dtype_info {
     int16_t bias;      /* of a float: what is subtracted from its exponent */
 } coffer__dtype_info;
 
+extern const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1];
+
 /* The row of a dtype; the row of COFFER_UNKNOWN_DTYPE (name "", bits 0) for every number that is none. */
-const coffer__dtype_info *coffer__dtype(coffer_dtype dtype);
+static inline const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
+{
+    const bool known = (int)dtype > 0 && (int)dtype <= COFFER_DTYPE_COUNT;
+    return &coffer__dtype_rows[known ? (int)dtype : 0];
+}
 
 /* Bits of a tensor by the rule of the format: the dimensions multiplied in order, then by the element's bits, every step
    checked; so a zero dimension hides an overflow behind it but not one before it. False on overflow. */
-bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits);
+static inline bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits)
+{
+    uint64_t product = 1;
+    for (size_t i = 0; i < rank; i++) {
+        if (!coffer__mul_u64(product, shape[i], &product)) {
+            return false;
+        }
+    }
+    return coffer__mul_u64(product, coffer__dtype(dtype)->bits, bits);
+}
 
 #endif

@@ -22,12 +22,13 @@
 #include "scan.h"
 #include "sniff.h"
 #include "table.h"
-#include "text.h"
 
 #define FRAME_SIZE 8u /* the header's length, u64le */
 
-/* Dimensions that room is made for at once. */
-#define SHAPE_STEP 8u
+/* Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a number or a dtype, since that
+   many are looked at. What stands nearer to the header's end is read like any other spelling. */
+#define USUAL_RANK 8u
+#define USUAL_AHEAD 16u
 
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
@@ -42,9 +43,8 @@ typedef struct header_reader {
     bool in_order;
     bool seen_metadata;
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
-    const uint8_t
-        *end_digits; /* how the last tensor's end was written, where its number is `covered`; NULL: not known */
-    size_t end_len;
+    size_t end_at;          /* where the digits of `covered` stand in the header, … */
+    size_t end_len;         /* … and how many they are; 0: not known */
 } header_reader;
 
 /* What is known of a tensor while its object is read. */
@@ -82,7 +82,8 @@ static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_sta
 }
 
 /* Dtype, shape and range have to agree. */
-static coffer_status check_tensor(const header_reader *reader, const tensor_fields *fields, const uint64_t *shape)
+static inline coffer_status check_tensor(const header_reader *reader, const tensor_fields *fields,
+                                         const uint64_t *shape)
 {
     coffer_error *err = reader->json.err;
     const coffer_dtype dtype = fields->dtype;
@@ -112,8 +113,8 @@ static coffer_status check_tensor(const header_reader *reader, const tensor_fiel
     return COFFER_OK;
 }
 
-/* The entry at `used`, whose name, position, hash and shape are in place, joins the table. */
-static coffer_status accept_tensor(header_reader *reader, const tensor_fields *fields, size_t entry_size)
+/* The entry at `used`, whose name, position and shape are in place, joins the table. */
+static inline coffer_status accept_tensor(header_reader *reader, const tensor_fields *fields, size_t entry_size)
 {
     coffer__entry *entry = reader_entry(reader);
     const uint64_t *shape =
@@ -137,15 +138,14 @@ static coffer_status accept_tensor(header_reader *reader, const tensor_fields *f
     }
     reader->in_order = reader->in_order && fields->begin == reader->covered;
     reader->covered = fields->end;
-    reader->builder.used += entry_size;
-    table->count++;
+    coffer__builder_add(&reader->builder, entry_size);
     return COFFER_OK;
 }
 
 /* ---- the usual spelling ---- */
 
 /* Consumes `literal` when it is next. */
-static bool take_literal(coffer__cursor *in, const char *literal, size_t size)
+static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
 {
     const bool found = coffer__next_is(in, literal, size);
     in->position += found ? size : 0;
@@ -154,97 +154,93 @@ static bool take_literal(coffer__cursor *in, const char *literal, size_t size)
 
 #define TAKE(in, literal) take_literal((in), (literal), sizeof(literal) - 1)
 
-/* Consumes a plain integer of at most 19 digits, which cannot overflow; the byte behind it is there to look at. */
-static bool take_u64(coffer__cursor *in, uint64_t *value)
+/* Consumes a plain integer of at most 15 digits. */
+static inline bool take_u64(coffer__cursor *in, uint64_t *value)
 {
+    static const uint64_t powers[8] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
+    if (coffer__left(in) < USUAL_AHEAD) {
+        return false;
+    }
     const uint8_t *digits = in->base + in->position;
-    const size_t left = coffer__left(in);
-    const size_t most = left < 20 ? left : 20;
-    uint64_t result = 0;
-    size_t count = 0;
-    /* A group of eight, then one of four: most numbers in headers have four to twelve digits. */
-    if (most >= 12 && coffer__eight_digits(digits, &result)) {
-        count = 8;
+    size_t count = coffer__leading_digits(digits, value);
+    if (count == 8) {
+        uint64_t low = 0;
+        const size_t more = coffer__leading_digits(digits + 8, &low);
+        if (more == 8) {
+            return false;
+        }
+        *value = *value * powers[more] + low;
+        count += more;
     }
-    uint64_t four = 0;
-    if (count + 4 <= most && coffer__four_digits(digits + count, &four)) {
-        result = result * 10000 + four;
-        count += 4;
-    }
-    while (count < most && (uint8_t)(digits[count] - '0') < 10) {
-        result = result * 10 + (uint64_t)(digits[count] - '0');
-        count++;
-    }
-    *value = result;
     in->position += count;
-    return count > 0 && count < most && (digits[0] != '0' || count == 1);
+    return count > 0 && (digits[0] != '0' || count == 1);
 }
 
-/* Consumes a dtype's name. The one of the last tensor, or of the one before, comes nearly always again. */
-static bool take_dtype(coffer__cursor *in, coffer_dtype recent[2], coffer_dtype *dtype)
+/* Consumes `"name":{"dtype":"`, but not for the metadata. */
+static inline bool take_name(coffer__cursor *in, const uint8_t **name, size_t *name_len)
 {
-    const char *name = (const char *)in->base + in->position;
-    const size_t left = coffer__left(in);
+    if (!TAKE(in, "\"")) {
+        return false;
+    }
+    *name = in->base + in->position;
+    *name_len = coffer__scan_plain(*name, coffer__left(in));
+    in->position += *name_len;
+    const bool is_metadata = *name_len == METADATA_KEY_LEN && memcmp(*name, metadata_key, METADATA_KEY_LEN) == 0;
+    return !is_metadata && TAKE(in, "\":{\"dtype\":\"");
+}
+
+/* Consumes `F32","shape":[`. The dtype of the last tensor, or of the one before, comes nearly always again. */
+static inline bool take_dtype(coffer__cursor *in, coffer_dtype recent[2], coffer_dtype *dtype)
+{
+    if (coffer__left(in) < USUAL_AHEAD) {
+        return false;
+    }
+    const uint8_t *name = in->base + in->position;
     for (size_t i = 0; i < 2; i++) {
         const coffer__dtype_info *info = coffer__dtype(recent[i]);
-        if (info->name_len < left && name[info->name_len] == '"' &&
-            coffer__short_equal(name, info->name, info->name_len)) {
+        if (info->name_len > 0 && name[info->name_len] == '"' &&
+            coffer__short_equal(name, (const uint8_t *)info->name, info->name_len)) {
             *dtype = recent[i];
             in->position += info->name_len;
-            return *dtype != COFFER_UNKNOWN_DTYPE;
+            return TAKE(in, "\",\"shape\":[");
         }
     }
     size_t length = 0;
-    while (length < left && length < 12 && name[length] != '"') {
+    while (length < USUAL_AHEAD - 1 && name[length] != '"') {
         length++;
     }
-    *dtype = coffer_dtype_from_name(name, length);
+    *dtype = coffer_dtype_from_name((const char *)name, length);
     in->position += length;
     recent[1] = recent[0];
     recent[0] = *dtype;
-    return *dtype != COFFER_UNKNOWN_DTYPE;
+    return *dtype != COFFER_UNKNOWN_DTYPE && TAKE(in, "\",\"shape\":[");
 }
 
-/* Consumes the dimensions and their closing bracket, into the table behind the entry. */
-static coffer_status take_shape(header_reader *reader, coffer__cursor *in, size_t shape_at, uint32_t *rank, bool *taken)
+/* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions. */
+static inline bool take_shape(coffer__cursor *in, uint64_t *shape, uint32_t *rank)
 {
     *rank = 0;
-    *taken = false;
-    if (TAKE(in, "]")) {
-        *taken = true;
-        return COFFER_OK;
-    }
-    for (;;) {
-        const size_t at = shape_at + (size_t)*rank * sizeof(uint64_t);
-        if (*rank % SHAPE_STEP == 0) {
-            const coffer_status status = coffer__builder_reserve(&reader->builder, at + SHAPE_STEP * sizeof(uint64_t),
-                                                                 coffer__left(in), reader->json.err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-        }
-        uint64_t *dimension = coffer__builder_at(&reader->builder, reader->builder.used + at);
-        if (!take_u64(in, dimension)) {
-            return COFFER_OK;
+    bool more = !TAKE(in, "]");
+    while (more) {
+        if (*rank == USUAL_RANK || !take_u64(in, &shape[*rank])) {
+            return false;
         }
         ++*rank;
-        if (TAKE(in, "]")) {
-            *taken = true;
-            return COFFER_OK;
-        }
-        if (!TAKE(in, ",")) {
-            return COFFER_OK;
+        more = !TAKE(in, "]");
+        if (more && !TAKE(in, ",")) {
+            return false;
         }
     }
+    return TAKE(in, ",\"data_offsets\":[");
 }
 
-/* Consumes `begin,end]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
-static bool take_offsets(header_reader *reader, coffer__cursor *in, tensor_fields *fields)
+/* Consumes `3,4]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
+static inline bool take_offsets(header_reader *reader, coffer__cursor *in, tensor_fields *fields)
 {
     const size_t len = reader->end_len;
     const uint8_t *here = in->base + in->position;
-    if (len > 0 && len < coffer__left(in) && here[len] == ',' &&
-        coffer__short_equal((const char *)here, (const char *)reader->end_digits, len)) {
+    if (len > 0 && coffer__left(in) >= USUAL_AHEAD && here[len] == ',' &&
+        coffer__short_equal(here, in->base + reader->end_at, len)) {
         fields->begin = reader->covered;
         in->position += len;
     } else if (!take_u64(in, &fields->begin)) {
@@ -253,12 +249,12 @@ static bool take_offsets(header_reader *reader, coffer__cursor *in, tensor_field
     if (!TAKE(in, ",")) {
         return false;
     }
-    const uint8_t *digits = in->base + in->position;
+    const size_t end_at = in->position;
     if (!take_u64(in, &fields->end)) {
         return false;
     }
-    reader->end_digits = digits;
-    reader->end_len = (size_t)(in->base + in->position - digits);
+    reader->end_at = end_at;
+    reader->end_len = in->position - end_at;
     return TAKE(in, "]}");
 }
 
@@ -271,39 +267,31 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     *taken = false;
     coffer__cursor in = reader->json.in;
     const size_t position = in.position;
-    if (!TAKE(&in, "\"")) {
-        return COFFER_OK;
-    }
-    const uint8_t *name = in.base + in.position;
-    const size_t name_len = coffer__scan_plain(name, coffer__left(&in));
-    in.position += name_len;
+    const uint8_t *name = NULL;
+    size_t name_len = 0;
     tensor_fields fields = { 0 };
-    if (!TAKE(&in, "\":{\"dtype\":\"") || !take_dtype(&in, reader->recent, &fields.dtype) ||
-        !TAKE(&in, "\",\"shape\":[")) {
+    if (!take_name(&in, &name, &name_len) || !take_dtype(&in, reader->recent, &fields.dtype)) {
         return COFFER_OK;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
-    coffer_status status = coffer__builder_reserve(&reader->builder, shape_at, coffer__left(&in), reader->json.err);
-    bool shape_taken = false;
-    if (status == COFFER_OK) {
-        status = take_shape(reader, &in, shape_at, &fields.rank, &shape_taken);
-    }
-    if (status != COFFER_OK || !shape_taken || !TAKE(&in, ",\"data_offsets\":[") ||
-        !take_offsets(reader, &in, &fields)) {
+    coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
+                                                   coffer__left(&in), reader->json.err);
+    if (status != COFFER_OK) {
         return status;
     }
     coffer__entry *entry = reader_entry(reader);
     char *copy = (char *)(entry + 1);
-    memcpy(copy, name, name_len);
+    /* What this reads behind the name was read as the dtype; what it writes behind the name is where the shape will be. */
+    coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
-    if (name_len == METADATA_KEY_LEN && memcmp(copy, metadata_key, METADATA_KEY_LEN) == 0) {
+    uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
+    if (!take_shape(&in, shape, &fields.rank) || !take_offsets(reader, &in, &fields)) {
         return COFFER_OK;
     }
-    entry->tensor.name_len = (uint32_t)name_len;
-    entry->hash = coffer__hash_name(copy, name_len);
-    entry->position = (uint32_t)position;
     *taken = true;
     reader->json.in.position = in.position;
+    entry->tensor.name_len = (uint32_t)name_len;
+    entry->position = (uint32_t)position;
     status = accept_tensor(reader, &fields, shape_at + (size_t)fields.rank * sizeof(uint64_t));
     return status == COFFER_OK ? status : coffer__fail_tensor(reader->json.err, status, copy, name_len);
 }
@@ -521,8 +509,7 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
     char *name = coffer__builder_at(&reader->builder, reader->builder.used + *size);
     status = coffer__json_string(&json, name, &name_len, &has_control);
     name[name_len] = '\0';
-    /* What looks the name up stops at the first NUL, and so must what steps over it. */
-    *size += (coffer__text_len(name) + 1 + 7) / 8 * 8;
+    *size += room;
     return status;
 }
 
@@ -645,7 +632,6 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     }
     status = coffer__builder_reserve(builder, 8, coffer__left(&json->in), json->err);
     builder->used = (builder->used + 7) & ~(size_t)7;
-    builder->table->pairs_end = builder->used;
     builder->table->metadata_position = position;
     builder->table->metadata_end = json->in.position;
     return status;
@@ -682,12 +668,22 @@ static coffer_status read_any_member(header_reader *reader)
     }
     name[name_len] = '\0';
     entry->tensor.name_len = (uint32_t)name_len;
-    entry->hash = coffer__hash_name(name, name_len);
     entry->position = (uint32_t)position;
     if (has_control) {
         coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
     }
     return read_tensor(reader);
+}
+
+/* Consumes the comma behind a member, or the header's closing brace. */
+static inline coffer_status next_member(coffer__json *json, bool *more)
+{
+    if (coffer__next_is(&json->in, ",\"", 2)) {
+        json->in.position++;
+        *more = true;
+        return COFFER_OK;
+    }
+    return coffer__json_next(json, '}', more);
 }
 
 static coffer_status read_members(header_reader *reader)
@@ -700,7 +696,7 @@ static coffer_status read_members(header_reader *reader)
             status = read_any_member(reader);
         }
         if (status == COFFER_OK) {
-            status = coffer__json_next(&reader->json, '}', &more);
+            status = next_member(&reader->json, &more);
         }
         if (status != COFFER_OK) {
             return status;

@@ -7,7 +7,6 @@
 #include "checked.h"
 #include "error.h"
 #include "sort.h"
-#include "text.h"
 
 /* Distances are kept in 32 bits, in units of 4 bytes. */
 #define TABLE_LARGEST_BLOCK (UINT64_C(1) << 34)
@@ -17,11 +16,19 @@ static size_t table_round_up(size_t size, size_t alignment)
     return (size + alignment - 1) & ~(alignment - 1);
 }
 
+static const coffer__entry *table_entry_at(const coffer_table *table, uint32_t distance)
+{
+    return (const coffer__entry *)(const void *)((const char *)table + (size_t)distance * 8);
+}
+
+static const uint32_t *table_order_of(const coffer_table *table)
+{
+    return (const uint32_t *)(const void *)((const char *)table + table->order_at);
+}
+
 static const coffer__entry *table_entry(const coffer_table *table, size_t i)
 {
-    const char *block = (const char *)table;
-    const uint32_t *order = (const uint32_t *)(const void *)(block + table->order_at);
-    return (const coffer__entry *)(const void *)(block + (size_t)order[i] * 8);
+    return table_entry_at(table, table_order_of(table)[i]);
 }
 
 static const coffer__pair *table_pair_at(const coffer_table *table, uint32_t distance)
@@ -50,46 +57,38 @@ size_t coffer__pair_size(const coffer__pair *pair)
     return table_round_up(sizeof *pair + pair->key_len + 1 + pair->value_len + 1, 4);
 }
 
-size_t coffer__entry_shape_at(uint32_t name_len)
+/* The product of a word's halves, after a key was added. */
+static inline uint64_t hash_word(uint64_t word, uint64_t key)
 {
-    return sizeof(coffer__entry) + table_round_up((size_t)name_len + 1, 8);
+    word += key;
+    return (word & UINT32_MAX) * (word >> 32);
 }
 
-static size_t entry_size(const coffer__entry *entry)
-{
-    const size_t size = coffer__entry_shape_at(entry->tensor.name_len) + (size_t)entry->tensor.rank * sizeof(uint64_t);
-    if (entry->tensor.dtype != COFFER_UNKNOWN_DTYPE) {
-        return size;
-    }
-    return size + table_round_up(coffer__text_len((const char *)entry + size) + 1, 8);
-}
-
-/* Multiply and fold, eight bytes at a time in two independent lanes; the last eight may be taken twice. It need not resist
-   those who make names collide: the index notices (see table_index). */
+/*
+ * The products of the halves of every eight bytes, added up, so that none waits for another. Keys that differ from word to word
+ * make their order matter; the last sixteen bytes may be taken twice. It need not resist those who make names collide: the
+ * index notices (see table_index).
+ */
 uint32_t coffer__hash_name(const char *name, size_t name_len)
 {
-    const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);
+    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
     const uint8_t *bytes = (const uint8_t *)name;
-    uint64_t a = name_len * odd;
-    uint64_t b = odd;
-    size_t at = 0;
-    for (; name_len - at > 16; at += 16) {
-        a = (a ^ coffer__load_u64(bytes + at)) * odd;
-        b = (b ^ coffer__load_u64(bytes + at + 8)) * odd;
-        a ^= a >> 29;
-        b ^= b >> 29;
+    uint64_t key = UINT64_C(0xD1B54A32D192ED03);
+    uint64_t sum = name_len * step;
+    uint64_t last[2] = { 0, 0 };
+    for (size_t at = 0; 16 < name_len - at; at += 16) {
+        sum += hash_word(coffer__load_u64(bytes + at), key) + hash_word(coffer__load_u64(bytes + at + 8), ~key);
+        key += step;
     }
-    uint64_t tail[2] = { 0, 0 };
     if (name_len >= 8) {
-        tail[0] = coffer__load_u64(bytes + (at + 8 <= name_len ? at : name_len - 8));
-        tail[1] = coffer__load_u64(bytes + name_len - 8);
+        last[0] = coffer__load_u64(bytes + (name_len >= 16 ? name_len - 16 : 0));
+        last[1] = coffer__load_u64(bytes + name_len - 8);
     } else {
-        memcpy(tail, name, name_len);
+        memcpy(last, bytes, name_len);
     }
-    a = (a ^ tail[0]) * odd;
-    b = (b ^ tail[1]) * odd;
-    a = (a ^ (a >> 32) ^ b ^ (b >> 31)) * odd;
-    return (uint32_t)(a >> 32);
+    sum += hash_word(last[0], key) + hash_word(last[1], ~key);
+    sum = (sum ^ sum >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    return (uint32_t)(sum >> 32);
 }
 
 /* ---- building ---- */
@@ -97,11 +96,12 @@ uint32_t coffer__hash_name(const char *name, size_t name_len)
 coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, size_t header_size,
                                    coffer_error *err)
 {
-    /* Enough for nearly every header: a usual tensor takes a little less here than its text. */
-    const size_t size = table_round_up(sizeof(coffer_table), 8) + header_size + header_size / 4 + 256;
+    /* Enough for most headers: what is kept of a usual tensor, its mark and its slots included, takes about as much as its
+       text, or a quarter more. */
+    const size_t size =
+        table_round_up(sizeof(coffer_table) + header_size + header_size / 4 + header_size / 32 + 512, 8);
     coffer_table *table = coffer__alloc(allocator, size);
-    builder->table = table;
-    builder->used = table_round_up(sizeof(coffer_table), 8);
+    *builder = (coffer__builder){ table, table_round_up(sizeof(coffer_table), 8), size, false };
     if (table == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", (uint64_t)size);
     }
@@ -120,38 +120,41 @@ void coffer__builder_discard(coffer__builder *builder)
     builder->table = NULL;
 }
 
-void *coffer__builder_at(const coffer__builder *builder, size_t distance)
+static size_t builder_marks_size(const coffer__builder *builder)
 {
-    return (char *)builder->table + distance;
+    return builder->table->count * sizeof(coffer__mark);
 }
 
+/* Makes the block `size` bytes long, rounded up to a multiple of 8, with the marks at its new end. */
 static coffer_status builder_resize(coffer__builder *builder, uint64_t size, coffer_error *err)
 {
     coffer_table *table = NULL;
+    const size_t old_size = builder->table->block_size;
+    const size_t marks_size = builder_marks_size(builder);
+    size = (size + 7) & ~UINT64_C(7);
     if (size <= TABLE_LARGEST_BLOCK && size <= SIZE_MAX / 2) {
         const coffer_allocator allocator = builder->table->allocator;
-        table = coffer__realloc(&allocator, builder->table, builder->table->block_size, (size_t)size);
+        table = coffer__realloc(&allocator, builder->table, old_size, (size_t)size);
     }
     if (table == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", size);
     }
     table->block_size = (size_t)size;
     builder->table = table;
+    builder->moved = true;
+    builder->marks_at = table->block_size - marks_size;
+    memmove((char *)table + builder->marks_at, (char *)table + old_size - marks_size, marks_size);
     return COFFER_OK;
 }
 
-coffer_status coffer__builder_reserve(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err)
+coffer_status coffer__builder_grow(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err)
 {
-    const size_t block_size = builder->table->block_size;
-    if (size <= block_size - builder->used) {
-        return COFFER_OK;
-    }
-    /* Grow by half, but not beyond what the rest of the header can fill: of all it can say, dimensions take the most, eight
+    /* To the double, but not beyond what the rest of the header can fill: of all it can say, dimensions take the most, eight
        bytes for two of text. */
-    const uint64_t needed = (uint64_t)builder->used + size;
+    const uint64_t needed = (uint64_t)builder->used + size + builder_marks_size(builder) + sizeof(coffer__mark);
     const uint64_t most = needed + 4 * (uint64_t)header_left;
-    const uint64_t half_more = (uint64_t)block_size + block_size / 2;
-    const uint64_t grown = half_more < most ? half_more : most;
+    const uint64_t doubled = 2 * (uint64_t)builder->table->block_size;
+    const uint64_t grown = doubled < most ? doubled : most;
     return builder_resize(builder, grown > needed ? grown : needed, err);
 }
 
@@ -172,36 +175,23 @@ static uint64_t *table_slots(coffer_table *table)
     return (uint64_t *)(void *)((char *)table + table->slots_at);
 }
 
-static coffer_status table_fail_duplicate(const coffer__entry *a, const coffer__entry *b, uint64_t origin,
+static bool table_same_name(const coffer_table *table, uint32_t a, uint32_t b)
+{
+    const coffer__entry *entry = table_entry_at(table, b);
+    return entry_is_named(table_entry_at(table, a), entry_name(entry), entry->tensor.name_len);
+}
+
+static coffer_status table_fail_duplicate(const coffer_table *table, uint32_t a, uint32_t b, uint64_t origin,
                                           coffer_error *err)
 {
-    const coffer__entry *later = a->position > b->position ? a : b;
+    const coffer__entry *first = table_entry_at(table, a);
+    const coffer__entry *second = table_entry_at(table, b);
+    const coffer__entry *later = first->position > second->position ? first : second;
     const uint64_t offset = origin + later->position;
     const coffer_status code =
         coffer__fail_at(err, COFFER_ERR_DUPLICATE_NAME, offset, "two tensors are named %q; the second is at byte %u",
                         entry_name(later), (size_t)later->tensor.name_len, offset);
     return coffer__fail_tensor(err, code, entry_name(later), later->tensor.name_len);
-}
-
-/* Puts tensor `i` into its slot. *budget is how many slots may still be looked at; it ends at 0 when that was too many. */
-static coffer_status table_insert(coffer_table *table, size_t i, uint64_t *budget, uint64_t origin, coffer_error *err)
-{
-    const coffer__entry *entry = table_entry(table, i);
-    const size_t mask = table->slot_count - 1;
-    uint64_t *slots = table_slots(table);
-    size_t at = entry->hash & mask;
-    for (; slots[at] != 0 && *budget > 0; at = (at + 1) & mask, --*budget) {
-        if ((uint32_t)(slots[at] >> 32) == entry->hash) {
-            const coffer__entry *other = table_entry(table, (uint32_t)slots[at] - 1);
-            if (entry_is_named(other, entry_name(entry), entry->tensor.name_len)) {
-                return table_fail_duplicate(entry, other, origin, err);
-            }
-        }
-    }
-    if (*budget > 0) {
-        slots[at] = (uint64_t)entry->hash << 32 | (i + 1);
-    }
-    return COFFER_OK;
 }
 
 static bool table_name_before(const void *ctx, uint32_t a, uint32_t b)
@@ -226,53 +216,56 @@ static coffer_status table_index_sorted(coffer_table *table, uint64_t origin, co
     uint32_t *by_name = (uint32_t *)(void *)table_slots(table);
     table->slot_count = 0;
     coffer_table_sort_by_name(table, by_name);
+    const uint32_t *order = table_order_of(table);
     for (size_t i = 1; i < table->count; i++) {
-        const coffer__entry *a = table_entry(table, by_name[i - 1]);
-        const coffer__entry *b = table_entry(table, by_name[i]);
-        if (entry_is_named(a, entry_name(b), b->tensor.name_len)) {
-            return table_fail_duplicate(a, b, origin, err);
+        const uint32_t a = order[by_name[i - 1]];
+        const uint32_t b = order[by_name[i]];
+        if (table_same_name(table, a, b)) {
+            return table_fail_duplicate(table, a, b, origin, err);
         }
     }
     return COFFER_OK;
 }
 
-static coffer_status table_index(coffer_table *table, uint64_t origin, coffer_error *err)
+/* Fills the slots, in the header's order. `marks` is what lies behind the first tensor's mark. */
+static coffer_status table_index(coffer_table *table, const coffer__mark *marks, uint64_t origin, coffer_error *err)
 {
     /* Names that do not collide on purpose are found after one or two slots. */
     uint64_t budget = 16 * (uint64_t)table->count + 1024;
-    memset(table_slots(table), 0, table->slot_count * sizeof(uint64_t));
-    for (size_t i = 0; i < table->count && budget > 0; i++) {
-        const coffer_status status = table_insert(table, i, &budget, origin, err);
-        if (status != COFFER_OK) {
-            return status;
+    const size_t count = table->count;
+    const size_t mask = table->slot_count - 1;
+    uint64_t *slots = table_slots(table);
+    memset(slots, 0, table->slot_count * sizeof(uint64_t));
+    for (size_t i = 0; i < count; i++) {
+        const coffer__mark mark = *--marks;
+        size_t at = mark.hash & mask;
+        for (; slots[at] != 0; at = (at + 1) & mask) {
+            const uint32_t other = (uint32_t)slots[at];
+            if ((uint32_t)(slots[at] >> 32) == mark.hash && table_same_name(table, mark.at, other)) {
+                return table_fail_duplicate(table, mark.at, other, origin, err);
+            }
+            if (--budget == 0) {
+                return table_index_sorted(table, origin, err);
+            }
         }
+        slots[at] = (uint64_t)mark.hash << 32 | mark.at;
     }
-    return budget > 0 ? COFFER_OK : table_index_sorted(table, origin, err);
+    return COFFER_OK;
 }
 
 static bool table_offset_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer_tensor *first = &((const coffer__entry *)(const void *)((const char *)ctx + (size_t)a * 8))->tensor;
-    const coffer_tensor *second = &((const coffer__entry *)(const void *)((const char *)ctx + (size_t)b * 8))->tensor;
+    const coffer_tensor *first = &table_entry_at(ctx, a)->tensor;
+    const coffer_tensor *second = &table_entry_at(ctx, b)->tensor;
     return first->offset != second->offset ? first->offset < second->offset : first->size < second->size;
 }
 
-/* Fills `order`, and the pointers of the entries, which do not move any more. */
-static void table_order(coffer_table *table, bool in_order)
+/* Fills `order`. */
+static void table_order(coffer_table *table, const coffer__mark *marks, bool in_order)
 {
-    char *block = (char *)table;
-    uint32_t *order = (uint32_t *)(void *)(block + table->order_at);
-    size_t at = table_round_up(sizeof *table, 8);
+    uint32_t *order = (uint32_t *)(void *)((char *)table + table->order_at);
     for (size_t i = 0; i < table->count; i++) {
-        if (at == table->pairs_at) {
-            at = table->pairs_end;
-        }
-        coffer__entry *entry = (coffer__entry *)(void *)(block + at);
-        entry->tensor.name = entry_name(entry);
-        entry->tensor.shape =
-            (const uint64_t *)(const void *)(block + at + coffer__entry_shape_at(entry->tensor.name_len));
-        order[i] = (uint32_t)(at / 8);
-        at += entry_size(entry);
+        order[i] = (--marks)->at;
     }
     if (!in_order) {
         coffer__sort(order, table->count, table_offset_before, table);
@@ -324,31 +317,51 @@ static size_t table_slots_for(size_t count)
     return slots;
 }
 
-coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint64_t origin, coffer_table **table,
-                                   coffer_error *err)
+/* Lays out what comes behind the entries, and sees that the block has room for it beside the marks. */
+static coffer_status builder_lay_out(coffer__builder *builder, coffer_error *err)
 {
     coffer_table *head = builder->table;
     head->order_at = table_round_up(builder->used, 8);
     head->pair_order_at = head->order_at + head->count * sizeof(uint32_t);
     head->slots_at = table_round_up(head->pair_order_at + head->pair_count * sizeof(uint32_t), 8);
     head->slot_count = table_slots_for(head->count);
-    const uint64_t size = (uint64_t)head->slots_at + (uint64_t)head->slot_count * sizeof(uint64_t);
-    /* A little room that stays unused costs less than moving the block would. */
-    const bool fits = size <= head->block_size && head->block_size - size <= size / 8;
-    coffer_status status = fits ? COFFER_OK : builder_resize(builder, size, err);
-    if (status == COFFER_OK) {
-        head = builder->table;
-        table_order(head, in_order);
-        status = table_order_pairs(head, origin, err);
+    const uint64_t end = (uint64_t)head->slots_at + (uint64_t)head->slot_count * sizeof(uint64_t);
+    if (end > builder->marks_at) {
+        return builder_resize(builder, end + builder_marks_size(builder), err);
     }
+    /* Where more than half would be taken, more slots are worth room that is there anyway. */
+    const bool has_room = head->slot_count <= (builder->marks_at - head->slots_at) / (2 * sizeof(uint64_t));
+    if (has_room && head->slot_count < 2 * head->count) {
+        head->slot_count *= 2;
+    }
+    return COFFER_OK;
+}
+
+/* Fills what was laid out. */
+static coffer_status builder_fill(const coffer__builder *builder, bool in_order, uint64_t origin, coffer_error *err)
+{
+    coffer_table *table = builder->table;
+    const coffer__mark *marks = coffer__builder_at(builder, table->block_size);
+    for (size_t i = 1; builder->moved && i <= table->count; i++) {
+        coffer__entry_set_pointers(coffer__builder_at(builder, (size_t)(marks - i)->at * 8));
+    }
+    table_order(table, marks, in_order);
+    const coffer_status status = table_order_pairs(table, origin, err);
+    return status == COFFER_OK ? table_index(table, marks, origin, err) : status;
+}
+
+coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint64_t origin, coffer_table **table,
+                                   coffer_error *err)
+{
+    coffer_status status = builder_lay_out(builder, err);
     if (status == COFFER_OK) {
-        status = table_index(head, origin, err);
+        status = builder_fill(builder, in_order, origin, err);
     }
     if (status != COFFER_OK) {
         coffer__builder_discard(builder);
         return status;
     }
-    *table = head;
+    *table = builder->table;
     builder->table = NULL;
     return COFFER_OK;
 }
@@ -480,7 +493,7 @@ const coffer_tensor *coffer_table_find(const coffer_table *table, const char *na
     const size_t mask = table->slot_count - 1;
     for (size_t at = hash & mask; slots[at] != 0; at = (at + 1) & mask) {
         if ((uint32_t)(slots[at] >> 32) == hash) {
-            const coffer__entry *entry = table_entry(table, (uint32_t)slots[at] - 1);
+            const coffer__entry *entry = table_entry_at(table, (uint32_t)slots[at]);
             if (entry_is_named(entry, name, name_len)) {
                 return &entry->tensor;
             }

@@ -8,9 +8,17 @@
  *   pair, 4-aligned     coffer__pair | key, NUL | value, NUL, padding to 4; the pairs lie together, among the tensors
  *
  * `order` lists the tensors in order of offset and `pair_order` the pairs in order of keys, as distances from the block's
- * start in units of 8 and of 4 bytes. A slot is a name's hash (high half) and the tensor's index in `order` plus one (low
- * half); 0 is an empty slot. When names collide beyond reason (someone made them so), slot_count is 0 and in the place of the
- * slots lie indices in byte order of the names, u32[count]: then looking up is a binary search.
+ * start in units of 8 and of 4 bytes. A slot is a name's hash (high half) and the entry's distance from the block's start, in
+ * units of 8 bytes (low half); 0 is an empty slot. When names collide beyond reason (someone made them so), slot_count is 0 and
+ * in the place of the slots lie indices into `order`, in byte order of the names, u32[count]: then looking up is a binary
+ * search.
+ *
+ * While the table is built, its block has entries at the front, up to `used`, and a coffer__mark for each of them at the back,
+ * from `marks_at` on, the first tensor's last:
+ *
+ *   coffer_table | entries → | room | ← marks
+ *
+ * Afterwards nobody needs the marks, and their place stays unused.
  */
 #ifndef COFFER_CORE_TABLE_H
 #define COFFER_CORE_TABLE_H
@@ -18,10 +26,15 @@
 #include "coffer.h"
 
 typedef struct coffer__entry {
-    coffer_tensor tensor; /* name and shape are set when the block stands still */
-    uint32_t hash;        /* of the name */
-    uint32_t position;    /* of the name's quote in the header, for errors that are found later */
+    coffer_tensor tensor;
+    uint32_t position; /* of the name's quote in the header, for errors that are found later */
 } coffer__entry;
+
+/* What the index has to know of a tensor, so that filling it does not touch the entries again. */
+typedef struct coffer__mark {
+    uint32_t hash; /* of the name */
+    uint32_t at;   /* the entry's distance from the block's start, in units of 8 bytes */
+} coffer__mark;
 
 typedef struct coffer__pair {
     uint32_t key_len;
@@ -35,7 +48,6 @@ struct coffer_table {
     size_t count;
     size_t pair_count;
     size_t pairs_at; /* this and what follows: distances from the block's start in bytes */
-    size_t pairs_end;
     size_t order_at;
     size_t pair_order_at;
     size_t slots_at;
@@ -53,15 +65,15 @@ struct coffer_table {
 typedef struct coffer__builder {
     coffer_table *table;
     size_t used;
+    size_t marks_at;
+    bool moved; /* since the first entry: their pointers are stale */
 } coffer__builder;
 
 /* Begins a table for a header of `header_size` bytes. On failure there is nothing to free. */
 coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, size_t header_size,
                                    coffer_error *err);
-/* Room for `size` bytes from `used` on. `header_left` bytes of the header are still to come: they bound how far it grows. */
-coffer_status coffer__builder_reserve(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err);
-/* What lies at a distance from the block's start; until the next reservation. */
-void *coffer__builder_at(const coffer__builder *builder, size_t distance);
+/* Makes the room that coffer__builder_reserve did not find. */
+coffer_status coffer__builder_grow(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err);
 /*
  * Ends the construction: orders, indexes, and finds what comes twice (COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY).
  * `in_order` tells that the entries already come in order of offset. `origin` is the header's offset in the file. The table
@@ -72,11 +84,53 @@ coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint
 /* Gives a construction up. */
 void coffer__builder_discard(coffer__builder *builder);
 
-/* Where an entry's parts lie, as distances from the entry. */
-size_t coffer__entry_shape_at(uint32_t name_len);
-size_t coffer__pair_size(const coffer__pair *pair);
-
 uint32_t coffer__hash_name(const char *name, size_t name_len);
+
+/* Room for `size` bytes from `used` on, and for a mark. `header_left` bytes of the header are still to come: they bound how far
+   it grows. */
+static inline coffer_status coffer__builder_reserve(coffer__builder *builder, size_t size, size_t header_left,
+                                                    coffer_error *err)
+{
+    const size_t room = builder->marks_at - builder->used;
+    const bool fits = room >= sizeof(coffer__mark) && size <= room - sizeof(coffer__mark);
+    return fits ? COFFER_OK : coffer__builder_grow(builder, size, header_left, err);
+}
+
+/* What lies at a distance from the block's start; until the next reservation. */
+static inline void *coffer__builder_at(const coffer__builder *builder, size_t distance)
+{
+    return (char *)builder->table + distance;
+}
+
+/* Where an entry's shape lies, as a distance from the entry. */
+static inline size_t coffer__entry_shape_at(uint32_t name_len)
+{
+    return (sizeof(coffer__entry) + name_len + 8) & ~(size_t)7;
+}
+
+/* Points the tensor to its name and its shape, for as long as the block stands still. */
+static inline void coffer__entry_set_pointers(coffer__entry *entry)
+{
+    entry->tensor.name = (const char *)(entry + 1);
+    entry->tensor.shape =
+        (const uint64_t *)(const void *)((const char *)entry + coffer__entry_shape_at(entry->tensor.name_len));
+}
+
+/* Adds the entry at `used`, `size` bytes long and complete but for its pointers, to the table. coffer__builder_reserve has
+   made room for it. */
+static inline void coffer__builder_add(coffer__builder *builder, size_t size)
+{
+    coffer__entry *entry = (coffer__entry *)coffer__builder_at(builder, builder->used);
+    coffer__entry_set_pointers(entry);
+    builder->marks_at -= sizeof(coffer__mark);
+    coffer__mark *mark = (coffer__mark *)coffer__builder_at(builder, builder->marks_at);
+    mark->hash = coffer__hash_name(entry->tensor.name, entry->tensor.name_len);
+    mark->at = (uint32_t)(builder->used / 8);
+    builder->used += size;
+    builder->table->count++;
+}
+
+size_t coffer__pair_size(const coffer__pair *pair);
 
 /* Counts one more of a kind of note, at a byte of the file. */
 void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset);

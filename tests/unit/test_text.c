@@ -37,6 +37,27 @@ static void test_escape(void **state)
     expect_escaped("\xF0\x9F\x92\xBE", 4, "\xF0\x9F\x92\xBE");
 }
 
+/* What turns the direction of writing, or ends a line, and what stands beside it in Unicode and does not. */
+static void test_what_misleads_a_terminal(void **state)
+{
+    (void)state;
+    static const uint32_t misleading[] = { 0x061C, 0x200E, 0x200F, 0x2028, 0x202E, 0x2066, 0x2069 };
+    static const uint32_t harmless[] = { 0x061B, 0x061D, 0x200D, 0x2010, 0x2027, 0x202F, 0x2065, 0x206A, 0xA0, 0x7E };
+    char text[4];
+    char out[16];
+    for (size_t i = 0; i < sizeof misleading / sizeof misleading[0]; i++) {
+        const size_t size = coffer__utf8_encode(text, misleading[i]);
+        assert_int_equal(coffer_escape(text, size, out, sizeof out), misleading[i] < 0x1000 ? 7 : 8);
+        assert_memory_equal(out, "\\u{", 3);
+        assert_int_equal(strtoul(out + 3, NULL, 16), misleading[i]);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+        const size_t size = coffer__utf8_encode(text, harmless[i]);
+        assert_int_equal(coffer_escape(text, size, out, sizeof out), size);
+        assert_memory_equal(out, text, size);
+    }
+}
+
 static void test_escape_into_little_room(void **state)
 {
     (void)state;
@@ -161,6 +182,71 @@ static void test_scan_agrees_with_its_twin(void **state)
     }
 }
 
+/* The twin of coffer__leading_digits. */
+static size_t leading_digits_one_by_one(const uint8_t *bytes, uint64_t *value)
+{
+    size_t count = 0;
+    *value = 0;
+    while (count < 8 && bytes[count] >= '0' && bytes[count] <= '9') {
+        *value = *value * 10 + (uint64_t)(bytes[count] - '0');
+        count++;
+    }
+    return count;
+}
+
+static void test_digits_agree_with_their_twin(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    for (unsigned special = 0; special < 256; special++) {
+        for (size_t at = 0; at < 9 * 64; at++) {
+            uint8_t bytes[9];
+            for (size_t i = 0; i < sizeof bytes; i++) {
+                random = random * 1664525u + 1013904223u;
+                bytes[i] = (uint8_t)('0' + (random >> 16) % 10);
+            }
+            bytes[at % 9] = (uint8_t)special;
+            bytes[(at + at / 9 + 1) % 9] = (uint8_t)(random >> 8);
+            uint64_t value = 1;
+            uint64_t expected = 2;
+            assert_int_equal(coffer__leading_digits(bytes, &value), leading_digits_one_by_one(bytes, &expected));
+            assert_true(value == expected);
+        }
+    }
+}
+
+static void test_short_texts(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= 16; size++) {
+        /* What lies behind the texts differs and must not matter. */
+        uint8_t a[32];
+        uint8_t b[32];
+        memset(a, 'a', sizeof a);
+        memset(b, 'b', sizeof b);
+        memset(b, 'a', size);
+        assert_true(coffer__short_equal(a, b, size));
+        for (size_t at = 0; at < size; at++) {
+            b[at] ^= 0x80;
+            assert_false(coffer__short_equal(a, b, size));
+            b[at] ^= 0x80;
+        }
+    }
+    for (size_t size = 0; size <= 48; size++) {
+        uint8_t from[64];
+        uint8_t to[64];
+        for (size_t i = 0; i < sizeof from; i++) {
+            from[i] = (uint8_t)i;
+        }
+        memset(to, 0xFF, sizeof to);
+        coffer__short_copy(to, from, size);
+        assert_memory_equal(to, from, size);
+        for (size_t i = size + 15; i < sizeof to; i++) {
+            assert_int_equal(to[i], 0xFF);
+        }
+    }
+}
+
 static bool by_remainder(const void *ctx, uint32_t a, uint32_t b)
 {
     const uint32_t modulus = *(const uint32_t *)ctx;
@@ -195,11 +281,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escape),
+        cmocka_unit_test(test_what_misleads_a_terminal),
         cmocka_unit_test(test_escape_into_little_room),
         cmocka_unit_test(test_escape_cut_keeps_both_ends),
         cmocka_unit_test(test_utf8_agrees_with_the_standard),
         cmocka_unit_test(test_write_u64),
         cmocka_unit_test(test_scan_agrees_with_its_twin),
+        cmocka_unit_test(test_digits_agree_with_their_twin),
+        cmocka_unit_test(test_short_texts),
         cmocka_unit_test(test_sort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
