@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a file that is in the page cache into fresh memory. The floors read the same bytes: pread into huge pages by one
- * and by two threads, into fresh memory of malloc, into memory that was touched before, and memcpy from a map.
+ * Reading a file that is in the page cache into fresh memory: one large tensor, and every tensor of a model, in one call and
+ * in one call for each. The floors read the same bytes: pread into huge pages by one thread and by one for each processor,
+ * into fresh memory of malloc, into memory that was touched before, and memcpy from a map.
  */
 #include "bench.h"
 
@@ -43,6 +44,28 @@ static double read_ours(void *ctx)
     if (buffer == NULL) {
         bench_die("coffer_buffer_new", NULL);
     }
+    coffer_buffer_free(buffer, file->size);
+    return seconds;
+}
+
+static double read_ours_at_once(void *ctx)
+{
+    const read_file *file = ctx;
+    coffer_error err;
+    const size_t count = coffer_count(file->model);
+    const double start = bench_now();
+    char *buffer = coffer_buffer_new(file->size);
+    coffer_read_target *targets = bench_alloc(count * sizeof *targets);
+    for (size_t i = 0; buffer != NULL && i < count; i++) {
+        const coffer_tensor *tensor = coffer_at(file->model, i);
+        targets[i] = (coffer_read_target){ tensor, buffer + (tensor->offset - file->start), tensor->size };
+    }
+    if (buffer == NULL) {
+        bench_die("coffer_buffer_new", NULL);
+    }
+    bench_check(coffer_read_many(file->model, targets, count, NULL, &err), &err);
+    const double seconds = bench_now() - start;
+    free(targets);
     coffer_buffer_free(buffer, file->size);
     return seconds;
 }
@@ -95,18 +118,31 @@ static double read_one_thread(void *ctx)
     return seconds;
 }
 
-static double read_two_threads(void *ctx)
+#define MOST_THREADS 16u
+
+static size_t all_threads(void)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors < 1 ? 1 : processors > (long)MOST_THREADS ? MOST_THREADS : (size_t)processors;
+}
+
+static double read_all_threads(void *ctx)
 {
     const read_file *file = ctx;
     void *whole = NULL;
+    pthread_t threads[MOST_THREADS];
+    const size_t count = all_threads();
     const double start = bench_now();
     read_work work = { file, map_huge(file->size, &whole), 0 };
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, read_pieces, &work) != 0) {
-        bench_die("pthread_create", NULL);
+    for (size_t i = 1; i < count; i++) {
+        if (pthread_create(&threads[i], NULL, read_pieces, &work) != 0) {
+            bench_die("pthread_create", NULL);
+        }
     }
     read_pieces(&work);
-    pthread_join(thread, NULL);
+    for (size_t i = 1; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
     const double seconds = bench_now() - start;
     munmap(whole, file->size + HUGE_PAGE);
     return seconds;
@@ -176,33 +212,52 @@ static void close_file(read_file *file)
     free(file->touched);
 }
 
-static void measure_file(const char *name, coffer_header *header, bool all_floors)
+static void print_rows(const char *name, const read_file *file, const bench_rival *rivals, const char *const *others,
+                       size_t count)
 {
-    const char *path = bench_path("read.safetensors");
-    read_file file = open_file(path, header);
-    const bench_rival rivals[6] = { { read_ours, &file },   { read_one_thread, &file }, { read_two_threads, &file },
-                                    { read_malloc, &file }, { read_touched, &file },    { copy_map, &file } };
-    static const char *const others[6] = { NULL,
-                                           "1 thread, pread, huge pages",
-                                           "2 threads, pread, huge pages",
-                                           "1 thread, pread, fresh malloc",
-                                           "1 thread, pread, touched before",
-                                           "memcpy from a map, huge pages" };
-    const bench_result result = bench_contest(rivals, all_floors ? 6 : 3, bench_size(9, 2));
-    for (size_t i = 1; i < (all_floors ? 6 : 3); i++) {
-        bench_row_of(name, "GB/s", (double)file.size / BENCH_GB, &result, others[i], i,
+    const bench_result result = bench_contest(rivals, count, bench_size(15, 2));
+    for (size_t i = 1; i < count; i++) {
+        bench_row_of(name, "GB/s", (double)file->size / BENCH_GB, &result, others[i], i,
                      "warm, into fresh memory, not verified");
     }
+}
+
+static void measure_matrix(const char *path, const char *all)
+{
+    read_file file = open_file(path, bench_matrix(bench_size(15625, 250), 16000));
+    const bench_rival rivals[6] = { { read_ours, &file },   { read_one_thread, &file }, { read_all_threads, &file },
+                                    { read_malloc, &file }, { read_touched, &file },    { copy_map, &file } };
+    const char *const others[6] = { NULL,
+                                    "1 thread, pread, huge pages",
+                                    all,
+                                    "1 thread, pread, fresh malloc",
+                                    "1 thread, pread, touched before",
+                                    "memcpy from a map, huge pages" };
+    print_rows("read 1 GB, one tensor", &file, rivals, others, 6);
+    close_file(&file);
+    remove(path);
+}
+
+static void measure_model(const char *path, const char *all)
+{
+    read_file file = open_file(path, bench_model(BENCH_GPT2));
+    const bench_rival at_once[2] = { { read_ours_at_once, &file }, { read_all_threads, &file } };
+    const bench_rival each[2] = { { read_ours, &file }, { read_all_threads, &file } };
+    const char *const others[2] = { NULL, all };
+    print_rows("read GPT-2, all tensors in one call", &file, at_once, others, 2);
+    print_rows("read GPT-2, a call for each tensor", &file, each, others, 2);
     close_file(&file);
     remove(path);
 }
 
 int main(void)
 {
+    char all[48];
     bench_need_disk(bench_size(BENCH_GB, 16 * BENCH_MB));
-    measure_file("read 1 GB, one tensor", bench_matrix(bench_size(15625, 250), 16000), true);
+    snprintf(all, sizeof all, "%zu threads, pread, huge pages", all_threads());
+    measure_matrix(bench_path("read.safetensors"), all);
     if (!bench_is_quick()) {
-        measure_file("read GPT-2, each tensor", bench_model(BENCH_GPT2), false);
+        measure_model(bench_path("read.safetensors"), all);
     }
     return 0;
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writing a file of one tensor from memory: a new file, beside loops of pwrite with and without setting the space aside
- * first; replacing a file, durably and not, beside the reference's save_file; and the memory that writing takes.
+ * first; replacing a file, durably and not, beside the reference's save_file and beside the same by bare system calls; and
+ * the memory that writing takes.
+ *
+ * When a file is replaced, the kernel frees the old one before the rename returns. That takes longer when the old file is on
+ * the disk already than when it is still in memory only, so both are measured, and each rival has a file of its own: nobody
+ * pays for what another one left behind.
  */
+#define _GNU_SOURCE /* fallocate */
+
 #include "bench.h"
 
 #include <fcntl.h>
@@ -20,10 +27,20 @@ typedef struct write_file {
     const char *data;
     size_t size;
     coffer_sync sync;
+    bool settled; /* the file that is replaced is on the disk */
     bool set_aside;
     size_t start; /* where a loop of pwrite puts the data; what is before it counts as well */
     bench_reference *reference;
 } write_file;
+
+/* Sees to the state in which the file has to be that is replaced. */
+static void settle(const write_file *file)
+{
+    const int fd = file->settled ? open(file->path, O_RDONLY) : -1;
+    if (fd >= 0 && (fsync(fd) != 0 || close(fd) != 0)) {
+        bench_die(file->path, NULL);
+    }
+}
 
 /* ---- ours ---- */
 
@@ -34,6 +51,7 @@ static double write_ours(void *ctx)
     coffer_writer *writer = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.sync = file->sync;
+    settle(file);
     const double start = bench_now();
     coffer_header *header = bench_matrix(file->size / ROW_SIZE, COLUMNS);
     bench_check(coffer_writer_open(&writer, header, file->path, &options, &err), &err);
@@ -53,35 +71,66 @@ static double write_ours_new(void *ctx)
 
 /* ---- the others ---- */
 
-static double write_floor(void *ctx)
+/* Sets space aside without changing the file's length, which is faster to write into than posix_fallocate's. */
+static bool set_space_aside(int fd, size_t size)
 {
-    const write_file *file = ctx;
-    const double start = bench_now();
-    const int fd = open(file->path, O_RDWR | O_CREAT | O_EXCL, 0666);
-    if (fd < 0 || (file->set_aside && posix_fallocate(fd, 0, (off_t)(file->start + file->size)) != 0)) {
-        bench_die(file->path, NULL);
+#ifdef FALLOC_FL_KEEP_SIZE
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0;
+#else
+    return posix_fallocate(fd, 0, (off_t)size) == 0;
+#endif
+}
+
+/* Makes the file and puts the data there by pwrite. */
+static int write_bare(const write_file *file, const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (fd < 0 || (file->set_aside && !set_space_aside(fd, file->start + file->size))) {
+        bench_die(path, NULL);
     }
     if (pwrite(fd, file->data, file->start, 0) != (ssize_t)file->start) {
-        bench_die(file->path, NULL);
+        bench_die(path, NULL);
     }
     for (size_t at = 0; at < file->size;) {
         const size_t left = file->size - at;
         const ssize_t done =
             pwrite(fd, file->data + at, left < PIECE_SIZE ? left : PIECE_SIZE, (off_t)(file->start + at));
         if (done <= 0) {
-            bench_die(file->path, NULL);
+            bench_die(path, NULL);
         }
         at += (size_t)done;
     }
-    close(fd);
+    return fd;
+}
+
+static double write_floor(void *ctx)
+{
+    const write_file *file = ctx;
+    const double start = bench_now();
+    close(write_bare(file, file->path));
     const double seconds = bench_now() - start;
     remove(file->path);
     return seconds;
 }
 
+static double replace_bare(void *ctx)
+{
+    const write_file *file = ctx;
+    char part[4096];
+    snprintf(part, sizeof part, "%s.part", file->path);
+    settle(file);
+    const double start = bench_now();
+    const int fd = write_bare(file, part);
+    if ((file->sync != COFFER_SYNC_NEVER && fdatasync(fd) != 0) || close(fd) != 0 || rename(part, file->path) != 0) {
+        bench_die(file->path, NULL);
+    }
+    return bench_now() - start;
+}
+
 static double write_reference(void *ctx)
 {
     const write_file *file = ctx;
+    settle(file);
     return bench_reference_run(file->reference, "save", file->path, file->size);
 }
 
@@ -142,23 +191,49 @@ static void measure_new(write_file file)
     bench_row_of("write 1 GB, new file", "GB/s", gb, &result, "pwrite of the same, nothing set aside", 3, "not synced");
 }
 
-static void measure_replacing(write_file file)
+/* Lets all replace files by one policy, each its own; bare system calls only where they leave nothing for the disk to do
+   while the others are measured. */
+static void measure_replacing(const char *name, const write_file *common, const char *state)
 {
-    write_file never = file;
-    file.sync = COFFER_SYNC_REPLACE;
-    never.sync = COFFER_SYNC_NEVER;
+    write_file ours = *common;
+    write_file bare = *common;
+    write_file reference = *common;
+    ours.path = bench_path("write.safetensors");
+    bare.path = bench_path("write-bare.safetensors");
+    bare.set_aside = true;
+    bare.start = data_start(common->size);
+    reference.path = bench_path("write-reference.safetensors");
+    const bool has_reference = common->reference != NULL;
+    const bench_rival rivals[3] = { { write_ours, &ours }, { write_reference, &reference }, { replace_bare, &bare } };
+    const bench_rival without[2] = { rivals[0], rivals[2] };
+    const double gb = (double)common->size / BENCH_GB;
+    const char *bare_name = common->sync == COFFER_SYNC_NEVER ? "pwrite, rename" : "pwrite, fdatasync, rename";
+    const size_t count = (has_reference ? 2u : 1u) + (common->settled ? 1u : 0u);
+    const bench_result result = bench_contest(has_reference ? rivals : without, count, bench_size(9, 2));
+    if (has_reference) {
+        bench_row_of(name, "GB/s", gb, &result, "reference: save_file", 1, state);
+    }
+    if (common->settled) {
+        bench_row_of(name, "GB/s", gb, &result, bare_name, count - 1, state);
+    }
+    remove(ours.path);
+    remove(bare.path);
+    remove(reference.path);
+}
+
+static void measure_policies(write_file file)
+{
     file.reference = bench_reference_new();
-    const bench_rival rivals[2] = { { write_ours, &file }, { write_reference, &file } };
-    const bench_rival unsynced[2] = { { write_ours, &never }, { write_reference, &file } };
-    const size_t count = file.reference != NULL ? 2 : 1;
-    const char *other = file.reference != NULL ? "reference: save_file" : NULL;
-    const double gb = (double)file.size / BENCH_GB;
-    const bench_result by_default = bench_contest(rivals, count, bench_size(7, 2));
-    bench_row_of("replace 1 GB, default", "GB/s", gb, &by_default, other, 1, "ours synced before the rename");
-    const bench_result by_never = bench_contest(unsynced, count, bench_size(7, 2));
-    bench_row_of("replace 1 GB, sync never", "GB/s", gb, &by_never, other, 1, "ours not synced");
+    file.sync = COFFER_SYNC_REPLACE;
+    file.settled = true;
+    measure_replacing("replace 1 GB, default", &file, "over a file on the disk, synced before the rename");
+    file.sync = COFFER_SYNC_NEVER;
+    measure_replacing("replace 1 GB, sync never", &file, "over a file on the disk, not synced");
+    if (file.reference != NULL) {
+        file.settled = false;
+        measure_replacing("replace 1 GB, sync never", &file, "each over its own last save, not synced");
+    }
     bench_reference_free(file.reference);
-    remove(file.path);
 }
 
 static void measure_memory(const char *path)
@@ -188,8 +263,8 @@ int main(int argc, char **argv)
     file.data = data;
     remove(file.path);
     measure_new(file);
-    measure_replacing(file);
+    measure_policies(file);
     coffer_buffer_free(data, file.size);
-    measure_memory(file.path);
+    measure_memory(bench_path("write.safetensors"));
     return 0;
 }

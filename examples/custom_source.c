@@ -21,7 +21,7 @@
 typedef struct store {
     uint8_t *bytes;
     uint64_t size;
-    _Atomic uint64_t bytes_read; /* read_at is called from several threads at once */
+    atomic_size_t bytes_read; /* read_at is called from several threads at once */
 } store;
 
 static uint8_t mask_at(uint64_t offset)

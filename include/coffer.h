@@ -477,6 +477,20 @@ typedef struct coffer_read_options {
 COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer,
                                      uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 
+/* One of the tensors that coffer_read_many reads, and its place: memory of exactly tensor->size bytes. */
+typedef struct coffer_read_target {
+    const coffer_tensor *tensor;
+    void *buffer;
+    uint64_t buffer_size;
+} coffer_read_target;
+
+/* Reads `count` tensors, each into its own place, as coffer_read would one after the other; but the threads are started once
+   and go from tensor to tensor, which loads a model of many small ones faster, and `progress` counts all of them together.
+   Reading begins in the order given and only when every target has been checked. Places must not overlap. A failure at one
+   tensor stops all and names it in err->tensor; then the contents of every place are undefined. */
+COFFER_API coffer_status coffer_read_many(const coffer *model, const coffer_read_target *targets, size_t count,
+                                          const coffer_read_options *options, coffer_error *err);
+
 /* What is taken along one dimension, with the rules of Python's slices and of integer indices. */
 typedef enum coffer_index_kind {
     COFFER_INDEX_ALL = 0, /* the whole dimension, `:` */

@@ -1,17 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench/table.md and
-# table.json too.
+# Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench: table.md,
+# table.json and chart.svg.
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, open, read, write, slice, edit; all of them when none is given
+#   tools/bench.sh --publish              measures nothing: puts the last run's table into README.md, its chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
 # how many times as good ours is, so 2 is twice the speed, half the time or half the memory. --quick shrinks everything to
 # seconds: to see that it works, the figures mean nothing. Files are made in COFFER_BENCH_DIR (build/bench/data), up to 5 GB at
-# a time, and removed. The reference implementation is measured where .venv has it (tools/setup.sh check).
+# a time, and removed. The reference implementation is measured where .venv has it (tools/setup.sh bench).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+out=build/bench
+if [ "${1:-}" = --publish ]; then
+    if ! [ -f "$out/chart.svg" ] || grep -qE 'A QUICK RUN|ONLY A PART' "$out/table.md"; then
+        echo 'bench: there is no whole run to publish: make bench' >&2
+        exit 1
+    fi
+    cp "$out/chart.svg" docs/benchmark.svg
+    python3 tools/bench_chart.py publish "$out/table.md" README.md
+    exit
+fi
 
 export COFFER_BENCH_QUICK=${COFFER_BENCH_QUICK:-0}
 if [ "${1:-}" = --quick ]; then
@@ -19,12 +31,15 @@ if [ "${1:-}" = --quick ]; then
     shift
 fi
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(header open read write slice edit)
+part=1
+if [ ${#names[@]} -eq 0 ]; then
+    part=0
+    names=(header open read write slice edit)
+fi
 
-out=build/bench
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,{open,read,write,slice,edit,copy}.safetensors})
+made=("$COFFER_BENCH_DIR"/{header.bin,{open,read,write,write-bare,write-reference,slice,edit,copy}.safetensors,write-bare.safetensors.part})
 trap 'rm -f "${made[@]}" "$out/rows"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import numpy, safetensors' 2>/dev/null; then
@@ -34,6 +49,8 @@ fi
 # ---- Measuring --------------------------------------------------------------------------------------------------------
 
 : >"$out/rows"
+rm -f "$out/chart.svg"
+load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
     "build/release/bench/bench_$name" >>"$out/rows"
@@ -48,8 +65,12 @@ machine() {
     echo "${processor:-unknown processor}, $(nproc) processors, $memory GB, $(uname -sr), $(df --output=fstype "$COFFER_BENCH_DIR" | tail -n 1)"
 }
 
-state="$(machine); $(date -u +%Y-%m-%d)"
+state="$(machine); $(date -u +%Y-%m-%d); load $load when it began"
+case $(ps -o cls= -p $$) in
+*FF* | *RR*) state="$state, measured at real-time priority" ;;
+esac
 [ "$COFFER_BENCH_QUICK" = 0 ] || state="$state; A QUICK RUN: THE FIGURES MEAN NOTHING"
+[ "$part" = 0 ] || state="$state; ONLY A PART OF THE BENCHMARKS"
 
 # Three digits that count, without an exponent.
 digits='function digits(x) { return x == "" ? "" : x >= 99.95 ? sprintf("%.0f", x) : x >= 9.995 ? sprintf("%.1f", x) : sprintf("%.2f", x) }'
@@ -73,6 +94,8 @@ awk -F '\t' -v state="$state" '
     }
     END { print "\n]}" }' "$out/rows" >"$out/table.json"
 
+python3 tools/bench_chart.py draw "$out/table.json" "$out/chart.svg"
+
 # On the terminal the columns are lined up.
 awk -F '\t' "$digits"'
     $1 == "ROW" {
@@ -95,4 +118,4 @@ awk -F '\t' "$digits"'
         }
         printf "%s", notes
     }' "$out/rows"
-printf '\n%s\nThis table: %s/table.md and table.json\n' "$state" "$out"
+printf '\n%s\nThis table: %s/table.md and table.json, and as a chart chart.svg\n' "$state" "$out"

@@ -112,6 +112,9 @@ bool coffer__os_appends(int fd);
 
 /* The file's bytes and length are on the device when it returns 0. */
 int coffer__os_sync(int fd);
+/* Lets the device begin to write what the file has so far, without waiting for it: a later coffer__os_sync then has less to
+   do. Promises nothing. */
+void coffer__os_sync_begin(int fd);
 /* The same for a directory's names. 0 also where a file system does not know how. */
 int coffer__os_sync_names(int directory);
 int coffer__os_open_directory(const char *path, int *directory);

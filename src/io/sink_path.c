@@ -15,11 +15,18 @@
 #include "trouble.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+
+/* The device begins to write after that many bytes each: it works while the rest is copied, and the wait at the end is
+   short. */
+#define SINK_PATH_STRETCH ((size_t)16 << 20)
 
 typedef struct sink_path_state {
     coffer__path path;
     coffer__temporary temporary;
     coffer_sync sync;
+    bool to_be_synced;       /* as far as is known when it is opened */
+    _Atomic(size_t) written; /* bytes so far, counted when it is to be synced */
     uint64_t size;
 } sink_path_state;
 
@@ -37,12 +44,34 @@ static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer
     return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
 }
 
+/* Called by several threads at once; whichever fills the stretch begins. */
+static void sink_path_wrote(sink_path_state *state, size_t size)
+{
+    if (!state->to_be_synced) {
+        return;
+    }
+    const size_t before = atomic_fetch_add(&state->written, size);
+    if (before / SINK_PATH_STRETCH != (before + size) / SINK_PATH_STRETCH) {
+        coffer__os_sync_begin(state->temporary.fd);
+    }
+}
+
 static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
                                         coffer_error *err)
 {
-    const sink_path_state *state = sink->state;
-    const int os_error = coffer__os_write_at(state->temporary.fd, offset, bytes, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write the new file", state->path.text, os_error);
+    sink_path_state *state = sink->state;
+    for (size_t done = 0; done < size;) {
+        const size_t left = size - done;
+        const size_t piece = state->to_be_synced && left > SINK_PATH_STRETCH ? SINK_PATH_STRETCH : left;
+        const int os_error =
+            coffer__os_write_at(state->temporary.fd, offset + done, (const uint8_t *)bytes + done, piece);
+        if (os_error != 0) {
+            return coffer__trouble(err, "write the new file", state->path.text, os_error);
+        }
+        sink_path_wrote(state, piece);
+        done += piece;
+    }
+    return COFFER_OK;
 }
 
 int coffer__sink_path_descriptor(const coffer__sink *sink)
@@ -194,11 +223,12 @@ static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
     return status;
 }
 
-static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool secret, coffer_sync sync,
+static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool exists, bool secret, coffer_sync sync,
                                     coffer_error *err)
 {
     sink_path_state *state = sink->state;
     state->sync = sync;
+    state->to_be_synced = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && exists);
     int os_error = coffer__path_copy(&state->path, path) ? 0 : ENAMETOOLONG;
     if (os_error == 0) {
         /* What replaces a file may have to be as secret as that is. */
@@ -232,5 +262,5 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
     }
     status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_path_state), err);
     const bool secret = exists && info.kind == COFFER__OS_REGULAR;
-    return status == COFFER_OK ? sink_path_open(sink, path, secret, sync, err) : status;
+    return status == COFFER_OK ? sink_path_open(sink, path, exists, secret, sync, err) : status;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading tensors and slices into the caller's memory: one row of the transfer each. */
+/* Reading tensors and slices into the caller's memory: a row of the transfer for each. */
 #include "model.h"
 
+#include "alloc.h"
 #include "error.h"
 #include "options.h"
 #include "transfer.h"
 
-/* What every read checks: the options, and that the buffer is of the result's size. */
-static coffer_status read_check(coffer_read_options *options, const coffer_read_options *given, const void *buffer,
-                                uint64_t buffer_size, uint64_t size, coffer_error *err)
+/* What every read checks of a place: that it is of the result's size. */
+static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, uint64_t size, coffer_error *err)
 {
-    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
     if (buffer_size != size) {
         coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the buffer has %u bytes and the result %u; they must be equal",
                      buffer_size, size);
         return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, size, buffer_size);
+    }
+    if (size > SIZE_MAX) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no buffer of this program can hold %u bytes: read slices",
+                            size);
     }
     if (buffer == NULL && size > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the buffer to read into is NULL");
@@ -25,16 +25,30 @@ static coffer_status read_check(coffer_read_options *options, const coffer_read_
     return COFFER_OK;
 }
 
-static coffer_status read_row(const coffer *model, const coffer__row *row, const coffer_read_options *options,
-                              coffer_error *err)
+static coffer_status read_check(coffer_read_options *options, const coffer_read_options *given, const void *buffer,
+                                uint64_t buffer_size, uint64_t size, coffer_error *err)
 {
-    const coffer__transfer_options transfer = {
+    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
+    return status == COFFER_OK ? read_check_place(buffer, buffer_size, size, err) : status;
+}
+
+static coffer_status read_rows(const coffer *model, const coffer__row *rows, size_t count,
+                               const coffer_read_options *options, size_t *failed, coffer_error *err)
+{
+    coffer__transfer_options transfer = {
         .allocator = &model->allocator,
         .progress = options->progress,
         .progress_ctx = options->progress_ctx,
         .threads = options->threads,
     };
-    return coffer__transfer(row, 1, &transfer, err);
+    transfer.failed = failed;
+    return coffer__transfer(rows, count, &transfer, err);
+}
+
+/* The row that reads a whole tensor. */
+static coffer__row read_row_of(const coffer__shard *shard, const coffer_tensor *tensor, void *buffer)
+{
+    return (coffer__row){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
 }
 
 coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
@@ -47,16 +61,74 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     coffer_read_options known;
     coffer_status status = read_check(&known, options, buffer, buffer_size, tensor->size, err);
     if (status == COFFER_OK) {
-        const coffer__row row = {
-            .source = &shard->source,
-            .offset = tensor->offset,
-            .size = tensor->size,
-            .to = buffer,
-        };
-        status = read_row(model, &row, &known, err);
+        const coffer__row row = read_row_of(shard, tensor, buffer);
+        status = read_rows(model, &row, 1, &known, NULL, err);
     }
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
+
+/* ---- many tensors ------------------------------------------------------------------------------------------------ */
+
+/* Checks each target and makes a row of it. */
+static coffer_status read_plan_many(const coffer *model, const coffer_read_target *targets, size_t count,
+                                    coffer__row *rows, coffer_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const coffer_read_target *target = &targets[i];
+        const coffer__shard *shard = coffer__model_shard(model, target->tensor);
+        if (shard == NULL) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "target %u of %u names no tensor of this model",
+                                (uint64_t)i + 1, (uint64_t)count);
+        }
+        const coffer_status status = read_check_place(target->buffer, target->buffer_size, target->tensor->size, err);
+        if (status != COFFER_OK) {
+            return coffer__model_fail(err, status, shard, target->tensor);
+        }
+        rows[i] = read_row_of(shard, target->tensor, target->buffer);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status read_many_by(const coffer *model, const coffer_read_target *targets, size_t count,
+                                  coffer__row *rows, const coffer_read_options *options, coffer_error *err)
+{
+    coffer_status status = read_plan_many(model, targets, count, rows, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    size_t failed = count;
+    status = read_rows(model, rows, count, options, &failed, err);
+    if (status == COFFER_OK || failed >= count) {
+        return status;
+    }
+    const coffer_tensor *tensor = targets[failed].tensor;
+    return coffer__model_fail(err, status, coffer__model_shard(model, tensor), tensor);
+}
+
+coffer_status coffer_read_many(const coffer *model, const coffer_read_target *targets, size_t count,
+                               const coffer_read_options *options, coffer_error *err)
+{
+    if (model == NULL || (targets == NULL && count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model or the targets to read into are NULL");
+    }
+    coffer_read_options known;
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__row *rows = NULL;
+    if (count <= SIZE_MAX / sizeof *rows) {
+        rows = coffer__alloc(&model->allocator, count * sizeof *rows);
+    }
+    if (rows == NULL && count > 0) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the reading of %u tensors", (uint64_t)count);
+    }
+    status = read_many_by(model, targets, count, rows, &known, err);
+    coffer__free(&model->allocator, rows, count * sizeof *rows);
+    return status;
+}
+
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 static coffer_status read_slice(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor,
                                 const coffer__box *box, void *buffer, uint64_t buffer_size,
@@ -77,7 +149,7 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
         .size = size,
         .to = buffer,
     };
-    return read_row(model, &row, &known, err);
+    return read_rows(model, &row, 1, &known, NULL, err);
 }
 
 coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor, const coffer_index *indices,

@@ -20,11 +20,12 @@
 #include <string.h>
 
 #define TRANSFER_PIECE_SIZE ((uint64_t)4 << 20)
+#define TRANSFER_HUGE_PAGE ((uintptr_t)2 << 20)
 #define TRANSFER_PIECE_RUNS ((uint64_t)64 << 10) /* so that pieces of tiny runs end in good time, too */
 #define TRANSFER_SHORT_RUN 4096u
 #define TRANSFER_LONGEST_GAP 4096u /* a page */
 #define TRANSFER_WINDOW_SIZE ((uint64_t)256 << 10)
-#define TRANSFER_ALONE_SIZE ((uint64_t)8 << 20) /* below it starting threads costs more than they bring */
+#define TRANSFER_ALONE_SIZE ((uint64_t)6 << 20) /* below it starting threads costs more than they bring */
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MOST_THREADS 64u
 
@@ -42,7 +43,8 @@ typedef struct transfer_job {
     size_t row_count;
     uint64_t total;
     coffer_error *err;
-    coffer__mutex mutex; /* guards everything below, and *err */
+    size_t *failed;
+    coffer__mutex mutex; /* guards everything below, *err and *failed */
     size_t row;          /* the next piece's */
     uint64_t run;
     uint64_t skip;
@@ -74,6 +76,14 @@ static uint64_t transfer_run_count(const coffer__row *row)
     return row->box == NULL ? 1 : row->box->run_count;
 }
 
+/* The size of a piece of a long run whose bytes go to `at` of the result: it ends where a huge page begins, so that no two
+   workers touch the same fresh one, which the system would then clear twice. */
+static uint64_t transfer_long_piece(const coffer__row *row, uint64_t at)
+{
+    const uintptr_t place = (uintptr_t)row->to + (uintptr_t)at;
+    return TRANSFER_PIECE_SIZE - (uint64_t)(place % TRANSFER_HUGE_PAGE);
+}
+
 /* Takes the next piece and counts what the caller has done since; false when there is none, or when someone has
    failed. */
 static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piece)
@@ -90,7 +100,7 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
     const uint64_t run_count = transfer_run_count(row);
     *piece = (transfer_piece){ .row = row, .run = job->run, .count = 1, .skip = job->skip };
     if (run_size > TRANSFER_PIECE_SIZE) {
-        piece->size = transfer_min(run_size - job->skip, TRANSFER_PIECE_SIZE);
+        piece->size = transfer_min(run_size - job->skip, transfer_long_piece(row, job->run * run_size + job->skip));
         job->skip += piece->size;
         if (job->skip == run_size) {
             job->skip = 0;
@@ -117,12 +127,15 @@ static bool transfer_take(transfer_job *job, uint64_t done, transfer_piece *piec
     return taken;
 }
 
-/* Keeps the first failure; the others have lost. */
-static void transfer_fail(transfer_job *job, coffer_status status, const coffer_error *error)
+/* Keeps the first failure, of the row or, when that is NULL, of the whole; the others have lost. */
+static void transfer_fail(transfer_job *job, coffer_status status, const coffer_error *error, const coffer__row *row)
 {
     coffer__os_mutex_lock(&job->mutex);
     if (job->status == COFFER_OK) {
         job->status = status;
+        if (row != NULL && job->failed != NULL) {
+            *job->failed = (size_t)(row - job->rows);
+        }
         if (job->err != NULL) {
             *job->err = *error;
         }
@@ -286,6 +299,7 @@ static void transfer_work(const transfer_worker *worker, const coffer__transfer_
         coffer_error error;
         coffer__error_clear(&error);
         coffer_status status = transfer_move(worker, &piece, &error);
+        const coffer__row *failed = status == COFFER_OK ? NULL : piece.row;
         done = piece.size;
         if (status == COFFER_OK && progress != NULL && progress->progress != NULL) {
             coffer__os_mutex_lock(&job->mutex);
@@ -297,7 +311,7 @@ static void transfer_work(const transfer_worker *worker, const coffer__transfer_
             }
         }
         if (status != COFFER_OK) {
-            transfer_fail(job, status, &error);
+            transfer_fail(job, status, &error, failed);
         }
     }
 }
@@ -385,7 +399,7 @@ static coffer_status transfer_run_job(transfer_job *job, const coffer__transfer_
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
-    transfer_job job = { .rows = rows, .row_count = count, .err = err };
+    transfer_job job = { .rows = rows, .row_count = count, .err = err, .failed = options->failed };
     for (size_t i = 0; i < count; i++) {
         if (!coffer__add_u64(job.total, rows[i].size, &job.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");

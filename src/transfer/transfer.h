@@ -27,6 +27,7 @@ typedef struct coffer__transfer_options {
     coffer_progress progress;          /* NULL: none */
     void *progress_ctx;
     uint32_t threads; /* 0: by size and processors */
+    size_t *failed;   /* set to the number of the row that could not be moved, if that is the failure; may be NULL */
 } coffer__transfer_options;
 
 /* Carries out `count` rows; their places must not overlap. On failure the places' contents are undefined. */

@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,7 +135,7 @@ static void whole_tensors_from_every_source(void **state)
             counts_reset(0);
             coffer_error err;
             assert_int_equal(coffer_read(model, tensor, buffer, tensor->size, NULL, &err), COFFER_OK);
-            assert_memory_equal(buffer, model_image.bytes + tensor->offset, tensor->size);
+            assert_memory_equal(buffer, model_image.bytes + tensor->offset, (size_t)tensor->size);
             assert_int_equal(buffer[tensor->size], 0x77);
             if (how == BY_CALLER && tensor->size > 0) {
                 assert_int_equal(counts.read_bytes, tensor->size);
@@ -178,6 +179,159 @@ static void buffers_must_be_of_the_right_size(void **state)
     coffer_close(model);
 }
 
+/* ---- many tensors at once ---------------------------------------------------------------------------------------- */
+
+/* Every tensor of the model, from the last to the first when `backwards`, with memory of their own. */
+static void targets_make(const coffer *model, bool backwards, coffer_read_target targets[SPEC_COUNT])
+{
+    assert_int_equal(coffer_count(model), SPEC_COUNT);
+    for (size_t i = 0; i < SPEC_COUNT; i++) {
+        const coffer_tensor *tensor = coffer_at(model, backwards ? SPEC_COUNT - 1 - i : i);
+        targets[i] = (coffer_read_target){ tensor, calloc(1, (size_t)tensor->size + 1), tensor->size };
+        assert_non_null(targets[i].buffer);
+    }
+}
+
+static void targets_check(const coffer_read_target targets[SPEC_COUNT])
+{
+    for (size_t i = 0; i < SPEC_COUNT; i++) {
+        const coffer_tensor *tensor = targets[i].tensor;
+        const uint8_t *got = targets[i].buffer;
+        assert_memory_equal(got, model_image.bytes + tensor->offset, (size_t)tensor->size);
+        assert_int_equal(got[tensor->size], 0);
+    }
+}
+
+static void targets_free(coffer_read_target targets[SPEC_COUNT])
+{
+    for (size_t i = 0; i < SPEC_COUNT; i++) {
+        free(targets[i].buffer);
+    }
+}
+
+static void many_tensors_in_any_order_from_every_source(void **state)
+{
+    (void)state;
+    for (int how = 0; how < WAY_COUNT; how++) {
+        coffer *model = open_by((way)how, NULL);
+        for (uint32_t threads = 0; threads < 6; threads++) {
+            coffer_read_target targets[SPEC_COUNT];
+            targets_make(model, threads % 2 == 1, targets);
+            coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+            options.threads = threads;
+            coffer_error err;
+            counts_reset(0);
+            assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_OK);
+            targets_check(targets);
+            assert_true(how != BY_CALLER || counts.high == model_image.size);
+            targets_free(targets);
+        }
+        assert_int_equal(coffer_read_many(model, NULL, 0, NULL, NULL), COFFER_OK);
+        coffer_close(model);
+    }
+}
+
+static void one_tensor_may_be_read_into_several_places(void **state)
+{
+    (void)state;
+    coffer *model = open_by(BY_READS, NULL);
+    const coffer_tensor *scalar = coffer_find(model, "scalar");
+    uint64_t places[3] = { 0, 0, 0 };
+    const coffer_read_target targets[] = { { scalar, &places[0], 8 }, { scalar, &places[2], 8 } };
+    assert_int_equal(coffer_read_many(model, targets, 2, NULL, NULL), COFFER_OK);
+    assert_memory_equal(&places[0], model_image.bytes + scalar->offset, 8);
+    assert_memory_equal(&places[2], model_image.bytes + scalar->offset, 8);
+    assert_int_equal(places[1], 0);
+    coffer_close(model);
+}
+
+/* A wrong target, wherever it stands among right ones, is found before anything is read. */
+static void wrong_targets_are_refused_before_reading(void **state)
+{
+    (void)state;
+    coffer *model = open_by(BY_CALLER, NULL);
+    coffer *other = open_by(BY_MAP, NULL);
+    for (size_t at = 0; at < SPEC_COUNT; at++) {
+        coffer_read_target targets[SPEC_COUNT];
+        targets_make(model, false, targets);
+        const coffer_read_target right = targets[at];
+        coffer_error err;
+        counts_reset(0);
+        targets[at].buffer_size++;
+        assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, NULL, &err), COFFER_ERR_BUFFER_SIZE);
+        assert_int_equal(err.code, COFFER_ERR_BUFFER_SIZE);
+        assert_int_equal(err.expected, right.tensor->size);
+        assert_int_equal(err.actual, right.tensor->size + 1);
+        assert_string_equal(err.tensor, right.tensor->name);
+        targets[at] = right;
+        targets[at].tensor = coffer_at(other, 0);
+        assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, NULL, &err), COFFER_ERR_ARGUMENT);
+        assert_int_equal(err.code, COFFER_ERR_ARGUMENT);
+        char words[16];
+        snprintf(words, sizeof words, "target %zu of", at + 1);
+        assert_non_null(strstr(err.message, words));
+        targets[at].tensor = NULL;
+        assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, NULL, &err), COFFER_ERR_ARGUMENT);
+        targets[at] = right;
+        targets[at].buffer = NULL;
+        const coffer_status wanted = right.tensor->size == 0 ? COFFER_OK : COFFER_ERR_ARGUMENT;
+        assert_true(wanted == COFFER_OK || counts.reads == 0);
+        assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, NULL, &err), wanted);
+        assert_true(wanted == COFFER_OK || strcmp(err.tensor, right.tensor->name) == 0);
+        targets[at] = right;
+        targets_free(targets);
+    }
+    coffer_close(other);
+    coffer_close(model);
+}
+
+static void calls_for_many_that_are_wrong(void **state)
+{
+    (void)state;
+    coffer *model = open_by(BY_READS, NULL);
+    coffer_read_target targets[SPEC_COUNT];
+    targets_make(model, false, targets);
+    coffer_error err;
+    assert_int_equal(coffer_read_many(NULL, targets, SPEC_COUNT, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(err.code, COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_read_many(model, NULL, 1, NULL, &err), COFFER_ERR_ARGUMENT);
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.struct_size = 0;
+    assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_read_many(model, targets, SIZE_MAX, NULL, &err), COFFER_ERR_MEMORY);
+    assert_int_equal(err.code, COFFER_ERR_MEMORY);
+    targets_free(targets);
+    coffer_close(model);
+}
+
+/* Whichever read fails, the tensor that it was for is named. */
+static void a_read_of_many_that_fails_names_its_tensor(void **state)
+{
+    (void)state;
+    coffer *model = open_by(BY_CALLER, NULL);
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.threads = 1;
+    coffer_read_target targets[SPEC_COUNT];
+    targets_make(model, false, targets);
+    size_t reads = 0;
+    for (size_t i = 0; i < SPEC_COUNT; i++) {
+        const size_t of_tensor = targets[i].buffer_size == 0 ? 0 : targets[i].buffer_size > ((size_t)4 << 20) ? 2 : 1;
+        for (size_t k = 0; k < of_tensor; k++) {
+            coffer_error err;
+            counts_reset(++reads);
+            assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_ERR_LOCKED);
+            assert_int_equal(err.code, COFFER_ERR_LOCKED);
+            assert_string_equal(err.tensor, targets[i].tensor->name);
+            assert_int_equal(counts.reads, reads);
+        }
+    }
+    counts_reset(reads + 1);
+    assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, NULL), COFFER_OK);
+    targets_check(targets);
+    targets_free(targets);
+    coffer_close(model);
+}
+
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 /* Reads `text` of a tensor into fresh memory and gives its size. */
@@ -215,7 +369,7 @@ static void slices_from_every_source(void **state)
         free(got);
         got = read_text(model, cube, "", &size);
         assert_int_equal(size, cube->size);
-        assert_memory_equal(got, from, size);
+        assert_memory_equal(got, from, (size_t)size);
         free(got);
         got = read_text(model, cube, "4:4", &size);
         assert_int_equal(size, 0);
@@ -267,7 +421,7 @@ static void slices_of_a_private_map_see_its_changes(void **state)
     const coffer_tensor *tensor = coffer_find(model, "bytes");
     uint8_t *data = coffer_data_mutable(model, tensor, NULL);
     assert_non_null(data);
-    memset(data, 0xAB, tensor->size);
+    memset(data, 0xAB, (size_t)tensor->size);
     uint64_t size = 0;
     uint8_t *got = read_text(model, tensor, "10:12", &size);
     assert_int_equal(got[0], 0xAB);
@@ -400,6 +554,35 @@ static void progress_and_cancelling(void **state)
     coffer_close(model);
 }
 
+static void progress_and_cancelling_of_many(void **state)
+{
+    (void)state;
+    coffer *model = open_by(BY_READS, NULL);
+    coffer_read_target targets[SPEC_COUNT];
+    targets_make(model, false, targets);
+    uint64_t total = 0;
+    for (size_t i = 0; i < SPEC_COUNT; i++) {
+        total += targets[i].buffer_size;
+    }
+    watcher w = { .model = model };
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.progress = watch;
+    options.progress_ctx = &w;
+    coffer_error err;
+    assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_OK);
+    assert_true(w.calls > 1 && w.last == total && w.total == total);
+    targets_check(targets);
+    w.answer = 1;
+    w.calls = 0;
+    assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_ERR_CANCELLED);
+    assert_int_equal(err.code, COFFER_ERR_CANCELLED);
+    assert_true(w.calls == 1 && w.total == total);
+    /* The whole was cancelled, not one tensor. */
+    assert_string_equal(err.tensor, "");
+    targets_free(targets);
+    coffer_close(model);
+}
+
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
 static void failing_sources(void **state)
@@ -423,7 +606,7 @@ static void failing_sources(void **state)
     }
     counts_reset(0);
     assert_int_equal(coffer_read(model, big, buffer, big->size, NULL, &err), COFFER_OK);
-    assert_memory_equal(buffer, model_image.bytes + big->offset, big->size);
+    assert_memory_equal(buffer, model_image.bytes + big->offset, (size_t)big->size);
     free(buffer);
     coffer_close(model);
 }
@@ -514,6 +697,14 @@ static void memory_may_run_out_anywhere(void **state)
             assert_int_equal(coffer_read_slice(model, cube, last, 2, buffer, 2400, NULL, &err), wanted);
             assert_int_equal(meter.blocks, blocks);
         }
+        const coffer_read_target target = { cube, buffer, cube->size };
+        for (size_t k = 1; k <= 3; k++) {
+            coffer_error err;
+            meter.requests = 0;
+            meter.fail_at = k;
+            assert_int_equal(coffer_read_many(model, &target, 1, NULL, &err), k <= 2 ? COFFER_ERR_MEMORY : COFFER_OK);
+            assert_int_equal(meter.blocks, blocks);
+        }
         free(buffer);
         coffer_close(model);
         assert_int_equal(meter.blocks, 0);
@@ -562,12 +753,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tensors_from_every_source),
         cmocka_unit_test(buffers_must_be_of_the_right_size),
+        cmocka_unit_test(many_tensors_in_any_order_from_every_source),
+        cmocka_unit_test(one_tensor_may_be_read_into_several_places),
+        cmocka_unit_test(wrong_targets_are_refused_before_reading),
+        cmocka_unit_test(calls_for_many_that_are_wrong),
+        cmocka_unit_test(a_read_of_many_that_fails_names_its_tensor),
         cmocka_unit_test(slices_from_every_source),
         cmocka_unit_test(a_slice_reads_little_more_than_it_needs),
         cmocka_unit_test(slices_of_a_private_map_see_its_changes),
         cmocka_unit_test(wrong_slices),
         cmocka_unit_test(any_number_of_threads_may_read),
         cmocka_unit_test(progress_and_cancelling),
+        cmocka_unit_test(progress_and_cancelling_of_many),
         cmocka_unit_test(failing_sources),
         cmocka_unit_test(a_file_that_is_shortened_is_an_error),
         cmocka_unit_test(a_file_that_is_replaced_or_removed_stays_readable),

@@ -28,6 +28,20 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+/* Begins to write what a file has so far; here it only fails, which nobody may notice. */
+static unsigned syncs_begun;
+
+int sync_file_range(int fd, off64_t offset, off64_t size, unsigned flags)
+{
+    (void)fd;
+    (void)offset;
+    (void)size;
+    (void)flags;
+    syncs_begun++;
+    errno = EIO;
+    return -1;
+}
+
 #define SIZE 20000u
 #define OLD_SIZE 12345u
 
@@ -417,6 +431,43 @@ static void test_threads(void **state)
     write_from_threads(&sink);
     assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);
     assert_file("model", fresh, SIZE);
+}
+
+#define LARGE (((size_t)40 << 20) + 5)
+
+/* Saves LARGE bytes in pieces of `piece`, and sees how often the device was told to begin. */
+static void check_large(const uint8_t *bytes, size_t piece, coffer_sync sync, unsigned wanted)
+{
+    coffer__sink sink;
+    const char *path = work_path("large");
+    assert_int_equal(coffer__sink_path(&sink, coffer_libc_allocator(), path, sync, false, NULL), COFFER_OK);
+    assert_int_equal(sink.ops->reserve(&sink, LARGE, NULL), COFFER_OK);
+    syncs_begun = 0;
+    for (size_t at = 0; at < LARGE; at += piece) {
+        const size_t size = LARGE - at < piece ? LARGE - at : piece;
+        assert_int_equal(sink.ops->write_at(&sink, at, bytes + at, size, NULL), COFFER_OK);
+    }
+    assert_int_equal(syncs_begun, wanted);
+    assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);
+    assert_true(file_is("large", bytes, LARGE));
+}
+
+/* What will be synced the device begins to write after every 16 MiB, however they come. */
+static void test_large_files_are_synced_early(void **state)
+{
+    (void)state;
+    uint8_t *bytes = malloc(LARGE);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < LARGE; i++) {
+        bytes[i] = pattern_byte(i);
+    }
+    check_large(bytes, LARGE, COFFER_SYNC_REPLACE, 0); /* there was no file */
+    check_large(bytes, LARGE, COFFER_SYNC_REPLACE, 2);
+    check_large(bytes, 1000003, COFFER_SYNC_REPLACE, 2);
+    check_large(bytes, LARGE, COFFER_SYNC_NEVER, 0);
+    assert_int_equal(unlink(work_path("large")), 0);
+    check_large(bytes, LARGE, COFFER_SYNC_ALWAYS, 2);
+    free(bytes);
 }
 
 static void test_interrupted_and_short_writes(void **state)
@@ -1192,6 +1243,7 @@ int main(void)
         TEST(test_two_savers),
         TEST(test_two_savers_at_once),
         TEST(test_threads),
+        TEST(test_large_files_are_synced_early),
         TEST(test_interrupted_and_short_writes),
         TEST(test_path_is_no_file),
         TEST(test_read_only_directory),

@@ -165,7 +165,7 @@ static void check_box(const coffer_tensor *tensor, const coffer__box *box, const
     coffer__row row = { .source = &source, .offset = origin, .box = box, .size = size, .to = got };
     memset(got, 0x11, (size_t)size + 1);
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
-    assert_memory_equal(got, wanted, size);
+    assert_memory_equal(got, wanted, (size_t)size);
     assert_int_equal(got[size], 0x11);
     memcpy(touched, touched_all + origin, (size_t)tensor->size);
     assert_only_needed(touched, needed, tensor->size);
@@ -176,7 +176,7 @@ static void check_box(const coffer_tensor *tensor, const coffer__box *box, const
     row.source = NULL;
     memset(got, 0x11, (size_t)size + 1);
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
-    assert_memory_equal(got, wanted, size);
+    assert_memory_equal(got, wanted, (size_t)size);
     assert_int_equal(got[size], 0x11);
     watched_deinit(&w);
     free(touched_all);
