@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check asan tsan fuzz bench coverage format install clean help
+.PHONY: build demo check asan tsan cross fuzz prove bench coverage format install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -31,10 +31,19 @@ tsan: ## the unit tests under ThreadSanitizer
 	@tools/build.sh tsan
 	@tools/ctest.sh tsan
 
+cross: ## the unit tests on a big-endian machine and on one of 32 bits, played by qemu
+	@tools/setup.sh cross
+	@tools/cross.sh
+
 fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/setup.sh fuzz
 	@tools/build.sh fuzz
 	@tools/fuzz.sh
+
+prove: ## what Frama-C shows of src/core: no undefined behaviour for bounded inputs (proofs/README.md)
+	@tools/setup.sh prove
+	@tools/prove.sh --self-test
+	@tools/prove.sh
 
 bench: ## every benchmark
 	@tools/setup.sh bench

@@ -113,6 +113,8 @@ stage clang-asan build_and_test check-clang-asan
 stage clang-tidy stage_clang_tidy
 stage gcc-asan build_and_test check-gcc-asan
 stage tsan build_and_test tsan
+stage s390x tools/cross.sh s390x
+stage armel tools/cross.sh armel
 stage install stage_install
 stage pytest stage_pytest
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the tests of a preset that was built.
+# Runs the tests of a preset that was built; the options are ctest's.
 #
-#   tools/ctest.sh PRESET
+#   tools/ctest.sh PRESET [OPTION...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=$1
+shift
 # An allocation that is too large is answered with NULL, as malloc answers it: the library must cope.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -18,4 +19,5 @@ if [[ $preset == *tsan* ]] && setarch -R true 2>/dev/null; then
     # Older ThreadSanitizers cannot live with the randomness of addresses that newer kernels have.
     run=(setarch -R)
 fi
-exec "${run[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "${JOBS:-$(nproc)}"
+exec "${run[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+    --parallel "${JOBS:-$(nproc)}" "$@"

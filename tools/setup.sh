@@ -3,10 +3,11 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|check|bench|fuzz|coverage
+#   tools/setup.sh build|check|cross|bench|fuzz|prove|coverage
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check` it also makes .venv, with the packages that tests/requirements.txt pins.
+# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins; for
+# `check` and `cross` it unpacks cmocka for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -42,6 +43,14 @@ has_simdjson() { # a yardstick of the benchmarks, which do without where it is n
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'simdjson-config.cmake' -print -quit 2>/dev/null)" ]
 }
 
+has_cross_compiler() { # has_cross_compiler TRIPLET: with the headers of libc, which are a package apart
+    has "$1-gcc" && echo '#include <stdio.h>' | "$1-gcc" -fsyntax-only -x c - 2>/dev/null
+}
+
+has_cross_cmocka() { # has_cross_cmocka MACHINE
+    [ -d "build/cross/$1" ]
+}
+
 clang_runtime_package() {
     if has clang; then
         echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -73,6 +82,17 @@ find_missing() {
     need has_cmake 'cmake 3.25 or newer' cmake
     need_command ninja ninja-build
     case $goal in
+    check | cross)
+        need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
+        need 'has_cross_compiler arm-linux-gnueabi' 'gcc and libc for armel' gcc-arm-linux-gnueabi libc6-dev-armel-cross
+        need_command qemu-s390x qemu-user
+        need_command qemu-arm qemu-user
+        need_command pkg-config pkg-config
+        if ! is_debian; then
+            need 'has_cross_cmocka s390x' 'cmocka for s390x, unpacked in build/cross/s390x'
+            need 'has_cross_cmocka armel' 'cmocka for armel, unpacked in build/cross/armel'
+        fi
+        ;;&
     check | fuzz | coverage)
         need_command clang clang
         need has_clang_runtime "clang's sanitizer and fuzzer libraries (compiler-rt)" $(clang_runtime_package)
@@ -89,6 +109,10 @@ find_missing() {
         ;;
     bench)
         need has_simdjson simdjson libsimdjson-dev
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;
+    prove)
+        need_command frama-c frama-c-base
         ;;
     coverage)
         need_command lcov lcov
@@ -130,6 +154,27 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
 
+# The system is not told of these machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.
+unpack_cross_cmocka() { # unpack_cross_cmocka MACHINE...
+    local machine folder=$PWD/build/cross/new
+    local apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
+        -o APT::Sandbox::User=root -o APT::Architecture="$1" "${@/#/-oAPT::Architectures::=}" -o Acquire::Languages=none)
+    echo "setup: unpacking cmocka for $* in build/cross"
+    rm -rf "$folder"
+    mkdir -p "$folder"/{lists,archives}/partial
+    "${apt[@]}" update
+    for machine in "$@"; do
+        (cd "$folder" && "${apt[@]}" download "libcmocka0:$machine" "libcmocka-dev:$machine")
+        for package in "$folder"/*_"$machine".deb; do
+            dpkg-deb -x "$package" "$folder/$machine"
+        done
+        # Moved when it is complete: its presence says so.
+        rm -rf "build/cross/$machine"
+        mv "$folder/$machine" "build/cross/$machine"
+    done
+    rm -rf "$folder"
+}
+
 make_venv() {
     if cmp -s tests/requirements.txt .venv/requirements.txt; then
         return
@@ -143,9 +188,9 @@ make_venv() {
 }
 
 case $goal in
-build | check | bench | fuzz | coverage) ;;
+build | check | cross | bench | fuzz | prove | coverage) ;;
 *)
-    echo "usage: tools/setup.sh build|check|bench|fuzz|coverage" >&2
+    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|coverage" >&2
     exit 2
     ;;
 esac
@@ -159,6 +204,11 @@ if ! find_missing; then
     fi
 fi
 
-if [ "$goal" = check ]; then
+case $goal in
+check | cross)
+    has_cross_cmocka s390x && has_cross_cmocka armel || unpack_cross_cmocka s390x armel
+    ;;&
+check | bench)
     make_venv
-fi
+    ;;
+esac

@@ -57,6 +57,14 @@ static void *source_file_map(coffer__source *source, coffer_access access, bool 
         return NULL;
     }
     void *address = NULL;
+    if (os_error == 0 && source->size > SIZE_MAX) {
+        (void)coffer__fail(
+            err, COFFER_ERR_UNSUPPORTED,
+            "a program of %u bits cannot map the file's %u bytes: open it with COFFER_READ, and read tensors "
+            "or slices of them",
+            (uint64_t)(8 * sizeof(void *)), source->size);
+        return NULL;
+    }
     if (os_error == 0) {
         os_error = coffer__os_map_range(file->fd, file->offset, source->size, access == COFFER_MAP_PRIVATE, populate,
                                         &file->map, &address);

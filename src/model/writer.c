@@ -263,6 +263,10 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     if (size == 0) {
         return COFFER_OK;
     }
+    if (size > SIZE_MAX) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %u bytes: write pieces",
+                            size);
+    }
     const uint64_t at = tensor->offset + offset;
     const coffer_status status = coffer__spans_add(&writer->spans, at, at + size);
     if (status == COFFER_ERR_WRITE_RANGE) {

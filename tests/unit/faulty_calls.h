@@ -103,16 +103,20 @@ static void faulty_find(void *function, const char *name)
     memcpy(function, &found, sizeof found);
 }
 
-/* On glibc the library calls those with 64 in their names. */
+/* What the C library calls its functions of 64-bit offsets and times, which the library and the tests use everywhere. The
+   definitions below go by those names without being told to: the C library's headers see to it. */
 #ifdef __GLIBC__
-#define FAULTY_NAME(name) name##64
-#define FAULTY_TEXT(name) name "64"
+#define FAULTY_OFFSETS(name) name "64"
 #else
-#define FAULTY_NAME(name) name
-#define FAULTY_TEXT(name) name
+#define FAULTY_OFFSETS(name) name
+#endif
+#if defined __GLIBC__ && __TIMESIZE == 32
+#define FAULTY_TIMES(name) "__" name "_time64"
+#else
+#define FAULTY_TIMES(name) name
 #endif
 
-int FAULTY_NAME(open)(const char *path, int flags, ...)
+int open(const char *path, int flags, ...)
 {
     int (*next)(const char *path, int flags, ...);
     va_list arguments;
@@ -120,21 +124,21 @@ int FAULTY_NAME(open)(const char *path, int flags, ...)
     const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
     const mode_t mode = creates ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    faulty_find(&next, FAULTY_TEXT("open"));
+    faulty_find(&next, FAULTY_OFFSETS("open"));
     return faulty((flags & O_TMPFILE) == O_TMPFILE ? FAULT_UNNAMED : FAULT_OPEN) ? -1 : next(path, flags, mode);
 }
 
-ssize_t FAULTY_NAME(pread)(int fd, void *buffer, size_t size, off_t offset)
+ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
     ssize_t (*next)(int fd, void *buffer, size_t size, off_t offset);
-    faulty_find(&next, FAULTY_TEXT("pread"));
+    faulty_find(&next, FAULTY_OFFSETS("pread"));
     return faulty_transfer(&size) || faulty(FAULT_READ) ? -1 : next(fd, buffer, size, offset);
 }
 
-ssize_t FAULTY_NAME(pwrite)(int fd, const void *bytes, size_t size, off_t offset)
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
     ssize_t (*next)(int fd, const void *bytes, size_t size, off_t offset);
-    faulty_find(&next, FAULTY_TEXT("pwrite"));
+    faulty_find(&next, FAULTY_OFFSETS("pwrite"));
     return faulty_transfer(&size) || faulty(FAULT_WRITE) ? -1 : next(fd, bytes, size, offset);
 }
 
@@ -145,31 +149,31 @@ ssize_t write(int fd, const void *bytes, size_t size)
     return faulty_transfer(&size) || faulty(FAULT_WRITE) ? -1 : next(fd, bytes, size);
 }
 
-int FAULTY_NAME(fallocate)(int fd, int mode, off_t offset, off_t size)
+int fallocate(int fd, int mode, off_t offset, off_t size)
 {
     int (*next)(int fd, int mode, off_t offset, off_t size);
-    faulty_find(&next, FAULTY_TEXT("fallocate"));
+    faulty_find(&next, FAULTY_OFFSETS("fallocate"));
     return faulty(FAULT_RESERVE) ? -1 : next(fd, mode, offset, size);
 }
 
-int FAULTY_NAME(ftruncate)(int fd, off_t size)
+int ftruncate(int fd, off_t size)
 {
     int (*next)(int fd, off_t size);
-    faulty_find(&next, FAULTY_TEXT("ftruncate"));
+    faulty_find(&next, FAULTY_OFFSETS("ftruncate"));
     return faulty(FAULT_TRUNCATE) ? -1 : next(fd, size);
 }
 
-int FAULTY_NAME(fstat)(int fd, struct FAULTY_NAME(stat) * found)
+int fstat(int fd, struct stat *found)
 {
-    int (*next)(int fd, struct FAULTY_NAME(stat) * found);
-    faulty_find(&next, FAULTY_TEXT("fstat"));
+    int (*next)(int fd, struct stat *found);
+    faulty_find(&next, FAULTY_TIMES(FAULTY_OFFSETS("fstat")));
     return faulty(FAULT_INSPECT) ? -1 : next(fd, found);
 }
 
-int FAULTY_NAME(fstatat)(int directory, const char *path, struct FAULTY_NAME(stat) * found, int flags)
+int fstatat(int directory, const char *path, struct stat *found, int flags)
 {
-    int (*next)(int directory, const char *path, struct FAULTY_NAME(stat) * found, int flags);
-    faulty_find(&next, FAULTY_TEXT("fstatat"));
+    int (*next)(int directory, const char *path, struct stat *found, int flags);
+    faulty_find(&next, FAULTY_TIMES(FAULTY_OFFSETS("fstatat")));
     return faulty(FAULT_INSPECT) ? -1 : next(directory, path, found, flags);
 }
 
@@ -236,7 +240,7 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(arguments, request);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    faulty_find(&next, "ioctl");
+    faulty_find(&next, FAULTY_TIMES("ioctl"));
     return faulty(FAULT_CLONE) ? -1 : next(fd, request, argument);
 }
 

@@ -484,7 +484,7 @@ static void test_buffers(void **state)
         coffer_buffer_free(buffer, sizes[i]);
     }
     assert_null(coffer_buffer_new(SIZE_MAX));
-    assert_null(coffer_buffer_new(SIZE_MAX / 2));
+    assert_null(coffer_buffer_new(SIZE_MAX - (8u << 20)));
     coffer_buffer_free(NULL, 100);
 }
 

@@ -630,6 +630,27 @@ static void large_pieces_are_written_by_the_gibibyte(void **state)
     coffer_header_free(header);
 }
 
+#if SIZE_MAX == UINT32_MAX
+static void more_bytes_than_memory_holds(void **state)
+{
+    (void)state;
+    const uint64_t size = ((uint64_t)1 << 32) + 1;
+    const tensor_spec large[] = { { "large", COFFER_U8, 1, { size } } };
+    coffer_header *header = header_of(large, 1, NULL);
+    measured m = { .bytes = 0 };
+    const coffer_sink sink = { measured_write, NULL, NULL, &m };
+    coffer_writer *writer = NULL;
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, NULL, NULL), COFFER_OK);
+    const uint64_t written = m.bytes;
+    coffer_error err;
+    assert_int_equal(coffer_writer_write(writer, 0, 0, "", size, &err), COFFER_ERR_UNSUPPORTED);
+    assert_int_equal(err.code, COFFER_ERR_UNSUPPORTED);
+    assert_int_equal(m.bytes, written);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+}
+#endif
+
 static void memory_of_another_size(void **state)
 {
     (void)state;
@@ -816,9 +837,9 @@ static void spans_agree_with_a_byte_map(void **state)
         size_t ranges = 0;
         coffer__spans_init(&spans, &allocator);
         for (size_t i = 0; i < 1500; i++) {
-            const uint64_t begin = random_below(MAP_SIZE);
-            const uint64_t most = MAP_SIZE - begin;
-            const uint64_t size = 1 + random_below((uint32_t)(most < 8 ? most : 8));
+            const size_t begin = random_below(MAP_SIZE);
+            const size_t most = MAP_SIZE - begin;
+            const size_t size = 1 + random_below((uint32_t)(most < 8 ? most : 8));
             const bool taken = memchr(map + begin, 1, size) != NULL;
             assert_int_equal(coffer__spans_add(&spans, begin, begin + size),
                              taken ? COFFER_ERR_WRITE_RANGE : COFFER_OK);
@@ -900,6 +921,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_comes_after_finish, set_up, tear_down),
         cmocka_unit_test(finish_does_not_overtake_a_write),
         cmocka_unit_test_setup_teardown(large_pieces_are_written_by_the_gibibyte, set_up, tear_down),
+#if SIZE_MAX == UINT32_MAX
+        cmocka_unit_test_setup_teardown(more_bytes_than_memory_holds, set_up, tear_down),
+#endif
         cmocka_unit_test_setup_teardown(memory_of_another_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_header_that_cannot_be_built_touches_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_write_is_the_end, set_up, tear_down),
