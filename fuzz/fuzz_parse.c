@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes coffer_parse. The input is a file, whole; its first byte (of the header's length, so that every vector is a seed)
- * also chooses the options. What is accepted must hold what the API promises: an exact cover of the data, names that are
- * found, orders that are orders, and a header that can be written anew and read back as the same tensors. Memory is counted.
+ * Fuzzes coffer_parse. The input is a file, whole; its first byte (of the header's length, so that every vector is a
+ * seed) also chooses the options. It lies at the edge of what may be touched. What is accepted must hold what the API
+ * promises: an exact cover of the data, names that are found, orders that are orders, and a header that can be
+ * written anew and read back as the same tensors. Memory is counted.
  */
+#define _DEFAULT_SOURCE /* guarded.h */
+
 #include "coffer.h"
+#include "guarded.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,8 +207,12 @@ static void check_success(const coffer_table *table, uint64_t need, const coffer
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
+    const uint8_t *bytes = guarded_copy(input, size);
+    if (bytes == NULL) {
+        return 0;
+    }
     counter count = { 0, PROMISED_FACTOR * size + PROMISED_REST };
     const coffer_allocator allocator = { counted_alloc, counted_realloc, counted_free, &count };
     const coffer_parse_options options = options_of(size > 0 ? bytes[0] : 0, size);

@@ -141,14 +141,14 @@ static coffer_status check_open(const coffer_header *header, coffer_error *err)
 
 static coffer_status check_text(const char *text, size_t text_len, const char *what, coffer_error *err)
 {
+    if (text_len > COFFER_LARGEST_MAX_HEADER_SIZE) {
+        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "%s of %u bytes is longer than any header", what,
+                            (uint64_t)text_len);
+    }
     const size_t valid = text_len > 0 ? coffer__utf8_valid_len(text, text_len) : 0;
     if (valid < text_len) {
         return coffer__fail(err, COFFER_ERR_UTF8, "%s %q is not UTF-8 at its byte %u", what, text, text_len,
                             (uint64_t)valid);
-    }
-    if (text_len > COFFER_LARGEST_MAX_HEADER_SIZE) {
-        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "%s of %u bytes is longer than any header", what,
-                            (uint64_t)text_len);
     }
     return COFFER_OK;
 }

@@ -77,7 +77,7 @@ coffer_status coffer__json_type_error(coffer__json *json, const char *where, con
 
 coffer_status coffer__json_expect(coffer__json *json, char token, const char *what)
 {
-    if (coffer__json_peek(json) != (uint8_t)token || coffer__left(&json->in) == 0) {
+    if (coffer__json_peek(json) != (uint8_t)token) {
         return coffer__json_error(json, what);
     }
     json->in.position++;

@@ -99,9 +99,10 @@ static coffer_status skip_read_key(coffer__json *json, coffer__scratch *scratch)
     const uint32_t length_field = (uint32_t)length;
     memcpy(key, &length_field, sizeof length_field);
     memcpy(key + 4, &position, sizeof position);
-    status = coffer__json_string(json, (char *)key + SKIP_KEY_HEAD, &length, &has_control);
+    /* The string that was just measured: it cannot fail. */
+    (void)coffer__json_string(json, (char *)key + SKIP_KEY_HEAD, &length, &has_control);
     scratch->used += skip_key_size(length);
-    return status == COFFER_OK ? coffer__json_expect(json, ':', "a colon should be here") : status;
+    return coffer__json_expect(json, ':', "a colon should be here");
 }
 
 static coffer_status skip_fail_duplicate(const coffer__json *json, const uint8_t *key)
@@ -150,6 +151,11 @@ static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffe
 static const double skip_powers[] = { 1e289, 1e290, 1e291, 1e292, 1e293, 1e294, 1e295, 1e296, 1e297, 1e298,
                                       1e299, 1e300, 1e301, 1e302, 1e303, 1e304, 1e305, 1e306, 1e307, 1e308 };
 
+static bool skip_is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
 /* Appends a digit when 64 bits have room for it. */
 static bool skip_append(uint64_t *significand, uint8_t digit)
 {
@@ -172,19 +178,19 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
     int64_t power = 0;
     bool full = false;
     size_t i = text[0] == '-' ? 1 : 0;
-    for (; i < text_len && text[i] >= '0' && text[i] <= '9'; i++) {
+    for (; i < text_len && skip_is_digit(text[i]); i++) {
         full = full || !skip_append(&significand, text[i]);
         power += full ? 1 : 0;
     }
     full = false;
-    for (i += i < text_len && text[i] == '.' ? 1 : 0; i < text_len && text[i] >= '0' && text[i] <= '9'; i++) {
+    for (i += i < text_len && text[i] == '.' ? 1 : 0; i < text_len && skip_is_digit(text[i]); i++) {
         full = full || !skip_append(&significand, text[i]);
         power -= full ? 0 : 1;
     }
     int64_t exponent = 0;
     const bool negative = i + 1 < text_len && text[i + 1] == '-';
     for (i += 1; i < text_len; i++) {
-        if (text[i] >= '0' && text[i] <= '9' && exponent < INT32_MAX) {
+        if (skip_is_digit(text[i]) && exponent < INT32_MAX) {
             exponent = exponent * 10 + (text[i] - '0');
         }
     }
@@ -198,8 +204,7 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
 static void skip_digits(coffer__json *json, size_t *count)
 {
     *count = 0;
-    while (coffer__left(&json->in) > 0 && json->in.base[json->in.position] >= '0' &&
-           json->in.base[json->in.position] <= '9') {
+    while (coffer__left(&json->in) > 0 && skip_is_digit(json->in.base[json->in.position])) {
         json->in.position++;
         (*count)++;
     }
@@ -251,7 +256,7 @@ static coffer_status skip_scalar(coffer__json *json)
         bool has_control = false;
         return coffer__json_string(json, NULL, &length, &has_control);
     }
-    if (next == '-' || (next >= '0' && next <= '9')) {
+    if (next == '-' || skip_is_digit(next)) {
         return skip_number(json);
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {

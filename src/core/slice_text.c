@@ -138,7 +138,7 @@ static coffer_status slice_item(coffer__cursor *in, slice_list *list, coffer_err
                 return status;
             }
         } else if (!has_start) {
-            return slice_syntax(in, err, coffer__left(in) == 0 ? "it ends too early" : "an index should be here");
+            return slice_syntax(in, err, "an index should be here");
         }
     }
     if (list->indices != NULL) {

@@ -149,6 +149,18 @@ static void test_refusals_when_declaring(void **state)
     assert_int_equal(coffer_header_set_metadata(header, "\xC0", 1, "", 0, &err), COFFER_ERR_UTF8);
     assert_int_equal(coffer_header_set_metadata(header, "k", 1, "\xC0", 1, &err), COFFER_ERR_UTF8);
     assert_int_equal(coffer_header_set_metadata(header, NULL, 1, "", 0, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_header_set_metadata(NULL, "", 0, "", 0, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_header_set_metadata(header, "k", 1, NULL, 1, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_header_add(header, NULL, 0, COFFER_UNKNOWN_DTYPE, NULL, 0, &err), COFFER_ERR_DTYPE);
+    assert_string_equal(err.tensor, "");
+    /* Longer than any header can be: not looked at. */
+    const size_t endless = (size_t)COFFER_LARGEST_MAX_HEADER_SIZE + 1;
+    assert_int_equal(coffer_header_set_metadata(header, "", endless, "", 0, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(coffer_header_set_metadata(header, "", 0, "", endless, &err), COFFER_ERR_HEADER_TOO_LARGE);
+#if SIZE_MAX > UINT32_MAX
+    const size_t rank = (size_t)UINT32_MAX + 1;
+    assert_int_equal(coffer_header_add(header, "a", 1, COFFER_U8, odd, rank, &err), COFFER_ERR_OVERFLOW);
+#endif
     assert_int_equal(coffer_header_build(NULL, NULL, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_header_new(NULL, coffer_libc_allocator(), &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_header_new(&header, NULL, &err), COFFER_ERR_ARGUMENT);
@@ -186,6 +198,44 @@ static void test_refusals_when_building(void **state)
     options.slack = UINT64_MAX - 50;
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
     options.slack = 0;
+    assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_OK);
+    coffer_header_free(header);
+}
+
+static void test_metadata_of_nothing(void **state)
+{
+    (void)state;
+    coffer_header *header = new_header();
+    assert_int_equal(coffer_header_set_metadata(header, NULL, 0, NULL, 0, NULL), COFFER_OK);
+    expect_text(header, NULL, "{\"__metadata__\":{\"\":\"\"}}");
+    coffer_header_free(header);
+}
+
+static void test_limits_of_the_layout(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_header *header = new_header();
+    coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
+    options.struct_size = 0;
+    assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    /* The sum has room in 64 bits, its next multiple of 8 has none: 8 bytes of length, 2 of text. */
+    options.struct_size = sizeof options;
+    options.max_header_size = UINT64_MAX;
+    options.slack = UINT64_MAX - 13;
+    assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_true(err.expected == UINT64_MAX && err.actual == UINT64_MAX);
+    /* Within the limit that was set, and more than memory can hold. */
+    options.slack = SIZE_MAX / 2;
+    assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_true(err.actual >= SIZE_MAX / 2 && err.actual < UINT64_MAX);
+    assert_null(coffer_header_at(header, 0));
+    /* One byte above the limit, and exactly at it. */
+    options.slack = 0;
+    options.max_header_size = 7;
+    assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_true(err.expected == 7 && err.actual == 8);
+    options.max_header_size = 8;
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_OK);
     coffer_header_free(header);
 }
@@ -258,7 +308,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_canonical_order_and_spelling), cmocka_unit_test(test_little_headers),
         cmocka_unit_test(test_alignment_and_slack),          cmocka_unit_test(test_refusals_when_declaring),
-        cmocka_unit_test(test_refusals_when_building),       cmocka_unit_test(test_every_allocation_can_fail),
+        cmocka_unit_test(test_refusals_when_building),       cmocka_unit_test(test_metadata_of_nothing),
+        cmocka_unit_test(test_limits_of_the_layout),         cmocka_unit_test(test_every_allocation_can_fail),
         cmocka_unit_test(test_round_trip_of_every_dtype),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,8 @@ static void text_every_form(void **state)
     assert_index(&got[3], COFFER_INDEX_ALL, false, 0, false, 0, 0);
     assert_int_equal(parse_good("0000000000000000000000000000012", got), 1);
     assert_index(&got[0], COFFER_INDEX_AT, false, 12, false, 0, 0);
+    assert_int_equal(parse_good("[1 , ]", got), 1);
+    assert_index(&got[0], COFFER_INDEX_AT, false, 1, false, 0, 0);
     assert_int_equal(parse_good("-0,", got), 1);
     assert_index(&got[0], COFFER_INDEX_AT, false, 0, false, 0, 0);
     assert_int_equal(parse_good("9223372036854775807:-9223372036854775808:-9223372036854775808", got), 1);
@@ -106,6 +108,9 @@ static void text_errors_have_positions(void **state)
         { "3, 9223372036854775808", COFFER_ERR_SLICE_SYNTAX, 3 },
         { "-9223372036854775809", COFFER_ERR_SLICE_SYNTAX, 0 },
         { "1:99999999999999999999999", COFFER_ERR_SLICE_SYNTAX, 2 },
+        { "1:2:-", COFFER_ERR_SLICE_SYNTAX, 5 },
+        { "1:2: 9223372036854775808", COFFER_ERR_SLICE_SYNTAX, 5 },
+        { "[1 2]", COFFER_ERR_SLICE_SYNTAX, 3 },
         { "1::0", COFFER_ERR_STEP, 3 },
         { ":: -0", COFFER_ERR_STEP, 3 },
     };

@@ -148,6 +148,8 @@ def accepted_shapes():
     ok("rank_64", '{"a":%s}' % tensor("U8", "[%s]" % ",".join("1" * 64)), 1)
     ok("rank_10000", '{"a":%s}' % tensor("U8", "[%s]" % ",".join("1" * 10000)), 1)
     ok("white_space_in_shape", '{"a":%s}' % tensor("U8", "[\n1\n,\t1 ]"), 1)
+    spaced = tensor(offsets="[0 ,1]"), tensor(offsets="[1 , 2 ]")
+    ok("white_space_in_offsets", '{"a":%s,"b":%s}' % spaced, 2)
 
 
 def accepted_ranges():
@@ -282,6 +284,7 @@ def noted_unknown_keys():
         text = unknown(value).replace('"x":', '※"x":', 1)
         note("UNKNOWN_KEY", topic, text, 1)
     note("UNKNOWN_KEY", "first", '{"a":{※"x":0,"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1)
+    note("UNKNOWN_KEY", "as_long_as_a_field", '{"a":%s}' % tensor(more=',※"data_offsetz":1'), 1)
     note("UNKNOWN_KEY", "field_in_other_case", '{"a":%s}' % tensor(more=',※"Dtype":"U8"'), 1)
     note("UNKNOWN_KEY", "empty_key", '{"a":%s}' % tensor(more=',※"":0'), 1)
     note("UNKNOWN_KEY", "field_with_a_nul", '{"a":%s}' % tensor(more=',※"shape\\u0000":0'), 1)
@@ -338,6 +341,10 @@ def refused_json():
         ("ends_behind_a_colon", '{"a":※'),
         ("ends_in_a_tensor", '{"a":{※'),
         ("ends_behind_a_field", '{"a":{"dtype":"U8"※'),
+        ("ends_before_a_dtype", '{"a":{"dtype":"※'),
+        ("ends_in_a_dtype", '{"a":{"dtype":"F3※'),
+        ("ends_before_the_dtype_of_the_second", '{"a":%s,"b":{"dtype":"※' % tensor()),
+        ("ends_in_the_offsets_of_the_second", '{"a":%s,"b":{"dtype":"U8","shape":[1],"data_offsets":[1※' % tensor()),
         ("ends_in_a_shape", '{"a":{"shape":[1※'),
         ("ends_behind_a_comma", '{"a":{"shape":[1,※'),
         ("ends_behind_a_tensor", '{"a":%s※' % tensor()),
@@ -363,6 +370,8 @@ def refused_json():
         ("equals_for_a_colon", '{"a"※=%s}' % tensor()),
         ("single_quotes", "{※'a':%s}" % tensor()),
         ("key_without_quotes", "{※a:%s}" % tensor()),
+        ("metadata_key_without_quotes", '{"__metadata__":{※a:"b"}}'),
+        ("metadata_key_is_a_number", '{"__metadata__":{"a":"b",※1:"b"}}'),
         ("key_is_a_number", "{※1:%s}" % tensor()),
         ("line_comment", '{※// none\n"a":%s}' % tensor()),
         ("block_comment", '{"a":%s※/**/}' % tensor()),
@@ -580,6 +589,9 @@ def refused_dtypes():
         ("spelt_with_an_escape", "\\u0075int8"),
     ):
         err("DTYPE", topic, '{"a":%s}' % tensor(dtype).replace('"dtype":', '"dtype":※'), 1)
+    # Behind a tensor whose dtype is the same but for the end.
+    other = tensor("F8_E4M3FN__", offsets="[1,2]").replace('"dtype":', '"dtype":※')
+    err("DTYPE", "ends_unlike_the_one_before", '{"a":%s,"b":%s}' % (tensor("F8_E4M3FNUZ"), other), 2)
 
 
 def refused_sizes():
@@ -649,6 +661,8 @@ def refused_for_two_reasons():
     err("RANGE", "two__before_a_size", '{※"a":%s}' % tensor("U8", "[3]", "[2,1]"))
     err("SIZE", "two__before_a_duplicate_name", '{※"a":%s,"a":%s}' % (tensor(shape="[2]"), tensor()), 1)
     err("DUPLICATE_NAME", "two__before_an_overlap", '{"a":%s,"b":%s,※"a":%s}' % (tensor(), tensor(), tensor()), 1)
+    large = tensor("U8", "[1000000000]", "[0,1000000000]"), tensor(offsets="[1000000001,1000000002]")
+    err("HOLE", "two__of_a_byte_behind_a_gigabyte", '{"a":%s,※"b":%s}' % large)
     err("HOLE", "two__before_missing_data", '{※"a":%s}' % tensor(offsets="[1,2]"))
     err("OVERLAP", "two__before_trailing_bytes", '{"a":%s,※"b":%s}' % (tensor(), tensor()), 9)
     err("TYPE", "two__before_bad_utf8", '{"a":※1,"\udcff":1}')

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: "this is a web page" is worth more than "the header is too large", but only while it is true. Each kind of file is
+   recognised by its first bytes, by no fewer of them, and nothing else is taken for one. */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "sniff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The answer for bytes that end where their memory ends, so that a sanitizer sees a byte too many. */
+static coffer_status sniffed(const char *bytes, size_t size)
+{
+    char *copy = malloc(size > 0 ? size : 1);
+    assert_non_null(copy);
+    memcpy(copy, bytes, size);
+    coffer_error err;
+    memset(&err, 0x5A, sizeof err);
+    const coffer_status status = coffer__sniff(copy, size, &err);
+    if (status != COFFER_OK) {
+        assert_int_equal(err.code, status);
+        assert_true(err.offset == 0);
+        assert_true(strlen(err.message) > 20);
+    }
+    assert_int_equal(coffer__sniff(copy, size, NULL), status);
+    free(copy);
+    return status;
+}
+
+static const struct signature {
+    coffer_status code;
+    const char *bytes;
+    size_t size;
+} signatures[] = {
+    { COFFER_ERR_IS_LFS_POINTER, "version https://git-lfs", 23 },
+    { COFFER_ERR_IS_ZIP, "PK\x03\x04", 4 },
+    { COFFER_ERR_IS_ZIP, "PK\x05\x06", 4 },
+    { COFFER_ERR_IS_GGUF, "GGUF", 4 },
+    { COFFER_ERR_IS_HDF5, "\x89HDF\r\n\x1a\n", 8 },
+    { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6 },
+    { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3 },
+    { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4 },
+    { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ\0", 6 },
+    { COFFER_ERR_IS_COMPRESSED, "BZh", 3 },
+    { COFFER_ERR_IS_PICKLE, "\x80\x02}", 3 },
+    { COFFER_ERR_IS_PICKLE, "\x80\x05\x95", 3 },
+};
+
+static void test_signatures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
+        const struct signature *known = &signatures[i];
+        char bytes[40] = { 0 };
+        memcpy(bytes, known->bytes, known->size);
+        assert_int_equal(sniffed(bytes, known->size), known->code);
+        assert_int_equal(sniffed(bytes, sizeof bytes), known->code);
+        for (size_t size = 0; size < known->size; size++) {
+            assert_int_equal(sniffed(bytes, size), COFFER_OK);
+        }
+    }
+}
+
+/* One bit of a signature changed, and it is none. */
+static void test_nearly_signatures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
+        const struct signature *known = &signatures[i];
+        if (known->code == COFFER_ERR_IS_PICKLE) {
+            continue;
+        }
+        for (size_t at = 0; at < known->size; at++) {
+            char bytes[32];
+            memcpy(bytes, known->bytes, known->size);
+            bytes[at] = (char)(bytes[at] ^ 0x40);
+            assert_int_equal(sniffed(bytes, known->size), COFFER_OK);
+        }
+    }
+}
+
+static void test_pickles(void **state)
+{
+    (void)state;
+    assert_int_equal(sniffed("\x80\x03}q", 4), COFFER_ERR_IS_PICKLE);
+    assert_int_equal(sniffed("\x80\x04\x95", 3), COFFER_ERR_IS_PICKLE);
+    assert_int_equal(sniffed("\x80\x01}", 3), COFFER_OK);
+    assert_int_equal(sniffed("\x80\x06}", 3), COFFER_OK);
+    assert_int_equal(sniffed("\x81\x02}", 3), COFFER_OK);
+    /* A header of 640 bytes, whose length begins like a pickle. */
+    assert_int_equal(sniffed("\x80\x02\0\0\0\0\0\0", 8), COFFER_OK);
+}
+
+static void test_zeros(void **state)
+{
+    (void)state;
+    char bytes[600] = { 0 };
+    assert_int_equal(sniffed(bytes, 63), COFFER_OK);
+    assert_int_equal(sniffed(bytes, 64), COFFER_ERR_IS_ZEROS);
+    assert_int_equal(sniffed(bytes, 600), COFFER_ERR_IS_ZEROS);
+    bytes[512] = 1;
+    assert_int_equal(sniffed(bytes, 600), COFFER_ERR_IS_ZEROS);
+    bytes[511] = 1;
+    assert_int_equal(sniffed(bytes, 600), COFFER_OK);
+    assert_int_equal(sniffed(bytes, 511), COFFER_ERR_IS_ZEROS);
+    bytes[0] = 1;
+    assert_int_equal(sniffed(bytes, 100), COFFER_OK);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        coffer_status status;
+    } cases[] = {
+        { "<", COFFER_ERR_IS_HTML },
+        { "<!DOCTYPE html>", COFFER_ERR_IS_HTML },
+        { "\xEF\xBB\xBF<a>", COFFER_ERR_IS_HTML },
+        { "\xEF\xBB\xBF \t\r\n\v\f<a>", COFFER_ERR_IS_HTML },
+        { "{", COFFER_ERR_IS_JSON },
+        { "[1]", COFFER_ERR_IS_JSON },
+        { " \n{}", COFFER_ERR_IS_JSON },
+        { "hello", COFFER_OK },
+        { "\xEF\xBB\xBF", COFFER_OK },
+        { "\xEF\xBB<", COFFER_OK },
+        { "        ", COFFER_OK },
+        { "", COFFER_OK },
+        { "<\x01", COFFER_OK },
+        { "<\x08", COFFER_OK },
+        { "<\x0E", COFFER_OK },
+        { "<\x1F", COFFER_OK },
+        { "<      \x02", COFFER_OK },
+        /* What comes behind the eighth byte does not count: a header's length has eight. */
+        { "<       \x02", COFFER_ERR_IS_HTML },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const coffer_status status = sniffed(cases[i].bytes, strlen(cases[i].bytes));
+        if (status != cases[i].status) {
+            fail_msg("case %zu: %s", i, coffer_status_name(status));
+        }
+    }
+    /* The length of a header of 60 bytes: '<', and zeros. */
+    assert_int_equal(sniffed("<\0\0\0\0\0\0\0{}", 10), COFFER_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signatures), cmocka_unit_test(test_nearly_signatures),
+        cmocka_unit_test(test_pickles),    cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
