@@ -8,9 +8,9 @@
 #define _DEFAULT_SOURCE /* guarded.h */
 
 #include "coffer.h"
+#include "fuzz_input.h"
 #include "guarded.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +18,6 @@
 #define PROMISED_REST 65536
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void expect(bool holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "fuzz_parse: does not hold: %s\n", what);
-        abort();
-    }
-}
 
 /* ---- an allocator that counts ---- */
 

@@ -12,10 +12,9 @@
 #define _DEFAULT_SOURCE /* guarded.h */
 
 #include "coffer.h"
+#include "fuzz_input.h"
 #include "guarded.h"
 #include "slice.h"
-
-#include <stdio.h>
 
 #define MOST_INDICES 12
 #define MOST_DIMENSIONS 8
@@ -23,28 +22,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static void expect(bool holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "fuzz_slice: does not hold: %s\n", what);
-        abort();
-    }
-}
-
 /* ---- the input ---- */
 
-typedef struct input {
-    const uint8_t *bytes;
-    size_t size;
-    size_t at;
-} input;
-
-static uint8_t next_byte(input *in)
-{
-    return in->at < in->size ? in->bytes[in->at++] : 0;
-}
-
-static int64_t next_number(input *in, bool wide)
+static int64_t next_number(fuzz_input *in, bool wide)
 {
     uint64_t value = next_byte(in);
     if (!wide) {
@@ -56,7 +36,7 @@ static int64_t next_number(input *in, bool wide)
     return (int64_t)value;
 }
 
-static coffer_index next_index(input *in)
+static coffer_index next_index(fuzz_input *in)
 {
     const uint8_t flags = next_byte(in);
     const bool wide = (flags & 0x80) != 0;
@@ -70,7 +50,7 @@ static coffer_index next_index(input *in)
 }
 
 /* The tensor that the input describes; false when there can be none. */
-static bool next_tensor(input *in, coffer_tensor *tensor, uint64_t *shape)
+static bool next_tensor(fuzz_input *in, coffer_tensor *tensor, uint64_t *shape)
 {
     const uint8_t dtype = next_byte(in);
     const uint8_t rank = next_byte(in);
@@ -143,7 +123,7 @@ static void check_written_anew(const coffer_index *indices, size_t count)
 }
 
 /* Reads the rest of the input as text; false when it is no slice. */
-static bool read_text(input *in, coffer_index *indices, size_t *count)
+static bool read_text(fuzz_input *in, coffer_index *indices, size_t *count)
 {
     const size_t size = in->size - in->at;
     const char *text = (const char *)guarded_copy(in->bytes + in->at, size);
@@ -398,7 +378,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size > GUARDED_LARGEST) {
         return 0;
     }
-    input in = { bytes, size, 0 };
+    fuzz_input in = { bytes, size, 0 };
     const bool raw = size > 0 && (bytes[0] & 0x80) != 0;
     coffer_tensor tensor;
     uint64_t shape[MOST_DIMENSIONS];

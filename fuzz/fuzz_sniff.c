@@ -7,22 +7,13 @@
 #define _DEFAULT_SOURCE /* guarded.h */
 
 #include "coffer.h"
+#include "fuzz_input.h"
 #include "guarded.h"
 #include "sniff.h"
-
-#include <stdio.h>
 
 #define ENOUGH 512 /* bytes, to say what a file is */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void expect(bool holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "fuzz_sniff: does not hold: %s\n", what);
-        abort();
-    }
-}
 
 static bool is_foreign(coffer_status status)
 {

@@ -10,8 +10,8 @@
  *   piece      tensor u8, offset u8, size u8; a tensor of 0xFF: everything that is missing still
  */
 #include "coffer.h"
+#include "fuzz_input.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,29 +22,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static void expect(bool holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "fuzz_writer: does not hold: %s\n", what);
-        abort();
-    }
-}
-
 /* ---- the input ---- */
 
-typedef struct input {
-    const uint8_t *bytes;
-    size_t size;
-    size_t at;
-} input;
-
-static uint8_t next_byte(input *in)
-{
-    return in->at < in->size ? in->bytes[in->at++] : 0;
-}
-
 /* As many of `wanted` bytes as are left. */
-static const char *next_text(input *in, size_t wanted, size_t *taken)
+static const char *next_text(fuzz_input *in, size_t wanted, size_t *taken)
 {
     const char *text = (const char *)in->bytes + in->at;
     const size_t left = in->size - in->at;
@@ -141,7 +122,7 @@ static coffer_status judge_tensor(plain_tensor *tensor)
 
 /* ---- declaring ---- */
 
-static void declare_tensor(input *in, coffer_header *header, plain_file *file)
+static void declare_tensor(fuzz_input *in, coffer_header *header, plain_file *file)
 {
     plain_tensor tensor = { .size = 0 };
     tensor.dtype = (coffer_dtype)(next_byte(in) % (COFFER_DTYPE_COUNT + 2));
@@ -164,7 +145,7 @@ static void declare_tensor(input *in, coffer_header *header, plain_file *file)
     expect(coffer_header_count(header) == file->tensor_count, "what was taken is counted");
 }
 
-static void declare_pair(input *in, coffer_header *header, plain_file *file)
+static void declare_pair(fuzz_input *in, coffer_header *header, plain_file *file)
 {
     plain_pair pair;
     const size_t key_len = next_byte(in) % 12;
@@ -376,7 +357,7 @@ static void check_file(const uint8_t *image, size_t image_size, const plain_file
 }
 
 /* Writes the pieces that the rest of the input names. */
-static void write_file(input *in, coffer_header *header, plain_file *file, size_t data_offset, size_t data_size)
+static void write_file(fuzz_input *in, coffer_header *header, plain_file *file, size_t data_offset, size_t data_size)
 {
     const size_t image_size = data_offset + data_size;
     uint8_t *image = malloc(image_size);
@@ -416,7 +397,7 @@ static void write_file(input *in, coffer_header *header, plain_file *file, size_
 
 /* ---- the target ---- */
 
-static coffer_header_options next_options(input *in)
+static coffer_header_options next_options(fuzz_input *in)
 {
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     const uint8_t alignment = next_byte(in);
@@ -430,7 +411,7 @@ static coffer_header_options next_options(input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    input in = { bytes, size, 0 };
+    fuzz_input in = { bytes, size, 0 };
     plain_file file;
     file.tensor_count = 0;
     file.pair_count = 0;

@@ -498,19 +498,19 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
     size_t name_len = 0;
     bool has_control = false;
     coffer__json measure = json;
-    coffer_status status = coffer__json_string(&measure, NULL, &name_len, &has_control);
+    /* The string was read before, so it cannot fail. */
+    (void)coffer__json_string(&measure, NULL, &name_len, &has_control);
     const size_t room = (name_len + 1 + 7) / 8 * 8;
-    if (status == COFFER_OK) {
-        status = coffer__builder_reserve(&reader->builder, *size + room, coffer__left(&reader->json.in), json.err);
-    }
+    const coffer_status status =
+        coffer__builder_reserve(&reader->builder, *size + room, coffer__left(&reader->json.in), json.err);
     if (status != COFFER_OK) {
         return status;
     }
     char *name = coffer__builder_at(&reader->builder, reader->builder.used + *size);
-    status = coffer__json_string(&json, name, &name_len, &has_control);
+    (void)coffer__json_string(&json, name, &name_len, &has_control);
     name[name_len] = '\0';
     *size += room;
-    return status;
+    return COFFER_OK;
 }
 
 /* Reads a tensor behind its key, whose name lies in the entry at `used`. */
