@@ -17,13 +17,10 @@
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "format.h"
 #include "json.h"
-#include "options.h"
 #include "scan.h"
-#include "sniff.h"
 #include "table.h"
-
-#define FRAME_SIZE 8u /* the header's length, u64le */
 
 /* Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a number or a dtype, since that
    many are looked at. What stands nearer to the header's end is read like any other spelling. */
@@ -767,37 +764,18 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
     return COFFER_OK;
 }
 
-static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, uint64_t file_size, coffer_error *err)
-{
-    const uint64_t expected = data_offset + data_size;
-    if (file_size == 0 || file_size == expected) {
-        return COFFER_OK;
-    }
-    coffer_status code = COFFER_OK;
-    if (file_size < expected) {
-        code = coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, file_size,
-                               "the file stops early: it has %u of %u bytes (%u missing); get the file again",
-                               file_size, expected, expected - file_size);
-    } else {
-        code = coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
-                               "the data ends at byte %u, but the file at byte %u (%u too many); get the file again",
-                               expected, file_size, file_size - expected);
-    }
-    return coffer__fail_sizes(err, code, expected, file_size);
-}
-
-/* Reads the header at bytes + 8, whole, into a table. */
-static coffer_status parse_header(const uint8_t *bytes, size_t header_size, const coffer_allocator *allocator,
-                                  const coffer_parse_options *options, coffer_table **out, coffer_error *err)
+coffer_status coffer__safetensors_read(coffer_table **table, const uint8_t *header, size_t header_size,
+                                       const coffer_allocator *allocator, const coffer_parse_options *options,
+                                       coffer_error *err)
 {
     header_reader reader;
     memset(&reader, 0, sizeof reader);
-    reader.json.in = (coffer__cursor){ bytes + FRAME_SIZE, header_size, 0 };
-    reader.json.origin = FRAME_SIZE;
+    reader.json.in = (coffer__cursor){ header, header_size, 0 };
+    reader.json.origin = COFFER__FRAME_SIZE;
     reader.json.err = err;
     reader.scratch.allocator = allocator;
     reader.options = *options;
-    reader.data_offset = FRAME_SIZE + header_size;
+    reader.data_offset = COFFER__FRAME_SIZE + header_size;
     reader.in_order = true;
     coffer_status status = coffer__builder_init(&reader.builder, allocator, header_size, err);
     if (status != COFFER_OK) {
@@ -809,140 +787,20 @@ static coffer_status parse_header(const uint8_t *bytes, size_t header_size, cons
         coffer__builder_discard(&reader.builder);
         return status;
     }
-    coffer_table *table = NULL;
-    status = coffer__builder_seal(&reader.builder, reader.in_order, FRAME_SIZE, &table, err);
+    coffer_table *made = NULL;
+    status = coffer__builder_seal(&reader.builder, reader.in_order, COFFER__FRAME_SIZE, &made, err);
     if (status != COFFER_OK) {
         return status;
     }
     if (!reader.in_order) {
-        status = check_coverage(table, reader.data_offset, FRAME_SIZE, &reader.covered, err);
-    }
-    if (status == COFFER_OK) {
-        status = check_file_size(reader.data_offset, reader.covered, options->file_size, err);
-    }
-    if (status == COFFER_OK && options->all_notes) {
-        status = coffer__table_note_case(table, FRAME_SIZE, err);
+        status = check_coverage(made, reader.data_offset, COFFER__FRAME_SIZE, &reader.covered, err);
     }
     if (status != COFFER_OK) {
-        coffer_table_free(table);
+        coffer_table_free(made);
         return status;
     }
-    table->data_offset = reader.data_offset;
-    table->data_size = reader.covered;
-    *out = table;
+    made->data_offset = reader.data_offset;
+    made->data_size = reader.covered;
+    *table = made;
     return COFFER_OK;
-}
-
-/* ---- the frame ---- */
-
-static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer_error *err)
-{
-    const coffer_status code = coffer__fail_at(
-        err, COFFER_ERR_HEADER_TOO_LARGE, 0,
-        "the header says it has %u bytes, more than the limit of %u: this is not a safetensors file, or "
-        "the limit must be raised",
-        header_size, limit);
-    return coffer__fail_sizes(err, code, limit, header_size);
-}
-
-/* A file of 1 to 7 bytes, of which `size` are known. */
-static coffer_status fail_too_short(const uint8_t *bytes, size_t size, uint64_t file_size, coffer_error *err)
-{
-    const coffer_status foreign = size > 0 ? coffer__sniff(bytes, size, err) : COFFER_OK;
-    if (foreign != COFFER_OK) {
-        return foreign;
-    }
-    const coffer_status code = coffer__fail_at(
-        err, COFFER_ERR_TOO_SHORT, 0,
-        "the file has %u of the 8 bytes that say how long its header is; get the file again", file_size);
-    return coffer__fail_sizes(err, code, FRAME_SIZE, file_size);
-}
-
-/* Judges the header's length. Whatever it is that has no possible one may be another kind of file. */
-static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer_parse_options *options,
-                                 coffer_error *err)
-{
-    const uint64_t header_size = coffer__load_u64le(bytes);
-    const uint64_t limit = options->max_header_size;
-    const uint64_t file_size = options->file_size;
-    const bool past_end = file_size != 0 && header_size > file_size - FRAME_SIZE;
-    if (header_size != 0 && header_size <= limit && !past_end) {
-        return COFFER_OK;
-    }
-    const bool plausible = header_size <= limit && size > FRAME_SIZE && bytes[FRAME_SIZE] == '{';
-    const coffer_status foreign = plausible ? COFFER_OK : coffer__sniff(bytes, size, err);
-    if (foreign != COFFER_OK) {
-        return foreign;
-    }
-    if (header_size == 0) {
-        return coffer__fail_at(
-            err, COFFER_ERR_HEADER_LENGTH, 0,
-            "the header's length is 0: this is not a safetensors file, or its first bytes were lost");
-    }
-    if (header_size > limit) {
-        return fail_too_large(header_size, limit, err);
-    }
-    const coffer_status code =
-        coffer__fail_at(err, COFFER_ERR_HEADER_TRUNCATED, 0,
-                        "the file stops within its header: it has %u of at least %u bytes; get the file again",
-                        file_size, FRAME_SIZE + header_size);
-    return coffer__fail_sizes(err, code, FRAME_SIZE + header_size, file_size);
-}
-
-/* Reads and checks the options; zero fields become their defaults. */
-static coffer_status parse_options(const coffer_parse_options *given, coffer_parse_options *options, coffer_error *err)
-{
-    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (options->max_header_size == 0) {
-        options->max_header_size = COFFER_DEFAULT_MAX_HEADER_SIZE;
-    }
-    if (options->max_header_size > COFFER_LARGEST_MAX_HEADER_SIZE) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "max_header_size is above %u",
-                            (uint64_t)COFFER_LARGEST_MAX_HEADER_SIZE);
-    }
-    return COFFER_OK;
-}
-
-static coffer_status need_more(uint64_t *need, uint64_t size)
-{
-    if (need != NULL) {
-        *need = size;
-    }
-    return COFFER_NEED_MORE;
-}
-
-coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
-{
-    if (table == NULL || allocator == NULL || (bytes == NULL && size > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_parse needs a table, the bytes and an allocator");
-    }
-    *table = NULL;
-    coffer_parse_options chosen;
-    coffer_status status = parse_options(options, &chosen, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (chosen.file_size != 0 && chosen.file_size < FRAME_SIZE) {
-        return fail_too_short(bytes, size, chosen.file_size, err);
-    }
-    if (size < FRAME_SIZE) {
-        return need_more(need, FRAME_SIZE);
-    }
-    status = check_frame(bytes, size, &chosen, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    const uint64_t header_size = coffer__load_u64le(bytes);
-    if (header_size > size - FRAME_SIZE) {
-        return need_more(need, FRAME_SIZE + header_size);
-    }
-    status = parse_header(bytes, (size_t)header_size, allocator, &chosen, table, err);
-    if (status == COFFER_OK && need != NULL) {
-        *need = FRAME_SIZE + header_size;
-    }
-    return status;
 }
