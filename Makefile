@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check asan tsan cross fuzz prove bench coverage format install clean help
+.PHONY: build demo check asan tsan cross fuzz prove bench coverage format amalgamation install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -58,6 +58,10 @@ coverage: ## the unit tests, and which lines they reach: build/coverage/html/ind
 format: ## put every C file into the house's layout
 	@tools/setup.sh check
 	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' | xargs -0 clang-format -i
+
+amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its header
+	@tools/setup.sh amalgamation
+	@tools/amalgamate.py build/amalgamation
 
 install: build ## install under PREFIX (/usr/local), staged in DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)"

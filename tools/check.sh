@@ -25,9 +25,6 @@ export COFFER_CLI=$PWD/build/check-gcc/coffer
 stage_structure() {
     python3 tools/check_structure.py --self-test
     python3 tools/check_structure.py --build build/check-gcc
-    # The library also compiles as one file. The system's features are chosen by os_posix.c, so that comes first.
-    { echo src/io/os_posix.c; c_files '\.c$' src | grep -v '/os_posix\.c$'; } | sed 's/.*/#include "&"/' >"$logs/one.c"
-    gcc -std=c11 -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror -fsyntax-only -I. -Iinclude "${rooms[@]}" "$logs/one.c"
 }
 
 # The C files that git knows or would add, below the folders named.
@@ -66,6 +63,10 @@ stage_cppcheck() {
 
 stage_install() {
     tests/install/run.sh build/check-gcc
+}
+
+stage_amalgamation() {
+    tests/install/amalgamation.sh build/check-gcc
 }
 
 stage_pytest() {
@@ -116,6 +117,7 @@ stage tsan build_and_test tsan
 stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage install stage_install
+stage amalgamation stage_amalgamation
 stage pytest stage_pytest
 
 echo

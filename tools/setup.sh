@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|check|cross|bench|fuzz|prove|coverage
+#   tools/setup.sh build|check|cross|bench|fuzz|prove|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins; for
@@ -117,6 +117,9 @@ find_missing() {
     coverage)
         need_command lcov lcov
         ;;
+    amalgamation)
+        need_command python3 python3
+        ;;
     esac
     [ ${#missing[@]} -eq 0 ]
 }
@@ -188,9 +191,9 @@ make_venv() {
 }
 
 case $goal in
-build | check | cross | bench | fuzz | prove | coverage) ;;
+build | check | cross | bench | fuzz | prove | coverage | amalgamation) ;;
 *)
-    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|coverage" >&2
+    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|coverage|amalgamation" >&2
     exit 2
     ;;
 esac

@@ -105,6 +105,9 @@ static coffer__os_kind os_kind(mode_t mode)
                            : COFFER__OS_OTHER;
 }
 
+/* What a failed inspection leaves: a compiler that sees caller and callee cannot know that errno is not 0 then. */
+static const coffer__os_info OS_NO_INFO = { .kind = COFFER__OS_OTHER };
+
 static void os_info_of(const struct stat *found, coffer__os_info *info)
 {
     info->kind = os_kind(found->st_mode);
@@ -120,6 +123,7 @@ static void os_info_of(const struct stat *found, coffer__os_info *info)
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
 {
     struct stat found;
+    *info = OS_NO_INFO;
     if (fstatat(AT_FDCWD, path, &found, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
         return errno;
     }
@@ -130,6 +134,7 @@ int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
 int coffer__os_inspect_fd(int fd, coffer__os_info *info)
 {
     struct stat found;
+    *info = OS_NO_INFO;
     if (fstat(fd, &found) != 0) {
         return errno;
     }

@@ -99,7 +99,7 @@ static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const c
 
 static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
 {
-    coffer_pair pair;
+    coffer_pair pair = { NULL, NULL, 0, 0 };
     text->same = true;
     bool has_pair = coffer_table_metadata_at(merge->table, merge->next_pair, &pair);
     while (has_pair || merge->next_edit < merge->edit_count) {

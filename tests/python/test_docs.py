@@ -37,7 +37,7 @@ STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
 LANGUAGES = {"c", "sh", "sh no-run", "cmake", "json", "text"}
-NOT_RUN = {"make demo", "make check", "make bench", "sudo make install", "make install PREFIX=$HOME/.local"}
+NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
 CONTEXT = """
