@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a command is. One table (CLI_COMMANDS in cli_table.c) lists them all; the parser of options, the help, the
- * messages about wrong usage and whatever is generated later (completions, the manual page) are made from it.
+ * messages about wrong usage and whatever else is generated (completions, the manual page) are made from it.
  *
- * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add it to the table.
+ * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add it to the table. Its table
+ * of options has its own options only; those of every command are CLI_COMMON_OPTIONS, and the parser has already carried
+ * them out when the command runs: see `json`, `tsv` and `quiet` in cli.
  */
 #ifndef COFFER_CLI_COMMAND_H
 #define COFFER_CLI_COMMAND_H
@@ -16,6 +18,7 @@ enum {
     CLI_EXIT_NOT_CONFORMING = 1, /* a file breaks the format's rules, or has no such tensor, key or index */
     CLI_EXIT_USAGE = 2,          /* the command line itself is wrong, whatever the files say */
     CLI_EXIT_UNREADABLE = 3      /* a file, or the output, could not be read or written */
+    /* After Ctrl-C the process dies of the signal: 130 in a shell. See cli_interrupt.h. */
 };
 
 typedef enum cli_option_id {
@@ -23,6 +26,9 @@ typedef enum cli_option_id {
     CLI_OPTION_HELP,
     CLI_OPTION_VERSION,
     CLI_OPTION_JSON,
+    CLI_OPTION_TSV,
+    CLI_OPTION_QUIET,
+    CLI_OPTION_NO_PROGRESS,
     CLI_OPTION_SORT,
     CLI_OPTION_STRICT,
     CLI_OPTION_ALL,
@@ -39,16 +45,25 @@ typedef struct cli_option {
     const char *name;     /* the long form, without dashes */
     const char *argument; /* what its value is called, or NULL when it takes none */
     const char *summary;
+    const char *values; /* the values that it may have, "name|offset|size", or NULL: any; the parser sees to it */
 } cli_option;
 
-/* The two rows that every command's table ends with. */
+/* Rows that several tables have, and the one that every table ends with. */
 #define CLI_OPTION_ROW_HELP                                                                                            \
     {                                                                                                                  \
-        CLI_OPTION_HELP, 'h', "help", NULL, "show this help"                                                           \
+        CLI_OPTION_HELP, 'h', "help", NULL, "show this help", NULL                                                     \
+    }
+#define CLI_OPTION_ROW_JSON                                                                                            \
+    {                                                                                                                  \
+        CLI_OPTION_JSON, 0, "json", NULL, "write JSON, for programs; see docs/cli.md", NULL                            \
+    }
+#define CLI_OPTION_ROW_TSV                                                                                             \
+    {                                                                                                                  \
+        CLI_OPTION_TSV, 0, "tsv", NULL, "write fields with tabs between, under a line of names", NULL                  \
     }
 #define CLI_OPTION_ROW_END                                                                                             \
     {                                                                                                                  \
-        CLI_OPTION_END, 0, NULL, NULL, NULL                                                                            \
+        CLI_OPTION_END, 0, NULL, NULL, NULL, NULL                                                                      \
     }
 
 /* An option as it was given. */
@@ -69,7 +84,12 @@ typedef struct cli_arguments {
 typedef struct cli {
     cli_output out;
     const struct cli_command *command; /* the one that runs, or NULL */
-    bool json;
+    struct cli_progress *progress;     /* under way, or NULL */
+    bool json;                         /* --json */
+    bool tsv;                          /* --tsv */
+    bool quiet;                        /* --quiet: no remarks (cli_remark), no progress */
+    bool shows_progress;               /* standard error is a terminal, and nobody forbade it */
+    bool error_colour;                 /* colour on standard error */
 } cli;
 
 typedef struct cli_example {
@@ -83,7 +103,7 @@ typedef struct cli_command {
     const char *summary;                                  /* one line, no full stop */
     const char *usage;                                    /* what follows the options: "PATH NAME[SLICE]" */
     const char *about;                                    /* lines for the help, each ended by a newline */
-    const cli_option *options;
+    const cli_option *options;                            /* its own, closed by CLI_OPTION_ROW_END */
     const cli_example *examples;
     size_t least_names;
     size_t most_names; /* SIZE_MAX: any number */
@@ -100,6 +120,11 @@ extern const cli_command cli_help;
 extern const cli_command *const CLI_COMMANDS[];
 /* The options that stand before a command, as the options of a command without a name. */
 extern const cli_command cli_top;
+
+/* The options of every command, closed by CLI_OPTION_ROW_END. */
+extern const cli_option CLI_COMMON_OPTIONS[];
+/* Option `i` of a command, its own first, then the common ones; NULL when there are no more. cli_top has its own only. */
+const cli_option *cli_option_at(const cli_command *command, size_t i);
 
 /* The command of that name, or NULL. */
 const cli_command *cli_find_command(const char *name);

@@ -5,6 +5,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +16,10 @@ typedef struct word_list {
     size_t next;
 } word_list;
 
-static const cli_option *option_by_name(const cli_option *options, const char *name, size_t name_len)
+static const cli_option *option_by_name(const cli_command *command, const char *name, size_t name_len)
 {
-    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+    const cli_option *option = NULL;
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         if (strlen(option->name) == name_len && memcmp(option->name, name, name_len) == 0) {
             return option;
         }
@@ -25,9 +27,10 @@ static const cli_option *option_by_name(const cli_option *options, const char *n
     return NULL;
 }
 
-static const cli_option *option_by_letter(const cli_option *options, char letter)
+static const cli_option *option_by_letter(const cli_command *command, char letter)
 {
-    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+    const cli_option *option = NULL;
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         if (option->letter == letter) {
             return option;
         }
@@ -35,11 +38,12 @@ static const cli_option *option_by_letter(const cli_option *options, char letter
     return NULL;
 }
 
-static int unknown_option(cli *app, const cli_option *options, const char *name, size_t name_len)
+static int unknown_option(cli *app, const cli_command *command, const char *name, size_t name_len)
 {
     const cli_option *nearest = NULL;
+    const cli_option *option = NULL;
     size_t best = cli_distance_limit(name_len) + 1;
-    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         const size_t distance = cli_distance(name, name_len, option->name, strlen(option->name), best);
         if (distance < best) {
             best = distance;
@@ -54,11 +58,44 @@ static int unknown_option(cli *app, const cli_option *options, const char *name,
     return cli_usage_error(app, "unknown option --%s; did you mean --%s?", shown, nearest->name);
 }
 
-static void choose(cli_arguments *arguments, const cli_option *option, const char *value)
+/* Whether `value` is one of "name|offset|size". */
+static bool is_among(const char *values, const char *value)
 {
+    const size_t value_len = strlen(value);
+    for (const char *next = values; next != NULL; next = strchr(next, '|')) {
+        next += *next == '|';
+        if (strcspn(next, "|") == value_len && memcmp(next, value, value_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "name|offset|size" as people write it: "name, offset or size". */
+static void list_values(const char *values, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    while (*values != '\0' && used < size) {
+        const size_t value_len = strcspn(values, "|");
+        const char *rest = values + value_len + (values[value_len] == '|');
+        const char *separator = *rest == '\0' ? "" : strchr(rest, '|') != NULL ? ", " : " or ";
+        used += (size_t)snprintf(text + used, size - used, "%.*s%s", (int)value_len, values, separator);
+        values = rest;
+    }
+}
+
+static int choose(cli *app, cli_arguments *arguments, const cli_option *option, const char *value)
+{
+    if (value != NULL && option->values != NULL && !is_among(option->values, value)) {
+        char known[256];
+        list_values(option->values, known, sizeof known);
+        return cli_usage_error(app, "--%s wants %s", option->name, known);
+    }
     arguments->choices[arguments->choice_count].option = option;
     arguments->choices[arguments->choice_count].value = value;
     arguments->choice_count++;
+    return CLI_EXIT_OK;
 }
 
 static int missing_value(cli *app, const cli_option *option)
@@ -67,13 +104,13 @@ static int missing_value(cli *app, const cli_option *option)
 }
 
 /* A word that begins with two dashes; `word` is what follows them. */
-static int parse_long(cli *app, const cli_option *options, const char *word, word_list *list, cli_arguments *arguments)
+static int parse_long(cli *app, const cli_command *command, const char *word, word_list *list, cli_arguments *arguments)
 {
     const char *equals = strchr(word, '=');
     const size_t name_len = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    const cli_option *option = option_by_name(options, word, name_len);
+    const cli_option *option = option_by_name(command, word, name_len);
     if (option == NULL) {
-        return unknown_option(app, options, word, name_len);
+        return unknown_option(app, command, word, name_len);
     }
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (option->argument == NULL && value != NULL) {
@@ -85,16 +122,15 @@ static int parse_long(cli *app, const cli_option *options, const char *word, wor
         }
         value = list->words[list->next++];
     }
-    choose(arguments, option, value);
-    return CLI_EXIT_OK;
+    return choose(app, arguments, option, value);
 }
 
 /* A word that begins with one dash: letters, the last of which may have a value. */
-static int parse_letters(cli *app, const cli_option *options, const char *word, word_list *list,
+static int parse_letters(cli *app, const cli_command *command, const char *word, word_list *list,
                          cli_arguments *arguments)
 {
     for (const char *letter = word; *letter != '\0'; letter++) {
-        const cli_option *option = option_by_letter(options, *letter);
+        const cli_option *option = option_by_letter(command, *letter);
         if (option == NULL) {
             char shown[64];
             const size_t size = cli_cut_at_character(letter, strlen(letter), 4);
@@ -104,15 +140,14 @@ static int parse_letters(cli *app, const cli_option *options, const char *word, 
             return cli_usage_error(app, "unknown option -%s", shown);
         }
         if (option->argument == NULL) {
-            choose(arguments, option, NULL);
+            choose(app, arguments, option, NULL);
             continue;
         }
         const char *value = letter[1] != '\0' ? letter + 1 : NULL;
         if (value == NULL && list->next == list->count) {
             return missing_value(app, option);
         }
-        choose(arguments, option, value != NULL ? value : list->words[list->next++]);
-        break;
+        return choose(app, arguments, option, value != NULL ? value : list->words[list->next++]);
     }
     return CLI_EXIT_OK;
 }
@@ -142,9 +177,9 @@ int cli_parse_arguments(cli *app, const cli_command *command, size_t count, char
         } else if (strcmp(word, "--") == 0) {
             names_only = true;
         } else if (word[1] == '-') {
-            code = parse_long(app, command->options, word + 2, &list, arguments);
+            code = parse_long(app, command, word + 2, &list, arguments);
         } else {
-            code = parse_letters(app, command->options, word + 1, &list, arguments);
+            code = parse_letters(app, command, word + 1, &list, arguments);
         }
     }
     if (code != CLI_EXIT_OK) {

@@ -2,34 +2,47 @@
 /* Standard output: see cli_output.h for the contract. */
 #include "cli_output.h"
 
+#include "cli_interrupt.h"
+#include "cli_terminal.h"
 #include "cli_text.h"
 #include "coffer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-void cli_output_init(cli_output *out, FILE *stream)
+void cli_output_init(cli_output *out, int fd)
 {
-    out->stream = stream;
+    out->fd = fd;
+    out->width = cli_terminal_width(fd);
+    out->colour = cli_terminal_colour(fd);
     out->used = 0;
     out->error = 0;
+    out->in_row = false;
     out->after_key = false;
     out->depth = 0;
-    /* The buffer is ours; a second one in stdio would only copy. */
-    setvbuf(stream, NULL, _IONBF, 0);
 }
 
 void cli_output_flush(cli_output *out)
 {
-    const size_t used = out->used;
+    const char *next = out->buffer;
+    size_t left = out->used;
     out->used = 0;
-    if (used == 0 || out->error != 0) {
-        return;
+    if (left > 0 && out->before != NULL) {
+        out->before(out->before_ctx);
     }
-    errno = 0;
-    if (fwrite(out->buffer, 1, used, out->stream) != used) {
-        out->error = errno != 0 ? errno : EIO;
+    while (left > 0 && out->error == 0) {
+        const ssize_t written = write(out->fd, next, left);
+        if (written > 0) {
+            next += written;
+            left -= (size_t)written;
+        } else if (written == 0 || errno != EINTR || cli_interrupted()) {
+            out->error = written == 0 ? EIO : errno;
+        }
+    }
+    if (cli_interrupted() && out->error == 0) {
+        out->error = EINTR;
     }
 }
 
@@ -110,149 +123,104 @@ bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t 
     return cut;
 }
 
-/* ---- JSON ---- */
-
-/* What stands between the value before and the one that now comes. */
-static void json_separate(cli_output *out)
+/* Where in UTF-8 text the character number `count` begins. */
+static size_t skip_characters(const char *text, size_t count)
 {
-    if (out->after_key) {
-        out->after_key = false;
-        return;
-    }
-    if (out->depth == 0) {
-        return;
-    }
-    cli_json_level *level = &out->levels[out->depth - 1];
-    if (level->filled) {
-        cli_put_text(out, level->lines ? "," : ", ");
-    }
-    if (level->lines) {
-        cli_put_char(out, '\n');
-        cli_put_repeat(out, ' ', (size_t)out->depth * 2);
-    }
-    level->filled = true;
-}
-
-void cli_json_open(cli_output *out, char bracket, bool lines)
-{
-    json_separate(out);
-    cli_put_char(out, bracket);
-    out->levels[out->depth].lines = lines;
-    out->levels[out->depth].filled = false;
-    out->depth++;
-}
-
-void cli_json_close(cli_output *out, char bracket)
-{
-    out->depth--;
-    const cli_json_level *level = &out->levels[out->depth];
-    if (level->lines && level->filled) {
-        cli_put_char(out, '\n');
-        cli_put_repeat(out, ' ', (size_t)out->depth * 2);
-    }
-    cli_put_char(out, bracket);
-    if (out->depth == 0) {
-        cli_put_char(out, '\n');
-    }
-}
-
-/* One character of a string: as it is, or as JSON writes what must not stand in a string or would steer a terminal. */
-static void json_character(cli_output *out, const char *bytes, size_t size, uint32_t code)
-{
-    char text[16];
-    if (code == '"' || code == '\\') {
-        cli_put_char(out, '\\');
-        cli_put(out, bytes, size);
-    } else if (code == '\n') {
-        cli_put_text(out, "\\n");
-    } else if (code == '\t') {
-        cli_put_text(out, "\\t");
-    } else if (cli_is_unsafe(code)) {
-        /* All of them lie in the first 65,536 code points. */
-        snprintf(text, sizeof text, "\\u%04x", (unsigned)code);
-        cli_put_text(out, text);
-    } else {
-        cli_put(out, bytes, size);
-    }
-}
-
-/* Bytes up to the first that may need more than to be copied. */
-static size_t plain_run(const char *text, size_t text_len)
-{
-    size_t len = 0;
-    while (len < text_len && text[len] >= 0x20 && text[len] <= 0x7E && text[len] != '"' && text[len] != '\\') {
-        len++;
-    }
-    return len;
-}
-
-static void json_text(cli_output *out, const char *text, size_t text_len)
-{
-    cli_put_char(out, '"');
-    size_t done = 0;
-    while (done < text_len) {
-        const size_t plain = plain_run(text + done, text_len - done);
-        if (plain > 0) {
-            cli_put(out, text + done, plain);
-            done += plain;
-            continue;
+    size_t at = 0;
+    while (text[at] != '\0' && count > 0) {
+        at++;
+        while (((unsigned char)text[at] & 0xC0) == 0x80) {
+            at++;
         }
-        uint32_t code = 0;
-        const size_t size = cli_read_character(text + done, text_len - done, &code);
-        if (size == 0) {
-            /* Only a path can hold bytes that are not UTF-8, and JSON has no way to write those. */
-            cli_put_text(out, "\\ufffd");
-            done++;
-        } else {
-            json_character(out, text + done, size, code);
-            done += size;
-        }
+        count--;
     }
-    cli_put_char(out, '"');
+    return at;
 }
 
-void cli_json_key_n(cli_output *out, const char *key, size_t key_len)
+size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t width)
 {
-    json_separate(out);
-    json_text(out, key, key_len);
-    cli_put_text(out, ": ");
-    out->after_key = true;
+    const size_t whole = cli_escaped_width(text, text_len);
+    const size_t need = whole <= width || width == 0 ? 0 : coffer_escape(text, text_len, NULL, 0);
+    char *escaped = need == 0 ? NULL : malloc(need + 1);
+    if (escaped == NULL) {
+        cli_put_escaped(out, text, text_len, 0);
+        return whole;
+    }
+    coffer_escape(text, text_len, escaped, need + 1);
+    /* The end of a name tells more than its middle, and as much as its beginning. */
+    const size_t tail = (width - 1) / 2;
+    const size_t head = width - 1 - tail;
+    const char *end = escaped + skip_characters(escaped, whole - tail);
+    cli_put(out, escaped, skip_characters(escaped, head));
+    cli_put_text(out, "\u2026");
+    cli_put_text(out, end);
+    free(escaped);
+    return width;
 }
 
-void cli_json_key(cli_output *out, const char *key)
+const char *cli_style_text(cli_style style)
 {
-    cli_json_key_n(out, key, strlen(key));
+    static const char *const texts[] = {
+        [CLI_PLAIN] = "\x1b[0m",  [CLI_BOLD] = "\x1b[1m",    [CLI_DIM] = "\x1b[2m",   [CLI_RED] = "\x1b[31m",
+        [CLI_GREEN] = "\x1b[32m", [CLI_YELLOW] = "\x1b[33m", [CLI_CYAN] = "\x1b[36m",
+    };
+    return texts[style];
 }
 
-void cli_json_string_n(cli_output *out, const char *text, size_t text_len)
+void cli_put_style(cli_output *out, cli_style style)
 {
-    json_separate(out);
-    json_text(out, text, text_len);
+    if (out->colour) {
+        cli_put_text(out, cli_style_text(style));
+    }
 }
 
-void cli_json_string(cli_output *out, const char *text)
+void cli_put_styled(cli_output *out, cli_style style, const char *text)
 {
-    cli_json_string_n(out, text, strlen(text));
+    cli_put_style(out, style);
+    cli_put_text(out, text);
+    cli_put_style(out, CLI_PLAIN);
 }
 
-void cli_json_number(cli_output *out, uint64_t number)
+/* ---- TSV ---- */
+
+static void next_field(cli_output *out)
 {
-    json_separate(out);
+    if (out->in_row) {
+        cli_put_char(out, '\t');
+    }
+    out->in_row = true;
+}
+
+void cli_tsv_text_n(cli_output *out, const char *text, size_t text_len)
+{
+    next_field(out);
+    cli_put_escaped(out, text, text_len, 0);
+}
+
+void cli_tsv_text(cli_output *out, const char *text)
+{
+    cli_tsv_text_n(out, text, strlen(text));
+}
+
+void cli_tsv_number(cli_output *out, uint64_t number)
+{
+    next_field(out);
     cli_put_number(out, number);
 }
 
-void cli_json_bool(cli_output *out, bool value)
+void cli_tsv_shape(cli_output *out, const uint64_t *shape, size_t rank)
 {
-    cli_json_raw(out, value ? "true" : "false");
+    next_field(out);
+    for (size_t i = 0; i < rank; i++) {
+        if (i > 0) {
+            cli_put_char(out, ',');
+        }
+        cli_put_number(out, shape[i]);
+    }
 }
 
-void cli_json_null(cli_output *out)
+void cli_tsv_end(cli_output *out)
 {
-    cli_json_raw(out, "null");
-}
-
-void cli_json_raw(cli_output *out, const char *text)
-{
-    json_separate(out);
-    cli_put_text(out, text);
+    cli_put_char(out, '\n');
+    out->in_row = false;
 }

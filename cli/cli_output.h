@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard output: one buffer, text and JSON. Nothing here fails where it is called: the first write that fails is kept
- * and what follows is dropped; `error` tells. A closed pipe is such a failure too (EPIPE).
+ * Standard output: one buffer; text, JSON and TSV. Nothing here fails where it is called: the first write that fails is kept
+ * and what follows is dropped; `error` tells. A closed pipe is such a failure too (EPIPE), and so is Ctrl-C (EINTR).
+ *
+ * Text: escaped for a terminal; styles are written only where there is colour.
+ *
+ * TSV: fields of a row end in a tab, the last one in a newline. Names are escaped as in text, tabs and newlines in them are
+ * therefore \x09 and \x0a, and a backslash is \\.
  *
  * JSON: containers open and close, and commas and line breaks come by themselves. A container opened with `lines` has
  * each of its members on a line of its own, one without stays on the line that it began on. The outermost one ends
@@ -13,7 +18,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define CLI_OUTPUT_BUFFER 65536
 #define CLI_JSON_DEPTH 12 /* the commands nest no deeper; a tensor's values are not written through containers */
@@ -23,17 +27,25 @@ typedef struct cli_json_level {
     bool filled; /* has a member already */
 } cli_json_level;
 
+typedef enum cli_style { CLI_PLAIN = 0, CLI_BOLD, CLI_DIM, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_CYAN } cli_style;
+
 typedef struct cli_output {
-    FILE *stream;
+    int fd;
+    size_t width; /* columns of the terminal; 0: there is none, and nothing is cut or folded */
+    bool colour;
+    /* called before bytes go out, for what else is on the terminal; NULL: nothing */
+    void (*before)(void *ctx);
+    void *before_ctx;
     size_t used;
     int error;      /* errno of the first write that failed; 0: none */
+    bool in_row;    /* a row of TSV has a field already */
     bool after_key; /* the next JSON value belongs to a key */
     unsigned depth; /* containers that are open */
     cli_json_level levels[CLI_JSON_DEPTH];
     char buffer[CLI_OUTPUT_BUFFER];
 } cli_output;
 
-void cli_output_init(cli_output *out, FILE *stream);
+void cli_output_init(cli_output *out, int fd);
 void cli_output_flush(cli_output *out);
 
 void cli_put(cli_output *out, const char *bytes, size_t size);
@@ -49,6 +61,20 @@ void cli_put_bytes(cli_output *out, uint64_t size);
 /* A name or value as coffer_escape makes it safe for a terminal; cut to about `most` bytes when it is longer (0:
    never), which is shown by "...". Returns whether it was cut. */
 bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t most);
+/* The same cut in the middle, which "…" shows, to at most `width` columns (0: never). Returns the columns it took. */
+size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t width);
+/* What follows is in that style, until CLI_PLAIN. */
+void cli_put_style(cli_output *out, cli_style style);
+void cli_put_styled(cli_output *out, cli_style style, const char *text);
+/* The escape sequence of a style, for standard error. */
+const char *cli_style_text(cli_style style);
+
+void cli_tsv_text(cli_output *out, const char *text);
+void cli_tsv_text_n(cli_output *out, const char *text, size_t text_len);
+void cli_tsv_number(cli_output *out, uint64_t number);
+/* [50, 8] as 50,8; nothing for a scalar. */
+void cli_tsv_shape(cli_output *out, const uint64_t *shape, size_t rank);
+void cli_tsv_end(cli_output *out);
 
 void cli_json_open(cli_output *out, char bracket, bool lines); /* '{' or '[' */
 void cli_json_close(cli_output *out, char bracket);            /* '}' or ']' */

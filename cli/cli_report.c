@@ -2,11 +2,13 @@
 /* Telling what went wrong: see cli_report.h for the contracts. */
 #include "cli_report.h"
 
-#include "cli_text.h"
+#include "cli_interrupt.h"
+#include "cli_progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,28 +54,57 @@ static void put_escaped_stderr(const char *text)
     free(large);
 }
 
+/* One line on standard error, behind what standard output has to show so far. */
+static void say(cli *app, bool error, const char *path, const char *format, va_list values)
+{
+    cli_output_flush(&app->out);
+    if (app->progress != NULL) {
+        cli_progress_hide(app->progress);
+    }
+    const bool colour = error && app->error_colour;
+    fprintf(stderr, "%scoffer:%s ", colour ? cli_style_text(CLI_RED) : "", colour ? cli_style_text(CLI_PLAIN) : "");
+    if (path != NULL) {
+        put_escaped_stderr(path);
+        fputs(": ", stderr);
+    }
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+}
+
 void cli_say(cli *app, const char *format, ...)
 {
     va_list values;
-    cli_output_flush(&app->out);
-    fputs("coffer: ", stderr);
     va_start(values, format);
-    vfprintf(stderr, format, values);
+    say(app, true, NULL, format, values);
     va_end(values);
-    fputc('\n', stderr);
 }
 
 void cli_say_path(cli *app, const char *path, const char *format, ...)
 {
     va_list values;
-    cli_output_flush(&app->out);
-    fputs("coffer: ", stderr);
-    put_escaped_stderr(path);
-    fputs(": ", stderr);
     va_start(values, format);
-    vfprintf(stderr, format, values);
+    say(app, true, path, format, values);
     va_end(values);
-    fputc('\n', stderr);
+}
+
+void cli_remark(cli *app, const char *format, ...)
+{
+    va_list values;
+    if (!app->quiet) {
+        va_start(values, format);
+        say(app, false, NULL, format, values);
+        va_end(values);
+    }
+}
+
+void cli_remark_path(cli *app, const char *path, const char *format, ...)
+{
+    va_list values;
+    if (!app->quiet) {
+        va_start(values, format);
+        say(app, false, path, format, values);
+        va_end(values);
+    }
 }
 
 int cli_usage_error(cli *app, const char *format, ...)
@@ -81,7 +112,8 @@ int cli_usage_error(cli *app, const char *format, ...)
     va_list values;
     const char *name = app->command != NULL ? app->command->name : NULL;
     cli_output_flush(&app->out);
-    fprintf(stderr, "coffer%s%s: ", name != NULL ? " " : "", name != NULL ? name : "");
+    fprintf(stderr, "%scoffer%s%s:%s ", app->error_colour ? cli_style_text(CLI_RED) : "", name != NULL ? " " : "",
+            name != NULL ? name : "", app->error_colour ? cli_style_text(CLI_PLAIN) : "");
     va_start(values, format);
     vfprintf(stderr, format, values);
     va_end(values);
@@ -167,6 +199,9 @@ void cli_json_error(cli *app, const char *path, const coffer_error *err)
 int cli_fail(cli *app, const char *path, const coffer_error *err)
 {
     char place[512];
+    if (err->code == COFFER_ERR_CANCELLED) {
+        return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: whoever pressed it knows */
+    }
     cli_error_place(err, false, place, sizeof place);
     cli_say_path(app, path, "%s%s", err->message, place);
     if (app->json) {
@@ -177,33 +212,23 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
     return cli_exit_code(err->code);
 }
 
-int cli_fail_memory(cli *app, const char *path)
+coffer_status cli_no_memory(coffer_error *err)
 {
-    coffer_error err = { .code = COFFER_ERR_MEMORY, .offset = COFFER_NO_OFFSET, .message = "out of memory" };
-    return cli_fail(app, path, &err);
+    *err = (coffer_error){ .code = COFFER_ERR_MEMORY, .offset = COFFER_NO_OFFSET, .message = "out of memory" };
+    return COFFER_ERR_MEMORY;
 }
 
-coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
+int cli_fail_memory(cli *app, const char *path)
 {
-    coffer *model = NULL;
     coffer_error err;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
-    options.all_notes = all_notes;
-    if (coffer_open(&model, path, &options, &err) != COFFER_OK) {
-        *code = cli_fail(app, path, &err);
-        return NULL;
-    }
-    *code = CLI_EXIT_OK;
-    return model;
+    cli_no_memory(&err);
+    return cli_fail(app, path, &err);
 }
 
 int cli_finish(cli *app, int code)
 {
     cli_output_flush(&app->out);
-    if (app->out.error == 0 && fflush(app->out.stream) != 0) {
-        app->out.error = errno;
-    }
+    cli_die_of_interrupt();
     if (app->out.error == 0 || app->out.error == EPIPE) {
         return code;
     }

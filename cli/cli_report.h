@@ -15,6 +15,9 @@ int cli_worse(int a, int b);
 __attribute__((format(printf, 2, 3))) void cli_say(cli *app, const char *format, ...);
 /* The same with "PATH: " (escaped) before it. */
 __attribute__((format(printf, 3, 4))) void cli_say_path(cli *app, const char *path, const char *format, ...);
+/* The same two for what is no error: "edited in place". Silent with --quiet. */
+__attribute__((format(printf, 2, 3))) void cli_remark(cli *app, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void cli_remark_path(cli *app, const char *path, const char *format, ...);
 /* Wrong usage: the message, then where to read on. Returns CLI_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int cli_usage_error(cli *app, const char *format, ...);
 
@@ -26,15 +29,12 @@ void cli_error_place(const coffer_error *err, bool name, char *text, size_t size
 int cli_fail(cli *app, const char *path, const coffer_error *err);
 /* The members "path" and "error" of such an object. */
 void cli_json_error(cli *app, const char *path, const coffer_error *err);
-/* No memory for the command's own work. */
+/* No memory for the command's own work: fills the error and returns its status; reports it and returns the exit code. */
+coffer_status cli_no_memory(coffer_error *err);
 int cli_fail_memory(cli *app, const char *path);
 
-/* Opens a file, never mapping it: a file cut short while it is read shall be an error, not a signal. On failure,
-   reports it and returns NULL with the exit code in *code. */
-coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
-
 /* Flushes standard output. Returns `code`, or CLI_EXIT_UNREADABLE, with a message, when the output could not be
-   written. A closed pipe is no error: whoever reads has seen enough. */
+   written. A closed pipe is no error: whoever reads has seen enough. After Ctrl-C it does not return. */
 int cli_finish(cli *app, int code);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands: the one place that lists them. */
+/* The table of commands, and the options of all of them: the one place that lists them. */
 #include "cli_command.h"
 
 #include <string.h>
@@ -9,12 +9,31 @@ const cli_command *const CLI_COMMANDS[] = {
 };
 
 static const cli_option TOP_OPTIONS[] = {
-    { CLI_OPTION_VERSION, 0, "version", NULL, "show the version" },
+    { CLI_OPTION_VERSION, 0, "version", NULL, "show the version", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
 };
 
 const cli_command cli_top = { .name = NULL, .options = TOP_OPTIONS };
+
+const cli_option CLI_COMMON_OPTIONS[] = {
+    { CLI_OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and what was asked for", NULL },
+    { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, on a terminal either", NULL },
+    CLI_OPTION_ROW_HELP,
+    CLI_OPTION_ROW_END,
+};
+
+const cli_option *cli_option_at(const cli_command *command, size_t i)
+{
+    size_t own = 0;
+    while (command->options[own].id != CLI_OPTION_END) {
+        own++;
+    }
+    const cli_option *option = i < own               ? &command->options[i]
+                               : command == &cli_top ? NULL
+                                                     : &CLI_COMMON_OPTIONS[i - own];
+    return option == NULL || option->id == CLI_OPTION_END ? NULL : option;
+}
 
 const cli_command *cli_find_command(const char *name)
 {

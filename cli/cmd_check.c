@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer check PATH...: whether files conform to the format, and what in them is legal but odd. */
+#include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_report.h"
@@ -85,41 +86,24 @@ static int show_failed(cli *app, const char *path, const coffer_error *err)
     return code;
 }
 
-static int check_file(cli *app, const char *path, bool strict)
+/* `ctx` is whether notes count. */
+static int show_verdict(cli *app, void *ctx, const cli_file *file)
 {
-    coffer *model = NULL;
-    coffer_error err;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
-    options.all_notes = true;
-    if (coffer_open(&model, path, &options, &err) != COFFER_OK) {
-        return show_failed(app, path, &err);
-    }
-    const int code = show_conforming(app, path, model, strict);
-    coffer_close(model);
-    return code;
+    const bool *strict = ctx;
+    return file->status == COFFER_OK ? show_conforming(app, file->path, file->model, *strict)
+                                     : show_failed(app, file->path, &file->err);
 }
 
 static int run_check(cli *app, const cli_arguments *arguments)
 {
-    const bool strict = cli_given(arguments, CLI_OPTION_STRICT);
-    int code = CLI_EXIT_OK;
-    if (app->json) {
-        cli_json_open(&app->out, '[', true);
-    }
-    for (size_t i = 0; i < arguments->name_count; i++) {
-        code = cli_worse(code, check_file(app, arguments->names[i], strict));
-    }
-    if (app->json) {
-        cli_json_close(&app->out, ']');
-    }
-    return code;
+    bool strict = cli_given(arguments, CLI_OPTION_STRICT);
+    const cli_file_work work = { true, "checking", NULL, show_verdict, &strict };
+    return cli_each_file(app, &work, arguments->names, arguments->name_count);
 }
 
 static const cli_option CHECK_OPTIONS[] = {
-    { CLI_OPTION_STRICT, 0, "strict", NULL, "notes are failures too" },
-    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: an array with an object for each file" },
-    CLI_OPTION_ROW_HELP,
+    { CLI_OPTION_STRICT, 0, "strict", NULL, "notes are failures too", NULL },
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 

@@ -5,6 +5,7 @@
  * The text is written by an odometer over the dimensions instead of by recursion, because a header may state any
  * rank. It runs twice: first to find how wide the columns must be, then to write.
  */
+#include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_report.h"
@@ -12,6 +13,7 @@
 #include "cli_values.h"
 #include "cli_view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,18 +198,12 @@ static uint64_t count_shown(const cli_view *view, bool cut)
     return view->elements == 0 ? 0 : shown;
 }
 
-static coffer_status fill_no_memory(coffer_error *err)
-{
-    *err = (coffer_error){ .code = COFFER_ERR_MEMORY, .offset = COFFER_NO_OFFSET, .message = "out of memory" };
-    return COFFER_ERR_MEMORY;
-}
-
 static coffer_status print_view(cli *app, cli_view *view, bool cut, coffer_error *err)
 {
     get_printer printer = { .app = app, .view = view, .cut = cut, .err = err };
     printer.position = malloc((view->rank + 1) * sizeof *printer.position);
     if (printer.position == NULL) {
-        return fill_no_memory(err);
+        return cli_no_memory(err);
     }
     coffer_status status = COFFER_OK;
     if (!app->json && count_shown(view, cut) <= ALIGN_MOST) {
@@ -381,7 +377,7 @@ static int show_view(cli *app, const char *path, const get_target *target, cli_v
         char many[CLI_NUMBER_SIZE];
         cli_number_text(few, shown, true);
         cli_number_text(many, view->elements, true);
-        cli_say(app, "cut: %s of %s elements shown; --all shows all", few, many);
+        cli_remark(app, "cut: %s of %s elements shown; --all shows all", few, many);
     }
     return CLI_EXIT_OK;
 }
@@ -396,7 +392,7 @@ static coffer_status parse_slice(const char *text, coffer_index **indices, size_
     }
     *indices = malloc(*count * sizeof **indices);
     if (*indices == NULL) {
-        return fill_no_memory(err);
+        return cli_no_memory(err);
     }
     if (text == NULL) {
         *count = 0;
@@ -455,9 +451,8 @@ static int run_get(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option GET_OPTIONS[] = {
-    { CLI_OPTION_ALL, 0, "all", NULL, "show every element, however many there are" },
-    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: one object, with every element" },
-    CLI_OPTION_ROW_HELP,
+    { CLI_OPTION_ALL, 0, "all", NULL, "show every element, however many there are", NULL },
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 

@@ -4,12 +4,14 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static void show_options(cli_output *out, const cli_option *options)
+static void show_options(cli_output *out, const cli_command *command)
 {
+    const cli_option *option = NULL;
     cli_put_text(out, "\nOptions:\n");
-    for (const cli_option *option = options; option->id != CLI_OPTION_END; option++) {
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         char head[64];
         const char letter[] = { '-', option->letter, ',', ' ', '\0' };
         const int len = snprintf(head, sizeof head, "  %s--%s%s%s", option->letter != 0 ? letter : "    ", option->name,
@@ -47,7 +49,7 @@ void cli_show_overview(cli_output *out)
         cli_put_text(out, command->summary);
         cli_put_char(out, '\n');
     }
-    show_options(out, cli_top.options);
+    show_options(out, &cli_top);
     cli_put_text(out, "\nExit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index),\n"
                       "2 wrong usage, 3 something could not be read or written.\n"
                       "\nStart with:  coffer info model.safetensors\n"
@@ -66,7 +68,7 @@ void cli_show_help(cli_output *out, const cli_command *command)
     cli_put_text(out, command->usage);
     cli_put_text(out, "\n\n");
     cli_put_text(out, command->about);
-    show_options(out, command->options);
+    show_options(out, command);
     show_examples(out, command->examples);
 }
 
@@ -109,7 +111,6 @@ static int run_help(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option HELP_OPTIONS[] = {
-    CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
+#include "cli_files.h"
 #include "cli_json.h"
 #include "cli_report.h"
 #include "cli_text.h"
@@ -280,44 +281,43 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     cli_json_close(out, '}');
 }
 
-static int info_file(cli *app, const char *path, bool screen)
+static coffer_status count(void *ctx, cli_file *file)
 {
-    int code = CLI_EXIT_OK;
-    info_sums sums;
-    coffer *model = cli_open(app, path, true, &code);
-    if (model == NULL) {
-        return code;
+    (void)ctx;
+    file->result = malloc(sizeof(info_sums));
+    if (file->result == NULL) {
+        return cli_no_memory(&file->err);
     }
-    count_file(model, &sums);
+    count_file(file->model, file->result);
+    return COFFER_OK;
+}
+
+/* `ctx` is whether there is a screen for the file, or a line. */
+static int show_info(cli *app, void *ctx, const cli_file *file)
+{
+    const bool *screen = ctx;
+    if (file->status != COFFER_OK) {
+        return cli_fail(app, file->path, &file->err);
+    }
     if (app->json) {
-        show_json(&app->out, path, model, &sums);
-    } else if (screen) {
-        show_screen(&app->out, path, model, &sums);
+        show_json(&app->out, file->path, file->model, file->result);
+    } else if (*screen) {
+        show_screen(&app->out, file->path, file->model, file->result);
     } else {
-        show_line(&app->out, path, model, &sums);
+        show_line(&app->out, file->path, file->model, file->result);
     }
-    coffer_close(model);
     return CLI_EXIT_OK;
 }
 
 static int run_info(cli *app, const cli_arguments *arguments)
 {
-    int code = CLI_EXIT_OK;
-    if (app->json) {
-        cli_json_open(&app->out, '[', true);
-    }
-    for (size_t i = 0; i < arguments->name_count; i++) {
-        code = cli_worse(code, info_file(app, arguments->names[i], arguments->name_count == 1));
-    }
-    if (app->json) {
-        cli_json_close(&app->out, ']');
-    }
-    return code;
+    bool screen = arguments->name_count == 1;
+    const cli_file_work work = { true, "reading", count, show_info, &screen };
+    return cli_each_file(app, &work, arguments->names, arguments->name_count);
 }
 
 static const cli_option INFO_OPTIONS[] = {
-    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: an array with an object for each file" },
-    CLI_OPTION_ROW_HELP,
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer ls PATH: the tensors of a file, a line each. */
+#include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_report.h"
@@ -198,16 +199,13 @@ static int run_ls(cli *app, const cli_arguments *arguments)
     if (sort == NULL) {
         sort = "offset";
     }
-    if (strcmp(sort, "name") != 0 && strcmp(sort, "offset") != 0 && strcmp(sort, "size") != 0) {
-        return cli_usage_error(app, "--sort wants name, offset or size");
-    }
     return list_file(app, arguments->names[0], sort);
 }
 
 static const cli_option LS_OPTIONS[] = {
-    { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first" },
-    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: one object" },
-    CLI_OPTION_ROW_HELP,
+    { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first",
+      "name|offset|size" },
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer meta PATH [KEY]: show or change the metadata of a file. */
+#include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,7 +132,7 @@ static const char *way_text(coffer_edit_way way)
 static int report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
 {
     char number[CLI_NUMBER_SIZE];
-    cli_say_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
+    cli_remark_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_key(&app->out, "path");
@@ -244,13 +246,13 @@ static int run_meta(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option META_OPTIONS[] = {
-    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; may be given many times" },
-    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times" },
-    { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack" },
-    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "edit what a link points to, and files with several names" },
-    { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left" },
-    { CLI_OPTION_JSON, 0, "json", NULL, "write JSON: one object" },
-    CLI_OPTION_ROW_HELP,
+    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; may be given many times", NULL },
+    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times", NULL },
+    { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "edit what a link points to, and files with several names",
+      NULL },
+    { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left", NULL },
+    CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };
 

@@ -5,10 +5,15 @@
  */
 #include "cli_command.h"
 #include "cli_help.h"
+#include "cli_interrupt.h"
 #include "cli_options.h"
+#include "cli_progress.h"
 #include "cli_report.h"
+#include "cli_terminal.h"
+#include "coffer.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static int wrong_number_of_names(cli *app, const cli_command *command, const cli_arguments *arguments)
 {
@@ -22,6 +27,27 @@ static int wrong_number_of_names(cli *app, const cli_command *command, const cli
                            command->usage);
 }
 
+/* Before bytes go to a terminal, the progress goes. */
+static void make_room(void *ctx)
+{
+    const cli *app = ctx;
+    if (app->progress != NULL) {
+        cli_progress_hide(app->progress);
+    }
+}
+
+/* What the options of every command ask for. */
+static void set_manners(cli *app, const cli_arguments *arguments)
+{
+    app->json = cli_given(arguments, CLI_OPTION_JSON);
+    app->tsv = cli_given(arguments, CLI_OPTION_TSV);
+    app->quiet = cli_given(arguments, CLI_OPTION_QUIET);
+    app->shows_progress =
+        !app->quiet && !cli_given(arguments, CLI_OPTION_NO_PROGRESS) && cli_terminal_capable(STDERR_FILENO);
+    app->out.before = make_room;
+    app->out.before_ctx = app;
+}
+
 static int run_command(cli *app, const cli_command *command, size_t count, char **words)
 {
     cli_arguments arguments;
@@ -30,9 +56,11 @@ static int run_command(cli *app, const cli_command *command, size_t count, char 
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    app->json = cli_given(&arguments, CLI_OPTION_JSON);
+    set_manners(app, &arguments);
     if (cli_given(&arguments, CLI_OPTION_HELP)) {
         cli_show_help(&app->out, command);
+    } else if (app->json && app->tsv) {
+        code = cli_usage_error(app, "--json and --tsv exclude each other");
     } else if (arguments.name_count < command->least_names || arguments.name_count > command->most_names) {
         code = wrong_number_of_names(app, command, &arguments);
     } else {
@@ -65,7 +93,7 @@ static int run(cli *app, size_t count, char **words)
 {
     if (count == 0) {
         /* Nobody asked for the overview, so it is not data: it goes where messages go. */
-        app->out.stream = stderr;
+        cli_output_init(&app->out, STDERR_FILENO);
         cli_show_overview(&app->out);
         return CLI_EXIT_USAGE;
     }
@@ -79,7 +107,9 @@ static int run(cli *app, size_t count, char **words)
 int main(int argc, char **argv)
 {
     static cli app; /* static for its buffer's sake: it is larger than a stack frame should be */
-    cli_output_init(&app.out, stdout);
+    cli_catch_interrupts();
+    cli_output_init(&app.out, STDOUT_FILENO);
+    app.error_colour = cli_terminal_colour(STDERR_FILENO);
     const int code = run(&app, argc > 1 ? (size_t)argc - 1 : 0, argv + (argc > 0));
     return cli_finish(&app, code);
 }

@@ -20,6 +20,10 @@ def vector_paths():
     return sorted(path for path in VECTORS.iterdir() if path.suffix in (".safetensors", ".bin"))
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update-goldens", action="store_true", help="rewrite the golden cases to what the program says now")
+
+
 @pytest.fixture(scope="session")
 def vectors():
     paths = vector_paths()

@@ -11,39 +11,14 @@ import os
 import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from model_files import NAUGHTY, bad_files, bits_of, floats, header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
 COMMANDS = ("info", "ls", "check", "get", "meta", "help")
-BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "BF16": 16}
-
-
-def bits_of(dtype):
-    return BITS.get(dtype) or int("".join(c for c in dtype.split("_")[0] if c.isdigit()))
-
-
-def header_bytes(header, slack=0):
-    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8 + slack)
-    return struct.pack("<Q", len(text)) + text
-
-
-def make(path, tensors, metadata=None, slack=0):
-    """Writes a file; `tensors` maps each name to (dtype, shape, bytes)."""
-    header, data = {}, b""
-    if metadata is not None:
-        header["__metadata__"] = metadata
-    for name, (dtype, shape, body) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(body)]}
-        data += body
-    path.write_bytes(header_bytes(header, slack) + data)
-    return str(path)
-
-
-def floats(*values):
-    return struct.pack(f"<{len(values)}f", *values)
 
 
 def coffer(*arguments, **options):
@@ -146,10 +121,13 @@ def test_two_dashes_end_the_options(tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (0, "[7]\n", "")
 
 
-def test_a_dash_alone_is_a_name(tmp_path):
-    make(tmp_path / "-", {"a": ("U8", [1], b"\x07")})
-    result = coffer("ls", "-", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (0, "a  U8  [1]  1 B\n")
+def test_a_dash_alone_is_standard_input(tmp_path):
+    path = Path(make(tmp_path / "-", {"a": ("U8", [1], b"\x07")}))
+    with path.open("rb") as file, subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
+        for stdin in (file, cat.stdout):
+            result = coffer("ls", "-", cwd=tmp_path, stdin=stdin)
+            assert (result.returncode, result.stdout, result.stderr) == (0, "a  U8  [1]  1 B\n", "")
+    assert coffer("ls", "./-", cwd=tmp_path, stdin=subprocess.DEVNULL).returncode == 0
 
 
 # ---- info ----
@@ -292,18 +270,6 @@ def test_ls_json(model):
         {"name": "step", "dtype": "I64", "shape": [], "elements": 1, "offset": start + 54, "size": 8}]}
 
 
-NAUGHTY = {
-    "esc\x1b]0;title\x07": r"esc\x1b]0;title\x07",
-    "new\nline": r"new\x0aline",
-    "nul\x00end": r"nul\x00end",
-    "right\u202eto left": r"right\u{202e}to left",
-    "back\\slash": r"back\\slash",
-    'quo"te': 'quo"te',
-    "größe": "größe",
-    "c1\x9b": r"c1\u{9b}",
-}
-
-
 def test_names_are_escaped_for_the_terminal(tmp_path):
     path = make(tmp_path / "m", {name: ("U8", [1], b"\x05") for name in NAUGHTY})
     lines = answer("ls", path).split("\n")[:-1]
@@ -344,47 +310,6 @@ def test_a_path_that_is_not_utf8(tmp_path):
 
 
 # ---- check ----
-
-
-def bad_files(path):
-    """Files that break a rule, each with the name of its error."""
-    tensor = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-    cases = {
-        "EMPTY": b"",
-        "TOO_SHORT": b"abc",
-        "HEADER_LENGTH": bytes(8) + b"{}",
-        "HEADER_TOO_LARGE": struct.pack("<Q", 1 << 40) + b"{}",
-        "HEADER_TRUNCATED": struct.pack("<Q", 100) + b"{}",
-        "DATA_TRUNCATED": header_bytes({"a": tensor}) + bytes(5),
-        "TRAILING_BYTES": header_bytes({"a": tensor}) + bytes(9),
-        "JSON": header_bytes(b'{"a":,}'),
-        "UTF8": header_bytes(b'{"\xff":{}}'),
-        "TYPE": header_bytes(b'{"a":1}'),
-        "NUMBER": header_bytes(b'{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}'),
-        "MISSING_FIELD": header_bytes(b'{"a":{"dtype":"U8"}}'),
-        "DUPLICATE_NAME": header_bytes(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
-                                       b'"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
-        "DTYPE": header_bytes({"a": dict(tensor, dtype="F99")}) + bytes(8),
-        "OVERFLOW": header_bytes({"a": dict(tensor, shape=[1 << 63, 4])}) + bytes(8),
-        "PARTIAL_BYTE": header_bytes({"a": {"dtype": "F4", "shape": [3], "data_offsets": [0, 1]}}) + bytes(1),
-        "RANGE": header_bytes({"a": dict(tensor, data_offsets=[8, 0])}) + bytes(8),
-        "SIZE": header_bytes({"a": dict(tensor, shape=[3])}) + bytes(8),
-        "HOLE": header_bytes({"a": dict(tensor, data_offsets=[4, 12])}) + bytes(12),
-        "OVERLAP": header_bytes({"a": tensor, "b": dict(tensor, data_offsets=[4, 12])}) + bytes(12),
-        "IS_ZIP": b"PK\x03\x04" + bytes(60),
-        "IS_PICKLE": b"\x80\x02}q\x00." + bytes(60),
-        "IS_GGUF": b"GGUF\x03" + bytes(60),
-        "IS_HDF5": b"\x89HDF\r\n\x1a\n" + bytes(60),
-        "IS_NUMPY": b"\x93NUMPY\x01\x00" + bytes(60),
-        "IS_COMPRESSED": b"\x1f\x8b\x08" + bytes(60),
-        "IS_ZEROS": bytes(100),
-        "IS_HTML": b"<!DOCTYPE html><html><body>Not found</body></html>",
-        "IS_JSON": b'{"error": "Repository not found", "status": 404}',
-        "IS_LFS_POINTER": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123\n",
-    }
-    for name, body in cases.items():
-        (path / name).write_bytes(body)
-        yield name, str(path / name)
 
 
 def test_check_names_what_is_wrong(tmp_path):
@@ -946,6 +871,75 @@ def test_a_closed_pipe_is_silent(tmp_path, ignored):
         code = process.wait(timeout=60)
     assert message == b""
     assert code == (0 if ignored else -signal.SIGPIPE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_a_wait_silently(number):
+    """A shell reports such an end as 128 and the signal: 130 for Ctrl-C."""
+    with subprocess.Popen([CLI, "ls", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        process.stdin.write(bytes(100_000))
+        process.stdin.flush()
+        wait_until(lambda: is_waiting(process.pid))
+        process.send_signal(number)
+        assert process.wait(timeout=60) == -number
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+def is_waiting(pid):
+    """Whether a process sleeps, in a read for one, and not because it is still being started."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S" and Path(CLI).samefile(f"/proc/{pid}/exe")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_ignored_interrupt_stays_ignored(model):
+    with subprocess.Popen(["sh", "-c", 'trap "" INT; exec "$0" ls -', CLI], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        process.stdin.write(Path(model).read_bytes())
+        process.stdin.flush()
+        wait_until(lambda: is_waiting(process.pid))
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def test_many_files_are_shown_in_order(tmp_path):
+    paths = [make(tmp_path / f"f{i}", {"a": ("U8", [i % 7], bytes(i % 7))}) for i in range(300)]
+    assert answer("check", *paths) == "".join(f"{path}: ok\n" for path in paths)
+    assert [entry["path"] for entry in data_of("info", *paths)] == paths
+
+
+# ---- Standard input ----
+
+
+def test_standard_input_from_where_it_stands(tmp_path, model):
+    (tmp_path / "behind").write_bytes(b"junk" + Path(model).read_bytes())
+    with (tmp_path / "behind").open("rb", buffering=0) as stdin:
+        stdin.read(4)
+        assert coffer("ls", "-", stdin=stdin).stdout == answer("ls", model)
+
+
+def test_a_pipe_larger_than_a_buffer(tmp_path):
+    path = make(tmp_path / "m", {"a": ("U8", [3_000_000], bytes(2_999_999) + b"\x07")})
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
+        assert coffer("get", "-", "a[-1]", stdin=cat.stdout).stdout == "7\n"
+
+
+@pytest.mark.parametrize(("redirection", "message"), [
+    ("<&-", "standard input is closed; give it a file (< FILE)"),
+    ("</dev/null", "the file is empty"),
+])
+def test_standard_input_that_is_none(redirection, message):
+    result = subprocess.run(["sh", "-c", f'"$0" info - {redirection}', CLI], capture_output=True, text=True, check=False)
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"coffer: -: {message}"), result.stderr
 
 
 def test_messages_come_behind_the_data_before_them(tmp_path, model):

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables on the screen: see cli_columns.h for the contract. */
+#include "cli_columns.h"
+
+#include "cli_text.h"
+
+#include <string.h>
+
+#define GAP 2          /* columns between cells */
+#define FIRST_LEAST 24 /* of a first column that is cut; with less the rows fold */
+#define FOLD_INDENT 4
+
+static void measure(cli_columns *columns, size_t i, size_t width)
+{
+    const size_t most = width < CLI_COLUMN_WIDTH_MOST ? width : CLI_COLUMN_WIDTH_MOST;
+    columns->widths[i] = columns->widths[i] > most ? columns->widths[i] : most;
+}
+
+static void put_cell(cli_columns *columns, const char *text, size_t text_len, size_t width)
+{
+    cli_output *out = columns->out;
+    const size_t i = columns->next;
+    const bool cut = i == 0 && out->width > 0 && width > columns->widths[0];
+    const size_t taken = cut ? columns->widths[0] : width;
+    const size_t padding = taken < columns->widths[i] ? columns->widths[i] - taken : 0;
+    const bool last = i + 1 == columns->count;
+    if (columns->right[i]) {
+        cli_put_repeat(out, ' ', padding);
+    }
+    if (columns->styles[i] != CLI_PLAIN) {
+        cli_put_style(out, columns->styles[i]);
+    }
+    cli_put_cut(out, text, text_len, cut ? columns->widths[0] : 0);
+    if (columns->styles[i] != CLI_PLAIN) {
+        cli_put_style(out, CLI_PLAIN);
+    }
+    if (!columns->right[i] && !last) {
+        cli_put_repeat(out, ' ', padding);
+    }
+}
+
+/* Between two cells: a gap, or where rows fold a new line behind the first. */
+static void put_gap(cli_columns *columns)
+{
+    if (columns->folded && columns->next == 0) {
+        cli_put_char(columns->out, '\n');
+        cli_put_repeat(columns->out, ' ', columns->indent + FOLD_INDENT);
+    } else {
+        cli_put_repeat(columns->out, ' ', GAP);
+    }
+}
+
+void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len)
+{
+    const size_t width = cli_escaped_width(text, text_len);
+    const bool last = columns->next + 1 == columns->count;
+    if (columns->measuring) {
+        measure(columns, columns->next, width);
+    } else {
+        if (columns->next == 0) {
+            cli_put_repeat(columns->out, ' ', columns->indent);
+        }
+        put_cell(columns, text, text_len, width);
+        if (last) {
+            cli_put_char(columns->out, '\n');
+        } else {
+            put_gap(columns);
+        }
+    }
+    columns->next = last ? 0 : columns->next + 1;
+}
+
+void cli_columns_text(cli_columns *columns, const char *text)
+{
+    cli_columns_cell(columns, text, strlen(text));
+}
+
+void cli_columns_fit(cli_columns *columns)
+{
+    const size_t width = columns->out->width;
+    size_t rest = columns->indent;
+    for (size_t i = 1; i < columns->count; i++) {
+        rest += columns->widths[i] + GAP;
+    }
+    columns->measuring = false;
+    if (width == 0 || rest + columns->widths[0] <= width) {
+        return;
+    }
+    columns->folded = rest + FIRST_LEAST > width;
+    columns->widths[0] = columns->folded ? width - (columns->indent < width ? columns->indent : 0) : width - rest;
+    if (columns->folded) {
+        /* Cells of folded rows stand one behind the other: there is no room for columns. */
+        memset(columns->widths + 1, 0, (CLI_COLUMNS_MOST - 1) * sizeof columns->widths[0]);
+        columns->right[0] = false;
+    }
+}

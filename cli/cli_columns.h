@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables on the screen. The caller goes over its rows twice with the same function: once with `measuring` set, then, behind
+ * cli_columns_fit, to write. On a terminal that is too narrow the first column is cut in the middle; when that would leave too
+ * little of it, each row folds: the first column on a line of its own, the rest indented below it. Where there is no terminal,
+ * nothing is cut.
+ *
+ *     cli_columns columns = { .out = &app->out, .count = 3, .right = { [2] = true } };
+ *     columns.measuring = true;   rows(&columns);
+ *     cli_columns_fit(&columns);  rows(&columns);
+ *
+ * where a row is `count` calls of cli_columns_cell.
+ */
+#ifndef COFFER_CLI_COLUMNS_H
+#define COFFER_CLI_COLUMNS_H
+
+#include "cli_output.h"
+
+#define CLI_COLUMNS_MOST 12
+#define CLI_COLUMN_WIDTH_MOST 80 /* where nothing is cut, a longer cell pushes its own line only */
+
+typedef struct cli_columns {
+    cli_output *out;
+    size_t count;
+    bool right[CLI_COLUMNS_MOST];       /* numbers stand at the right */
+    cli_style styles[CLI_COLUMNS_MOST]; /* of the whole column */
+    size_t indent;                      /* of every line */
+    bool measuring;
+    /* its own */
+    bool folded;
+    size_t next;
+    size_t widths[CLI_COLUMNS_MOST];
+} cli_columns;
+
+/* The next cell of the row; behind the last one the line ends. `text` is escaped here. */
+void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len);
+void cli_columns_text(cli_columns *columns, const char *text);
+/* Chooses the widths, and ends the measuring. */
+void cli_columns_fit(cli_columns *columns);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening files: see cli_files.h for the contract. */
+#include "cli_files.h"
+
+#include "cli_interrupt.h"
+#include "cli_parallel.h"
+#include "cli_progress.h"
+#include "cli_report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIPE_FIRST (1u << 20) /* bytes of the first buffer for a pipe */
+
+/* ---- Standard input ---- */
+
+/* A pipe's bytes; coffer_close releases them. */
+typedef struct pipe_bytes {
+    unsigned char *bytes;
+    size_t size;
+    size_t room;
+} pipe_bytes;
+
+static coffer_status stdin_failed(coffer_error *err, coffer_status code, const char *message)
+{
+    *err = (coffer_error){ .code = code, .offset = COFFER_NO_OFFSET, .path = "-" };
+    err->os_error = code == COFFER_ERR_IO ? errno : 0;
+    if (err->os_error != 0) {
+        snprintf(err->message, sizeof err->message, "%s (errno %d)", message, (int)err->os_error);
+    } else {
+        snprintf(err->message, sizeof err->message, "%s", message);
+    }
+    return code;
+}
+
+static void free_pipe(void *ctx)
+{
+    pipe_bytes *pipe = ctx;
+    free(pipe->bytes);
+    free(pipe);
+}
+
+static coffer_status read_pipe_at(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    const pipe_bytes *pipe = ctx;
+    (void)err;
+    memcpy(buffer, pipe->bytes + offset, size);
+    return COFFER_OK;
+}
+
+static bool grow_pipe(pipe_bytes *pipe)
+{
+    const size_t room = pipe->room == 0 ? PIPE_FIRST : pipe->room * 2;
+    unsigned char *bytes = room < pipe->room ? NULL : realloc(pipe->bytes, room);
+    if (bytes == NULL) {
+        return false;
+    }
+    pipe->bytes = bytes;
+    pipe->room = room;
+    return true;
+}
+
+static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
+{
+    for (;;) {
+        if (pipe->size == pipe->room) {
+            if (pipe->room >= CLI_PIPE_MOST) {
+                return stdin_failed(
+                    err, COFFER_ERR_UNSUPPORTED,
+                    "standard input is a pipe, which is read whole into memory, and has more than 4 GiB; "
+                    "write it to a file first");
+            }
+            if (!grow_pipe(pipe)) {
+                return stdin_failed(err, COFFER_ERR_MEMORY,
+                                    "no memory for standard input, which is a pipe and is read whole; write it to a "
+                                    "file first");
+            }
+        }
+        const ssize_t got = read(STDIN_FILENO, pipe->bytes + pipe->size, pipe->room - pipe->size);
+        if (got == 0) {
+            return COFFER_OK;
+        }
+        if (got < 0 && cli_interrupted()) {
+            return stdin_failed(err, COFFER_ERR_CANCELLED, "cancelled");
+        }
+        if (got < 0 && errno != EINTR) {
+            return stdin_failed(err, COFFER_ERR_IO, "standard input cannot be read");
+        }
+        pipe->size += got > 0 ? (size_t)got : 0;
+    }
+}
+
+static coffer_status open_pipe(coffer **model, const coffer_open_options *options, coffer_error *err)
+{
+    pipe_bytes *pipe = calloc(1, sizeof *pipe);
+    if (pipe == NULL) {
+        return stdin_failed(err, COFFER_ERR_MEMORY, "out of memory");
+    }
+    const coffer_status status = fill_pipe(pipe, err);
+    if (status != COFFER_OK) {
+        free_pipe(pipe);
+        return status;
+    }
+    const coffer_source source = { read_pipe_at, free_pipe, pipe, pipe->size };
+    return coffer_open_source(model, &source, options, err);
+}
+
+static coffer_status open_stdin(coffer **model, const coffer_open_options *options, coffer_error *err)
+{
+    struct stat about;
+    if (isatty(STDIN_FILENO)) {
+        return stdin_failed(err, COFFER_ERR_NOT_REGULAR,
+                            "standard input is a terminal; give it a file (< FILE), or name the file instead of -");
+    }
+    if (fstat(STDIN_FILENO, &about) != 0) {
+        return stdin_failed(err, COFFER_ERR_IO, "standard input is closed; give it a file (< FILE)");
+    }
+    const off_t position = S_ISREG(about.st_mode) ? lseek(STDIN_FILENO, 0, SEEK_CUR) : -1;
+    return position < 0 ? open_pipe(model, options, err)
+                        : coffer_open_fd(model, STDIN_FILENO, (uint64_t)position, UINT64_MAX, options, err);
+}
+
+/* ---- One file, and many ---- */
+
+coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    options.all_notes = all_notes;
+    *model = NULL;
+    return strcmp(path, "-") == 0 ? open_stdin(model, &options, err) : coffer_open(model, path, &options, err);
+}
+
+coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    const coffer_status status = cli_open_quietly(&model, path, all_notes, &err);
+    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
+    return model;
+}
+
+/* A run of cli_each_file. */
+typedef struct file_run {
+    cli *app;
+    const cli_file_work *work;
+    cli_file *files;
+    cli_progress progress;
+    int code;
+} file_run;
+
+static void look_into(void *ctx, size_t i)
+{
+    file_run *run = ctx;
+    cli_file *file = &run->files[i];
+    file->status = cli_open_quietly(&file->model, file->path, run->work->all_notes, &file->err);
+    if (file->status == COFFER_OK && run->work->look != NULL) {
+        file->status = run->work->look(run->work->ctx, file);
+    }
+}
+
+static void show_file(void *ctx, size_t i)
+{
+    file_run *run = ctx;
+    cli_file *file = &run->files[i];
+    if (!cli_interrupted()) {
+        run->code = cli_worse(run->code, run->work->show(run->app, run->work->ctx, file));
+    }
+    coffer_close(file->model);
+    free(file->result);
+    if (run->work->label != NULL) {
+        cli_progress_add(&run->progress, 1);
+    }
+}
+
+int cli_each_file(cli *app, const cli_file_work *work, const char *const *paths, size_t count)
+{
+    file_run run = { .app = app, .work = work };
+    const cli_jobs jobs = { look_into, show_file, &run };
+    run.files = calloc(count + 1, sizeof *run.files);
+    if (run.files == NULL) {
+        return cli_fail_memory(app, paths[0]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        run.files[i].path = paths[i];
+    }
+    if (work->label != NULL) {
+        cli_progress_begin_count(&run.progress, app, work->label, count);
+    }
+    if (app->json) {
+        cli_json_open(&app->out, '[', true);
+    }
+    cli_parallel(&jobs, count, cli_processors());
+    if (app->json) {
+        cli_json_close(&app->out, ']');
+    }
+    if (work->label != NULL) {
+        cli_progress_end(&run.progress);
+    }
+    free(run.files);
+    return run.code;
+}

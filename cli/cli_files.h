@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening files, and the one loop over many of them.
+ *
+ * A file is never mapped: one that is cut short while it is read shall be an error, not a signal. `-` is standard input: a
+ * file behind it is used where it lies, from its position on; a pipe is first read whole into memory, up to CLI_PIPE_MOST.
+ */
+#ifndef COFFER_CLI_FILES_H
+#define COFFER_CLI_FILES_H
+
+#include "cli_command.h"
+#include "coffer.h"
+
+#define CLI_PIPE_MOST (UINT64_C(4) << 30) /* bytes of a pipe */
+
+/* Opens a file or standard input. Says nothing, so that any thread may call it. */
+coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err);
+/* The same for a command of one file: on failure reports it and returns NULL with the exit code in *code. */
+coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
+
+/* A file of many. */
+typedef struct cli_file {
+    const char *path;
+    coffer *model;        /* NULL when it could not be opened */
+    coffer_status status; /* of opening it, then of looking into it */
+    coffer_error err;
+    void *result; /* what looking into it found; released by free() when it was shown */
+} cli_file;
+
+/* What a command does with each file. */
+typedef struct cli_file_work {
+    bool all_notes;
+    const char *label; /* of the progress, counted in files: "checking"; NULL: none */
+    /* Runs on any thread for a file that could be opened, and writes nothing. May be NULL. */
+    coffer_status (*look)(void *ctx, cli_file *file);
+    /* Runs on the caller's thread, in the files' order, for every file. Returns the exit code. */
+    int (*show)(cli *app, void *ctx, const cli_file *file);
+    void *ctx;
+} cli_file_work;
+
+/* Opens, looks and shows, several files at a time; with --json the objects that `show` writes are an array's. Returns the
+   worst exit code. */
+int cli_each_file(cli *app, const cli_file_work *work, const char *const *paths, size_t count);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The progress of long work: see cli_progress.h for the contract. */
+#include "cli_progress.h"
+
+#include "cli_interrupt.h"
+#include "cli_terminal.h"
+#include "cli_text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_AFTER 0.3 /* seconds of work before there is a line: most commands are done by then */
+#define EVERY 0.1
+#define LINE_SIZE 256
+#define BAR_MOST 30
+
+static void begin(cli_progress *progress, cli *app, const char *label, uint64_t total, bool bytes)
+{
+    memset(progress, 0, sizeof *progress);
+    progress->app = app;
+    progress->label = label;
+    progress->bytes = bytes;
+    progress->total = total;
+    progress->next = cli_seconds() + FIRST_AFTER;
+    pthread_mutex_init(&progress->lock, NULL);
+    app->progress = progress;
+}
+
+void cli_progress_begin(cli_progress *progress, cli *app, const char *label, uint64_t total)
+{
+    begin(progress, app, label, total, true);
+}
+
+void cli_progress_begin_count(cli_progress *progress, cli *app, const char *label, uint64_t total)
+{
+    begin(progress, app, label, total, false);
+}
+
+static void amount_text(const cli_progress *progress, char text[CLI_NUMBER_SIZE], uint64_t amount)
+{
+    if (progress->bytes) {
+        cli_bytes_text(text, amount);
+    } else {
+        cli_number_text(text, amount, true);
+    }
+}
+
+/* A bar of so many columns, with what is done filled. */
+static size_t put_bar(char *line, double share, size_t width)
+{
+    const size_t filled = (size_t)(share * (double)width);
+    line[0] = '[';
+    memset(line + 1, '.', width);
+    memset(line + 1, '#', filled < width ? filled : width);
+    memcpy(line + 1 + width, "] ", 2);
+    return width + 3;
+}
+
+/* "reading [####......] 42%  1.2 GB of 3.0 GB": as much of it as the terminal has room for. */
+static void draw(cli_progress *progress)
+{
+    char done[CLI_NUMBER_SIZE];
+    char total[CLI_NUMBER_SIZE];
+    char amounts[3 * CLI_NUMBER_SIZE];
+    char line[LINE_SIZE];
+    const size_t width = cli_terminal_width(STDERR_FILENO);
+    const double share = progress->total == 0 ? 0 : (double)progress->done / (double)progress->total;
+    amount_text(progress, done, progress->done);
+    amount_text(progress, total, progress->total);
+    if (progress->total == 0) {
+        snprintf(amounts, sizeof amounts, "%s", done);
+    } else {
+        snprintf(amounts, sizeof amounts, "%3.0f%%  %s of %s", share * 100, done, total);
+    }
+    size_t used = (size_t)snprintf(line, sizeof line / 2, "%s ", progress->label);
+    const size_t rest = used + strlen(amounts) + 4;
+    if (progress->total != 0 && width > rest + 10) {
+        used += put_bar(line + used, share, width - rest < BAR_MOST ? width - rest : BAR_MOST);
+    }
+    snprintf(line + used, sizeof line - used, "%s", amounts);
+    fprintf(stderr, "\r\x1b[K%.*s", (int)(width > 0 ? width - 1 : 0), line);
+    fflush(stderr);
+    progress->shown = true;
+}
+
+int cli_progress_add(cli_progress *progress, uint64_t amount)
+{
+    pthread_mutex_lock(&progress->lock);
+    progress->done += amount;
+    if (progress->app->shows_progress && !cli_interrupted()) {
+        const double now = cli_seconds();
+        if (now >= progress->next) {
+            draw(progress);
+            progress->next = now + EVERY;
+        }
+    }
+    pthread_mutex_unlock(&progress->lock);
+    return cli_interrupted();
+}
+
+int cli_progress_call(void *part, uint64_t done, uint64_t total)
+{
+    cli_progress_part *share = part;
+    (void)total;
+    const uint64_t amount = done - share->done;
+    share->done = done;
+    return cli_progress_add(share->whole, amount);
+}
+
+void cli_progress_hide(cli_progress *progress)
+{
+    pthread_mutex_lock(&progress->lock);
+    if (progress->shown) {
+        fputs("\r\x1b[K", stderr);
+        fflush(stderr);
+        progress->shown = false;
+    }
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    cli_progress_hide(progress);
+    progress->app->progress = NULL;
+    pthread_mutex_destroy(&progress->lock);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The terminals: see cli_terminal.h for the contract. */
+#include "cli_terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define USUAL_WIDTH 80
+#define LARGEST_WIDTH 10000
+
+static size_t width_from_environment(void)
+{
+    const char *text = getenv("COLUMNS");
+    if (text == NULL || text[0] < '1' || text[0] > '9') {
+        return 0;
+    }
+    const unsigned long width = strtoul(text, NULL, 10);
+    return width <= LARGEST_WIDTH ? (size_t)width : 0;
+}
+
+size_t cli_terminal_width(int fd)
+{
+    struct winsize size;
+    if (!isatty(fd)) {
+        return 0;
+    }
+    const size_t asked = width_from_environment();
+    if (asked != 0) {
+        return asked;
+    }
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_WIDTH;
+}
+
+bool cli_terminal_capable(int fd)
+{
+    const char *terminal = getenv("TERM");
+    return terminal != NULL && strcmp(terminal, "dumb") != 0 && isatty(fd);
+}
+
+bool cli_terminal_colour(int fd)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    return (no_colour == NULL || no_colour[0] == '\0') && cli_terminal_capable(fd);
+}

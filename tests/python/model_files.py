@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files for the tests of the command line, made byte by byte and always the same."""
+
+import json
+import struct
+
+BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "BF16": 16}
+
+
+def bits_of(dtype):
+    return BITS.get(dtype) or int("".join(c for c in dtype.split("_")[0] if c.isdigit()))
+
+
+def header_bytes(header, slack=0):
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8 + slack)
+    return struct.pack("<Q", len(text)) + text
+
+
+def make(path, tensors, metadata=None, slack=0):
+    """Writes a file; `tensors` maps each name to (dtype, shape, bytes)."""
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, body) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(body)]}
+        data += body
+    path.write_bytes(header_bytes(header, slack) + data)
+    return str(path)
+
+
+def floats(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+NAUGHTY = {
+    "esc\x1b]0;title\x07": r"esc\x1b]0;title\x07",
+    "new\nline": r"new\x0aline",
+    "nul\x00end": r"nul\x00end",
+    "right\u202eto left": r"right\u{202e}to left",
+    "back\\slash": r"back\\slash",
+    'quo"te': 'quo"te',
+    "größe": "größe",
+    "c1\x9b": r"c1\u{9b}",
+}
+
+
+def bad_files(path):
+    """Files that break a rule, each with the name of its error."""
+    tensor = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    cases = {
+        "EMPTY": b"",
+        "TOO_SHORT": b"abc",
+        "HEADER_LENGTH": bytes(8) + b"{}",
+        "HEADER_TOO_LARGE": struct.pack("<Q", 1 << 40) + b"{}",
+        "HEADER_TRUNCATED": struct.pack("<Q", 100) + b"{}",
+        "DATA_TRUNCATED": header_bytes({"a": tensor}) + bytes(5),
+        "TRAILING_BYTES": header_bytes({"a": tensor}) + bytes(9),
+        "JSON": header_bytes(b'{"a":,}'),
+        "UTF8": header_bytes(b'{"\xff":{}}'),
+        "TYPE": header_bytes(b'{"a":1}'),
+        "NUMBER": header_bytes(b'{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}'),
+        "MISSING_FIELD": header_bytes(b'{"a":{"dtype":"U8"}}'),
+        "DUPLICATE_NAME": header_bytes(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
+                                       b'"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+        "DTYPE": header_bytes({"a": dict(tensor, dtype="F99")}) + bytes(8),
+        "OVERFLOW": header_bytes({"a": dict(tensor, shape=[1 << 63, 4])}) + bytes(8),
+        "PARTIAL_BYTE": header_bytes({"a": {"dtype": "F4", "shape": [3], "data_offsets": [0, 1]}}) + bytes(1),
+        "RANGE": header_bytes({"a": dict(tensor, data_offsets=[8, 0])}) + bytes(8),
+        "SIZE": header_bytes({"a": dict(tensor, shape=[3])}) + bytes(8),
+        "HOLE": header_bytes({"a": dict(tensor, data_offsets=[4, 12])}) + bytes(12),
+        "OVERLAP": header_bytes({"a": tensor, "b": dict(tensor, data_offsets=[4, 12])}) + bytes(12),
+        "IS_ZIP": b"PK\x03\x04" + bytes(60),
+        "IS_PICKLE": b"\x80\x02}q\x00." + bytes(60),
+        "IS_GGUF": b"GGUF\x03" + bytes(60),
+        "IS_HDF5": b"\x89HDF\r\n\x1a\n" + bytes(60),
+        "IS_NUMPY": b"\x93NUMPY\x01\x00" + bytes(60),
+        "IS_COMPRESSED": b"\x1f\x8b\x08" + bytes(60),
+        "IS_ZEROS": bytes(100),
+        "IS_HTML": b"<!DOCTYPE html><html><body>Not found</body></html>",
+        "IS_JSON": b'{"error": "Repository not found", "status": 404}',
+        "IS_LFS_POINTER": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123\n",
+    }
+    for name, body in cases.items():
+        (path / name).write_bytes(body)
+        yield name, str(path / name)
+
+
+# ---- What the golden cases find in their folder -----------------------------------------------------------------------
+
+
+def layers(count, shapes):
+    """The tensors of a model of `count` layers; `shapes` maps a name with {} for the layer's number to dtype and shape."""
+    tensors = {"tok_embeddings.weight": ("BF16", [16, 4], bytes(128))}
+    for layer in range(count):
+        for name, (dtype, shape) in shapes.items():
+            size = bits_of(dtype) // 8
+            for dimension in shape:
+                size *= dimension
+            tensors[name.format(layer)] = (dtype, shape, bytes(size))
+    tensors["output.weight"] = ("BF16", [16, 4], bytes(128))
+    return tensors
+
+
+LAYERS = {
+    "layers.{}.attn.q_proj.weight": ("BF16", [4, 4]),
+    "layers.{}.attn.k_proj.weight": ("BF16", [2, 4]),
+    "layers.{}.mlp.weight": ("F32", [4, 4]),
+    "layers.{}.norm.weight": ("F32", [4]),
+}
+
+NESTED = {
+    "format": "pt",
+    "config": '{"hidden": 64, "rope": {"theta": 10000.0, "scaling": null}, "heads": [8, 8], "evil": "\\u001b[31m"}',
+    "note": "a long line of plain text that tells a story of which nobody will read the end, since it goes on and on and on",
+    "esc": "\x1b[31mred",
+}
+
+
+def make_golden_files(folder):
+    """model    the file that most cases look into: three tensors of three dtypes, metadata, slack
+    layers      twelve layers, one of them unlike the others
+    nested      JSON within the metadata, and text that must be escaped
+    naughty     names that would steer a terminal
+    long        names longer than a terminal is wide
+    notes       all that is legal but odd: an empty name, names that differ in case, an unaligned tensor
+    empty       no tensor, no metadata
+    types       every dtype
+    short, html what downloads leave behind"""
+    make(folder / "model.safetensors", {
+        "wte.weight": ("F32", [4, 3], floats(*range(12))),
+        "h.0.bias": ("F16", [3], struct.pack("<3e", 0.1, -2, 65504)),
+        "step": ("I64", [], struct.pack("<q", 1234)),
+    }, {"format": "pt", "license": "mit"}, slack=256)
+    odd_one = {"layers.7.norm.weight": ("F32", [8], bytes(32))}
+    make(folder / "layers.safetensors", {**layers(12, LAYERS), **odd_one}, {"format": "pt"})
+    make(folder / "nested.safetensors", {"a": ("U8", [1], b"a")}, NESTED)
+    make(folder / "naughty.safetensors", {name: ("U8", [1], b"\x05") for name in NAUGHTY})
+    long = "model.language_model.layers.0.block_sparse_moe.experts.{}.feed_forward.w1.weight_scale_inverse"
+    make(folder / "long.safetensors", {long.format(i): ("F32", [2, 2], bytes(16)) for i in (9, 10, 11)})
+    make(folder / "notes.safetensors", {"A": ("U8", [1], b"1"), "a": ("U8", [1], b"2"), "": ("F32", [1], bytes(4))})
+    make(folder / "empty.safetensors", {})
+    types = ("BOOL F4 F6_E2M3 F6_E3M2 U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ I16 U16 F16 BF16 I32 U32 F32 "
+             "C64 F64 I64 U64").split()
+    make(folder / "types.safetensors", {
+        dtype.lower(): (dtype, [4], bytes(i % 2 if dtype == "BOOL" else 16 + i for i in range(bits_of(dtype) // 2)))
+        for dtype in types})
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "short.safetensors").write_bytes(whole[:-20])
+    (folder / "html.safetensors").write_text("<!doctype html><title>Sign in</title>\n")
