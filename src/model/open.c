@@ -12,8 +12,9 @@
 
 #include <string.h>
 
-/* One read of this many bytes holds the whole header of most files. */
-#define OPEN_FIRST_READ_SIZE ((uint64_t)64 << 10)
+/* One read of this many bytes holds the whole header of most files. They go to the stack, where a thread of 64 KiB has room for
+   them, so that such a header takes no memory but its table's. */
+#define OPEN_FIRST_READ_SIZE 16384u
 
 /* ---- a model and its shard --------------------------------------------------------------------------------------- */
 
@@ -109,6 +110,25 @@ static coffer_status open_empty(coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
 }
 
+/* Reads the whole header, `need` bytes with its frame, of which the first `have` are in `first`, and parses it. */
+static coffer_status open_read_rest(coffer *model, const uint8_t *first, size_t have, uint64_t need,
+                                    const coffer_open_options *options, coffer_error *err)
+{
+    /* The parser has checked `need` against the limit and the file's size, so it is a size that can be asked for. */
+    const size_t size = need > SIZE_MAX ? 0 : (size_t)need;
+    uint8_t *bytes = coffer__alloc(&model->allocator, size);
+    if (bytes == NULL) {
+        return open_out_of_memory(err);
+    }
+    memcpy(bytes, first, have);
+    coffer_status status = coffer__source_read(&model->shards->source, have, bytes + have, size - have, err);
+    if (status == COFFER_OK) {
+        status = open_parse(model, &need, bytes, size, options, err);
+    }
+    coffer__free(&model->allocator, bytes, size);
+    return status;
+}
+
 /* Reads the header: with the first read when it is of ordinary size, else with one more for the rest of it. */
 static coffer_status open_read_header(coffer *model, const coffer_open_options *options, coffer_error *err)
 {
@@ -116,36 +136,14 @@ static coffer_status open_read_header(coffer *model, const coffer_open_options *
     if (source->size == 0) {
         return open_empty(err);
     }
-    size_t size = (size_t)(source->size < OPEN_FIRST_READ_SIZE ? source->size : OPEN_FIRST_READ_SIZE);
-    uint8_t *bytes = coffer__alloc(&model->allocator, size);
-    if (bytes == NULL) {
-        return open_out_of_memory(err);
-    }
+    uint8_t first[OPEN_FIRST_READ_SIZE];
+    const size_t size = source->size < sizeof first ? (size_t)source->size : sizeof first;
     uint64_t need = 0;
-    coffer_status status = coffer__source_read(source, 0, bytes, size, err);
-    if (status != COFFER_OK) {
-        goto done;
-    }
-    status = open_parse(model, &need, bytes, size, options, err);
-    if (status != COFFER_NEED_MORE) {
-        goto done;
-    }
-    /* The parser has checked `need` against the limit and the file's size, so it is a size that can be asked for. */
-    uint8_t *more = need > SIZE_MAX ? NULL : coffer__realloc(&model->allocator, bytes, size, (size_t)need);
-    if (more == NULL) {
-        status = open_out_of_memory(err);
-        goto done;
-    }
-    bytes = more;
-    const size_t first = size;
-    size = (size_t)need;
-    status = coffer__source_read(source, first, bytes + first, size - first, err);
+    coffer_status status = coffer__source_read(source, 0, first, size, err);
     if (status == COFFER_OK) {
-        status = open_parse(model, &need, bytes, size, options, err);
+        status = open_parse(model, &need, first, size, options, err);
     }
-done:
-    coffer__free(&model->allocator, bytes, size);
-    return status;
+    return status == COFFER_NEED_MORE ? open_read_rest(model, first, size, need, options, err) : status;
 }
 
 /* Takes over `source`: opens a model from it or closes it. */

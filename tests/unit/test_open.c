@@ -561,6 +561,37 @@ static void ordinary_headers_take_one_read(void **state)
     image_free(&large);
 }
 
+typedef struct small_opener {
+    const char *path;
+    coffer_status status;
+} small_opener;
+
+static void *open_and_close(void *arg)
+{
+    small_opener *opener = arg;
+    coffer *model = NULL;
+    opener->status = coffer_open(&model, opener->path, NULL, NULL);
+    coffer_close(model);
+    return NULL;
+}
+
+static void threads_with_small_stacks_can_open(void **state)
+{
+    (void)state;
+    image large = large_header_image();
+    file_write("stack", large.bytes, large.size);
+    small_opener opener = { work_path("stack"), COFFER_ERR_MEMORY };
+    pthread_attr_t small;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, (size_t)64 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &small, open_and_close, &opener), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(opener.status, COFFER_OK);
+    assert_int_equal(pthread_attr_destroy(&small), 0);
+    image_free(&large);
+}
+
 static void failing_reads_fail_the_opening(void **state)
 {
     (void)state;
@@ -724,6 +755,7 @@ int main(void)
         cmocka_unit_test(options_of_older_and_newer_callers),
         cmocka_unit_test(options_reach_the_parser),
         cmocka_unit_test(ordinary_headers_take_one_read),
+        cmocka_unit_test(threads_with_small_stacks_can_open),
         cmocka_unit_test(failing_reads_fail_the_opening),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(the_header_buffer_is_not_kept),
