@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check asan tsan cross fuzz prove bench coverage format amalgamation install clean help
+.PHONY: build demo check asan tsan cross fuzz prove mutate bench coverage format amalgamation install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -44,6 +44,11 @@ prove: ## what Frama-C shows of src/core: no undefined behaviour for bounded inp
 	@tools/setup.sh prove
 	@tools/prove.sh --self-test
 	@tools/prove.sh
+
+mutate: ## which changes of single tokens in src/core the unit tests and vectors notice (tests/mutants.md); takes hours
+	@tools/setup.sh mutate
+	@tools/mutate.py --self-test
+	@tools/mutate.py
 
 bench: ## every benchmark
 	@tools/setup.sh bench

@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|check|cross|bench|fuzz|prove|coverage|amalgamation
+#   tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins; for
@@ -114,6 +114,10 @@ find_missing() {
     prove)
         need_command frama-c frama-c-base
         ;;
+    mutate)
+        need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;
     coverage)
         need_command lcov lcov
         ;;
@@ -191,9 +195,9 @@ make_venv() {
 }
 
 case $goal in
-build | check | cross | bench | fuzz | prove | coverage | amalgamation) ;;
+build | check | cross | bench | fuzz | prove | mutate | coverage | amalgamation) ;;
 *)
-    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|coverage|amalgamation" >&2
+    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation" >&2
     exit 2
     ;;
 esac

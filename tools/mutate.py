@@ -1,0 +1,725 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Changes src/core in one place at a time, and sees whether the unit tests and the vectors notice.
+
+    tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--jobs N]    all of src/core, some files of it, or a sample
+    tools/mutate.py --self-test                                            see each verdict given to a planted mutant
+
+A mutant is the sources with one token changed, one condition negated or one statement removed. Where its objects are the
+original's, to the byte, nothing was changed, and it does not count. Otherwise the test programs of core's topics are run with
+it, the likeliest first, up to the first failure; looping without end, or taking memory without end, is a failure. What lives
+is compared with the original once more, more optimised, and run once more, under the sanitizers, as `make check` does.
+Survivors are judged in tests/mutants.md, which has a reason for each; a survivor that is not there, and an entry there that
+fits no survivor, are failures.
+
+What was found out is kept in build/mutate/results.jsonl, by the changed file's text, and not found out again: a killed mutant
+stays killed while its file is the same, a survivor survives until a source, a test or a vector changes. Remove the folder to
+begin anew.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import random
+import re
+import resource
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+JUDGED = "tests/mutants.md"
+LEAST_SCORE = 95.0
+COPIED = ("include", "src", "tests/unit", "tests/vectors")
+
+# Programs that look at core from more than one side. The others are named after the file that they test.
+GENERAL_TESTS = ("parse", "vectors")
+MEMORY_LIMIT = 3 << 30
+
+CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
+FLAGS = ["-std=c11", "-w", "-Werror=return-type", "-fPIC", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"]
+PLAIN, OPTIMISED = ["-O1"], ["-O2"]
+SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1:hard_rss_limit_mb=3000",
+}
+
+# ---- Making mutants -------------------------------------------------------------------------------------------------
+
+TOKEN = re.compile(
+    r"""(?P<space>\s+|/\*.*?\*/|//[^\n]*|\\\n)
+      | (?P<string>"(?:\\.|[^"\\])*")
+      | (?P<char>'(?:\\.|[^'\\])*')
+      | (?P<number>0[xX][0-9a-fA-F]+[uUlL]*|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[uUlLfF]*)
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<op><<=|>>=|\.\.\.|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|<<|>>|\#\#|.)""",
+    re.X | re.S)
+DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\]|\\\n|\\.)*")
+DEFINITION = re.compile(r"[ \t]*#[ \t]*define[ \t]+\w+(?:\([^)]*\))?")
+
+CAPITALS = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*")
+STATUS = re.compile(r"COFFER_(OK|ERR_)")
+NO_VALUE = re.compile(r"U?INT(8|16|32|64|MAX)_C|COFFER_API|COFFER_VERSION_STRING|\w+_H")
+KEYWORDS = {"if", "else", "for", "while", "do", "switch", "case", "default", "goto", "return", "break", "continue", "sizeof",
+            "typedef", "static", "extern", "const", "inline", "volatile", "register", "struct", "union", "enum"}
+BASIC_TYPES = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "const", "struct",
+               "union", "enum", "size_t", "va_list", "__m128i"}
+
+BINARY = {
+    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
+    "+": ("-",), "-": ("+",), "*": ("/",), "/": ("*",), "%": ("/",),
+    "<<": (">>",), ">>": ("<<",), "&": ("|",), "|": ("&",), "^": ("|",), "&&": ("||",), "||": ("&&",),
+    "+=": ("-=",), "-=": ("+=",), "*=": ("/=",), "/=": ("*=",), "%=": ("/=",),
+    "<<=": (">>=",), ">>=": ("<<=",), "&=": ("|=",), "|=": ("&=",), "^=": ("|=",),
+    "++": ("--",), "--": ("++",),
+}
+COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+MAY_BE_UNARY = {"+", "-", "*", "&"}
+BEFORE_CONDITION = {"=", "+=", "-=", "|=", "&=", "return", "(", ",", ";", "{", "[", "?", ":"}
+
+
+class Token:
+    """One token of a C file, with its place in the text."""
+
+    def __init__(self, kind, text, start, directive):
+        self.kind, self.text, self.start, self.end = kind, text, start, start + len(text)
+        self.directive = directive  # in the body of a #define
+        self.partner = None         # of a bracket: the other one's index
+
+
+def tokens_of(text):
+    """The tokens that may be changed: no comments, and of the preprocessor's lines the bodies of definitions alone."""
+    found = []
+    at = 0
+    while at < len(text):
+        directive = DIRECTIVE.match(text, at) if at == 0 or text[at - 1] == "\n" else None
+        if directive:
+            body = DEFINITION.match(text, at)
+            found += lex(text, body.end(), directive.end(), True) if body else []
+            at = directive.end()
+            continue
+        # As far as the next line that is a directive.
+        stop = re.compile(r"\n(?=[ \t]*#)").search(text, at)
+        comment = text.find("/*", at)
+        if stop and 0 <= comment < stop.start() and text.find("*/", comment) > stop.start():
+            end = text.find("*/", comment) + 2  # a line in a comment that only looks like one
+        else:
+            end = stop.end() if stop else len(text)
+        found += lex(text, at, end, False)
+        at = end
+    open_brackets = []
+    for i, token in enumerate(found):
+        if token.text in "([{" and token.kind == "op":
+            open_brackets.append(i)
+        elif token.text in ")]}" and token.kind == "op" and open_brackets:
+            token.partner = open_brackets.pop()
+            found[token.partner].partner = i
+    return found
+
+
+def lex(text, at, end, directive):
+    while at < end:
+        match = TOKEN.match(text, at, end)
+        if match.lastgroup != "space":
+            yield Token(match.lastgroup, match[0], at, directive)
+        at = match.end()
+
+
+def types_named_in(texts):
+    """Names of types: of the language, and those that the files define."""
+    names = set(BASIC_TYPES)
+    for text in texts:
+        names |= set(re.findall(r"typedef\s+(?:struct|enum|union)\s+(\w+)", text))
+        names |= set(re.findall(r"^(?:struct|enum|union)\s+(\w+)", text, flags=re.M))
+        names |= set(re.findall(r"\}\s*(\w+)\s*;", text))
+        names |= set(re.findall(r"typedef\s[^;{}]*?\b(\w+)\s*(?:\([^;]*\))?;", text))
+    return names
+
+
+class Mutant:
+    """A file with text[start:end] replaced."""
+
+    def __init__(self, file, text, start, end, replacement):
+        self.file, self.text, self.start, self.end, self.replacement = file, text, start, end, replacement
+
+    def source(self):
+        return self.text[:self.start] + self.replacement + self.text[self.end:]
+
+    def line(self):
+        return self.text.count("\n", 0, self.start) + 1
+
+    def in_function(self):
+        """Whether it is in a function's body: their braces stand alone, at the beginning of the line."""
+        return self.text.rfind("\n{\n", 0, self.start) > self.text.rfind("\n}", 0, self.start)
+
+    def change(self):
+        """(original, mutated): the lines that differ, with single spaces. What tests/mutants.md knows a mutant by."""
+        begin = self.text.rfind("\n", 0, self.start) + 1
+        end = self.text.find("\n", self.end)
+        before = self.text[begin:end]
+        after = self.text[begin:self.start] + self.replacement + self.text[self.end:end]
+        return " ".join(before.split()), " ".join(after.split())
+
+    def key(self):
+        return hashlib.sha256(f"{self.file}\n{self.source()}".encode()).hexdigest()
+
+
+class Mutator:
+    """Every mutant of one file, in the order of the text."""
+
+    def __init__(self, file, text, types):
+        self.file, self.text = file, text
+        self.types = types
+        self.tokens = tokens_of(text)
+
+    def is_type(self, token):
+        return token.text in self.types or re.fullmatch(r"u?int\w*_t", token.text) is not None
+
+    def is_cast(self, close):
+        """Whether the parenthesis that closes here holds a type."""
+        begin = self.tokens[close].partner
+        inner = self.tokens[begin + 1:close] if begin is not None else []
+        before = self.tokens[begin - 1] if begin else None
+        called = before is not None and (before.kind == "name" and before.text not in KEYWORDS)
+        return bool(inner) and not called and all(t.text == "*" or self.is_type(t) for t in inner)
+
+    def is_binary(self, i):
+        """Whether the operator has something on its left to work on."""
+        if i == 0:
+            return False
+        before = self.tokens[i - 1]
+        if before.kind in ("number", "char", "string"):
+            return True
+        if before.kind == "name":
+            return before.text not in KEYWORDS and not self.is_type(before)
+        return before.text == "]" or (before.text == ")" and not self.is_cast(i - 1))
+
+    def replace(self, token, *texts):
+        for text in texts:
+            yield Mutant(self.file, self.text, token.start, token.end, text)
+
+    def of_operator(self, i, token):
+        if token.text in BINARY and (token.text not in MAY_BE_UNARY or self.is_binary(i)):
+            yield from self.replace(token, *BINARY[token.text])
+        elif token.text in ("!", "~", "-") and not self.is_binary(i):
+            yield from self.replace(token, "")
+        elif token.text == "?":
+            yield from self.of_choice(i)
+
+    def of_choice(self, i):
+        """The condition before a question mark, negated."""
+        begin = i
+        while begin > 0 and self.tokens[begin - 1].text not in BEFORE_CONDITION:
+            begin -= 1
+            if self.tokens[begin].text in (")", "]", "}") and self.tokens[begin].partner is not None:
+                begin = self.tokens[begin].partner
+        yield from self.negated(begin, i)
+
+    def negated(self, begin, end):
+        """Tokens begin to end (exclusive), negated; but not a single comparison, whose opposite is made of its operator."""
+        if sum(t.text in COMPARISONS for t in self.tokens[begin:end]) == 1 and \
+                not any(t.text in ("&&", "||") for t in self.tokens[begin:end]):
+            return
+        start, stop = self.tokens[begin].start, self.tokens[end - 1].end
+        yield Mutant(self.file, self.text, start, stop, f"!({self.text[start:stop]})")
+
+    def of_number(self, token):
+        digits, suffix = re.fullmatch(r"(0[xX][0-9a-fA-F]+|.*?)([uUlL]*)", token.text).groups()
+        if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", digits) is None:
+            yield from self.replace(token, f"({token.text} * 2)" if float(digits) else "1.0", "0.0")
+            return
+        value = int(digits, 0)
+        for other in dict.fromkeys((value + 1, value - 1, 0)):
+            if other != value:
+                yield from self.replace(token, f"{other}{suffix}" if other >= 0 else f"(0{suffix} - 1)")
+
+    def of_name(self, i, token):
+        following = self.tokens[i + 1].text if i + 1 < len(self.tokens) else ""
+        if token.text in ("true", "false"):
+            yield from self.replace(token, "false" if token.text == "true" else "true")
+        elif CAPITALS.fullmatch(token.text) and not NO_VALUE.fullmatch(token.text) and following != "(":
+            yield from self.replace(token, f"({token.text} + 1)")
+            if not STATUS.match(token.text):
+                yield from self.replace(token, f"({token.text} - 1)")
+        elif token.text in ("if", "while") and following == "(":
+            yield from self.negated(i + 2, self.tokens[i + 1].partner)
+        elif token.text == "for" and following == "(":
+            first, second = [k for k in range(i + 2, self.tokens[i + 1].partner) if self.tokens[k].text == ";"]
+            if second > first + 1:
+                yield from self.negated(first + 1, second)
+
+    def of_statement(self, i):
+        """The statement that begins at a token, removed."""
+        if i == 0 or self.tokens[i].directive or self.tokens[i - 1].text not in (";", "{", "}", ":", ")"):
+            return
+        first, second = self.tokens[i], self.tokens[i + 1] if i + 1 < len(self.tokens) else None
+        if second is None or self.text[self.text.rfind("\n", 0, first.start) + 1:first.start].strip():
+            return
+        leaves = first.text in ("return", "break", "continue")
+        if first.text in KEYWORDS - {"return", "break", "continue"} or self.is_type(first) and second.text != "(":
+            return
+        if not leaves and first.kind == "name" and (second.kind == "name" or second.text in (",", ";", "}", ":")):
+            return
+        if first.kind != "name" and first.text not in ("*", "(", "++", "--"):
+            return
+        end = i
+        while self.tokens[end].text != ";":
+            partner = self.tokens[end].partner
+            if self.tokens[end].text in (")", "]", "}") or end + 1 == len(self.tokens):
+                return
+            end = partner + 1 if partner is not None else end + 1
+            if end >= len(self.tokens):
+                return
+        yield Mutant(self.file, self.text, first.start, self.tokens[end].end, ";")
+
+    def all(self):
+        asserted = 0  # up to where a static assertion reaches
+        for i, token in enumerate(self.tokens):
+            if token.text in ("_Static_assert", "static_assert", "__attribute__"):
+                asserted = self.tokens[self.tokens[i + 1].partner].end
+            if token.start < asserted:
+                continue
+            yield from self.of_statement(i)
+            if token.kind == "op":
+                yield from self.of_operator(i, token)
+            elif token.kind == "number":
+                yield from self.of_number(token)
+            elif token.kind == "char":
+                yield from self.replace(token, f"({token.text} + 1)")
+            elif token.kind == "name":
+                yield from self.of_name(i, token)
+
+
+def mutants_of(root, files):
+    texts = {f: (root / f).read_text(encoding="utf-8") for f in core_files(root)}
+    types = types_named_in([*texts.values(), (root / "include/coffer.h").read_text(encoding="utf-8")])
+    return [mutant for file in files for mutant in Mutator(file, texts[file], types).all()]
+
+
+def core_files(root):
+    """Headers last: their mutants take longest."""
+    files = [p.relative_to(root).as_posix() for p in (root / "src/core").glob("*.[ch]")]
+    return sorted(files, key=lambda f: (f.endswith(".h"), f))
+
+
+# ---- Building -------------------------------------------------------------------------------------------------------
+
+
+def run_quietly(command, folder):
+    return subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+
+
+class Bench:
+    """A copy of the sources in a folder, and the test programs built of it, with core as a shared library of its own."""
+
+    def __init__(self, root, folder, flags):
+        self.root, self.folder, self.flags = root, folder, flags
+        self.rooms = [f"-I{p.relative_to(root).as_posix()}" for p in sorted((root / "src").iterdir()) if p.is_dir()]
+        topics = {Path(f).stem for f in core_files(root)} | set(GENERAL_TESTS)
+        self.tests = [p.stem for p in sorted((root / "tests/unit").glob("test_*.c")) if p.stem[5:] in topics]
+        units = [p.relative_to(root).as_posix() for p in sorted((root / "src").glob("*/*.c"))]
+        self.core = [u for u in units if u.startswith("src/core/")]
+        self.rest = [u for u in units if u not in self.core]
+        self.support = [p.relative_to(root).as_posix() for p in sorted((root / "tests/unit").glob("support*.c"))]
+        self.units = self.core + self.rest + self.support + [f"tests/unit/{t}.c" for t in self.tests]
+        self.needs = {}  # unit: the files that it is compiled from
+
+    def set_up(self):
+        for part in COPIED:
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+            shutil.copytree(self.root / part, self.folder / part)
+        for part in ("objects", "mutated"):
+            (self.folder / part).mkdir(exist_ok=True)
+        for unit in self.units:
+            problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
+            if problem:
+                sys.exit(f"mutate: {unit} does not compile\n{problem}")
+            needs = (self.folder / self.object(unit)).with_suffix(".d").read_text(encoding="utf-8")
+            self.needs[unit] = set(needs.replace("\\\n", " ").split()[1:])
+        self.link()
+
+    @staticmethod
+    def object(unit, folder="objects"):
+        return f"{folder}/{Path(unit).stem}.o"
+
+    def compile(self, unit, target, flags):
+        """What the compiler says when it refuses."""
+        core = CORE_FLAGS if unit.startswith("src/core/") else []
+        result = run_quietly(["gcc", *FLAGS, *core, *flags, "-Iinclude", "-Itests/unit", *self.rooms, "-c", unit, "-o", target],
+                             self.folder)
+        return result.stderr.decode() or "the compiler failed" if result.returncode else None
+
+    def link(self, mutated=()):
+        """Links the programs that some mutated units are part of, or all; False when that fails."""
+        place = lambda unit: self.object(unit, "mutated" if unit in mutated else "objects")
+        link = lambda target, *objects: run_quietly(["gcc", *self.flags, "-o", target, *objects], self.folder).returncode == 0
+        shared = [u for u in self.rest + self.support if not mutated or u in mutated]
+        if (not mutated or set(mutated) & set(self.core)) and not link("libcore.so", "-shared", *map(place, self.core)):
+            return False
+        return all(link(test, *map(place, [f"tests/unit/{test}.c", *self.support, *self.rest]), "libcore.so", "-lcmocka",
+                        "-lpthread", "-Wl,-rpath,$ORIGIN")
+                   for test in self.tests if shared or not mutated or f"tests/unit/{test}.c" in mutated)
+
+    def users(self, mutant):
+        """The units that a mutant is compiled into. Of a function in a header only those of core, and the tests that name the
+        header; the other rooms keep the original, which can only save a mutant."""
+        users = [u for u in self.units if mutant.file in self.needs[u]]
+        if not mutant.file.endswith(".h") or not mutant.in_function():
+            return users
+        include = f'#include "{Path(mutant.file).name}"'
+        return [u for u in users if u in self.core or include in (self.folder / u).read_text(encoding="utf-8")]
+
+    def build(self, mutant, flags):
+        """Compiles what a mutant changes; the objects' bytes, or None when they do not compile."""
+        path = self.folder / mutant.file
+        path.write_text(mutant.source(), encoding="utf-8")
+        users = self.users(mutant)
+        done = all(self.compile(u, self.object(u, "mutated"), flags) is None for u in users)
+        path.write_text(mutant.text, encoding="utf-8")
+        return [(self.folder / self.object(u, "mutated")).read_bytes() for u in users] if done else None
+
+# ---- Running --------------------------------------------------------------------------------------------------------
+
+
+class Runner:
+    """Runs the test programs of a bench, each within a few times what it takes with the original."""
+
+    def __init__(self, bench, sanitized):
+        self.bench, self.sanitized = bench, sanitized
+        self.seconds = {}
+        self.last = {}  # file: its killers, the latest first
+        self.environment = dict(os.environ, COFFER_VECTORS=str(bench.folder / "tests/vectors"),
+                                **(SANITIZER_OPTIONS if sanitized else {}))
+
+    def measure(self):
+        for test in self.bench.tests:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            if self.fails(test, 600):
+                sys.exit(f"mutate: {test} fails without a mutant; run {self.bench.folder / test}")
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.seconds[test] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def limit(self, seconds):
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not self.sanitized:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+
+    def fails(self, test, seconds):
+        """Whether a test program fails; it is stopped at its first failure, and at `seconds` of the processor's time."""
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(self.environment, TMPDIR=folder)
+            with subprocess.Popen([self.bench.folder / test], cwd=folder, env=environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, preexec_fn=lambda: self.limit(seconds)) as process:
+                deadline = time.monotonic() + 60 + 20 * seconds  # for one that waits instead of working
+                said = b""
+                while b"[  FAILED  ]" not in said and time.monotonic() < deadline:
+                    if select.select([process.stdout], [], [], 1)[0]:
+                        more = os.read(process.stdout.fileno(), 65536)
+                        if not more:
+                            return process.wait() != 0
+                        said = said[-64:] + more
+                os.killpg(process.pid, 9)
+                return True
+
+    def killer(self, mutant):
+        """The first test program that fails."""
+        own = f"test_{Path(mutant.file).stem}"
+        last = self.last.setdefault(mutant.file, [])
+        # The slow ones last, however often they kill.
+        tests = sorted(self.bench.tests, key=lambda t: (self.seconds[t] > 1, t not in last, last.index(t) if t in last else 0,
+                                                        t != own, self.seconds[t]))
+        for test in tests:
+            if self.fails(test, math.ceil(3 * self.seconds[test])):
+                self.last[mutant.file] = [test, *(t for t in last if t != test)]
+                return test
+        return None
+
+
+class Judge:
+    """One worker: a bench for each way in which a mutant is tried."""
+
+    def __init__(self, root, folder):
+        self.root, self.folder = root, folder
+        self.runners = {}
+        self.originals = {}  # (units, flags): objects
+
+    def runner(self, name, flags):
+        if name not in self.runners:
+            bench = Bench(self.root, self.folder / name, flags)
+            bench.folder.mkdir(parents=True, exist_ok=True)
+            bench.set_up()
+            self.runners[name] = Runner(bench, name == "sanitized")
+            self.runners[name].measure()
+        return self.runners[name]
+
+    def original(self, bench, mutant, flags):
+        """What a mutant's objects are compared with."""
+        key = (*bench.users(mutant), *flags)
+        if key not in self.originals:
+            self.originals[key] = bench.build(Mutant(mutant.file, mutant.text, mutant.start, mutant.start, ""), flags)
+        return self.originals[key]
+
+    def killer(self, runner, mutant):
+        """The test that kills a mutant which was just built."""
+        users = runner.bench.users(mutant)
+        killer = runner.killer(mutant) if runner.bench.link(users) else "the linker"
+        if mutant.file.endswith(".h"):
+            runner.bench.link()  # programs with the original's units; core is linked with every mutant
+        return killer
+
+    def verdict(self, mutant):
+        """(verdict, by what)."""
+        plain = self.runner("plain", PLAIN)
+        original = self.original(plain.bench, mutant, PLAIN)
+        objects = plain.bench.build(mutant, PLAIN)
+        if objects is None:
+            return "not compiling", ""
+        if objects == original:
+            return "equivalent", ""
+        killer = self.killer(plain, mutant)
+        if killer:
+            return "killed", killer
+        original = self.original(plain.bench, mutant, OPTIMISED)
+        if plain.bench.build(mutant, OPTIMISED) == original:
+            return "equivalent", ""
+        sanitized = self.runner("sanitized", SANITIZED)
+        sanitized.bench.build(mutant, SANITIZED)
+        killer = self.killer(sanitized, mutant)
+        return ("killed", f"{killer}, sanitized") if killer else ("survived", "")
+
+
+# ---- Results --------------------------------------------------------------------------------------------------------
+
+
+def fingerprint(root):
+    """Of everything that a survivor may be killed by the change of."""
+    digest = hashlib.sha256()
+    for part in COPIED:
+        for path in sorted((root / part).rglob("*")):
+            if path.is_file():
+                digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+class Results:
+    """What is known already: a file that grows by a line for each verdict."""
+
+    def __init__(self, path, state):
+        self.path, self.state = path, state
+        self.known = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                if row["verdict"] != "survived" or row["state"] == state:
+                    self.known[row["key"]] = (row["verdict"], row["by"])
+                else:
+                    self.known.pop(row["key"], None)
+
+    def add(self, key, verdict):
+        self.known[key] = verdict
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "verdict": verdict[0], "by": verdict[1], "state": self.state}) + "\n")
+
+
+_judge = None
+
+
+def start_worker(root, folder):
+    global _judge
+    number = multiprocessing.current_process()._identity
+    _judge = Judge(root, folder / f"worker{number[0] if number else 0}")
+
+
+def judge_one(mutant):
+    return mutant.key(), _judge.verdict(mutant)
+
+
+def judge_all(root, folder, mutants, results, jobs):
+    """Finds out what is not known yet."""
+    unknown = list({m.key(): m for m in mutants if m.key() not in results.known}.values())
+    started = time.monotonic()
+    if not unknown:
+        return
+    with multiprocessing.Pool(min(jobs, len(unknown)), start_worker, (root, folder)) as pool:
+        for done, (key, verdict) in enumerate(pool.imap_unordered(judge_one, unknown), 1):
+            results.add(key, verdict)
+            if sys.stderr.isatty() or done % 100 == 0:
+                print(f"\r{done} of {len(unknown)} in {time.monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def judged_mutants(path):
+    """(file, original, mutated) of each mutant that tests/mutants.md has a reason for: under a heading with the file's name,
+    a paragraph, then indented lines: - the original, + the mutated, one or more."""
+    judged = set()
+    file = original = None
+    reason = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
+        if line.startswith("## "):
+            file, reason = line[3:].strip(), False
+        elif line.startswith("    - "):
+            original = " ".join(line[6:].split())
+        elif line.startswith("    + "):
+            if not reason or file is None:
+                sys.exit(f"{path}:{number}: a mutant without a reason")
+            judged.add((file, original, " ".join(line[6:].split())))
+        elif line.strip():
+            reason = True
+    return judged
+
+
+def percent(part, whole):
+    return 100.0 * part / whole if whole else 100.0
+
+
+def report(mutants, results, judged, complete):
+    """Prints what came of the mutants; returns what is wrong."""
+    verdicts = [(m, results.known[m.key()]) for m in mutants]
+    count = Counter(verdict for _, (verdict, _) in verdicts)
+    sanitized = sum(by.endswith("sanitized") for _, (_, by) in verdicts)
+    survivors = [m for m, (verdict, _) in verdicts if verdict == "survived"]
+    known = [m for m in survivors if (m.file, *m.change()) in judged]
+    problems = []
+    for mutant in survivors:
+        if mutant not in known:
+            before, after = mutant.change()
+            print(f"{mutant.file}:{mutant.line()}: survived\n    - {before}\n    + {after}")
+            problems.append("a survivor is not judged")
+    if complete:
+        for file, before, after in sorted(judged - {(m.file, *m.change()) for m in survivors}):
+            print(f"{JUDGED}: no such survivor in {file}\n    - {before}\n    + {after}")
+            problems.append("an entry fits no survivor")
+    tried = count["killed"] + count["survived"]
+    print(f"{len(mutants)} mutants: {count['not compiling']} do not compile, {count['equivalent']} compile to the same, "
+          f"{tried} count\n"
+          f"{count['killed']} of these are killed ({sanitized} of them only under the sanitizers), {len(survivors)} survive, "
+          f"{len(known)} of these judged\n"
+          f"score {percent(count['killed'], tried):.2f} %; without those that are judged "
+          f"{percent(count['killed'], tried - len(known)):.2f} %")
+    if complete and percent(count["killed"], tried) < LEAST_SCORE:
+        problems.append(f"the score is below {LEAST_SCORE} %")
+    return problems
+
+
+def mutate(root, folder, options):
+    folder.mkdir(parents=True, exist_ok=True)
+    files = core_files(root)
+    chosen = [f for f in files if not options.file or Path(f).name in options.file or f in options.file]
+    if options.file and len(chosen) < len(set(options.file)):
+        sys.exit("mutate: --file takes names of files of src/core")
+    mutants = mutants_of(root, chosen)
+    if options.sample and options.sample < len(mutants):
+        picked = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
+        mutants = [mutants[i] for i in picked]
+    results = Results(folder / "results.jsonl", fingerprint(root))
+    judge_all(root, folder, mutants, results, options.jobs)
+    problems = report(mutants, results, judged_mutants(root / JUDGED), not options.file and not options.sample)
+    for problem, times in Counter(problems).items():
+        print(f"mutate: {problem}" + (f" ({times} times)" if times > 1 else ""))
+    return 1 if problems else 0
+
+
+# ---- Seeing it judge ------------------------------------------------------------------------------------------------
+
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+SOUND = {
+    "include/coffer.h": SPDX + "unsigned coffer_sum(const unsigned char *bytes, unsigned count);\n",
+    "src/core/sum.h": SPDX + "#define SUM_STEP 1u\n",
+    "src/core/sum.c": SPDX + """#include "coffer.h"
+
+#include "sum.h"
+
+unsigned coffer_sum(const unsigned char *bytes, unsigned count)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < count; i += SUM_STEP) {
+        sum += bytes[i] == 255 ? 0 : bytes[i];
+    }
+    return count > 100 ? 0u : sum / 1;
+}
+""",
+    "tests/unit/test_sum.c": SPDX + """#include "coffer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_sum(void **state)
+{
+    (void)state;
+    unsigned char *bytes = calloc(3, 1);
+    memcpy(bytes, "\\1\\2\\3", 3);
+    assert_int_equal(coffer_sum(bytes, 3), 6);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+""",
+}
+# (what the mutated line holds, the verdict, by what)
+PLANTED = [
+    ("unsigned sum = 1;", "killed", "test_sum"),
+    ("sum -= bytes[i]", "killed", "test_sum"),
+    ("i < count; i -= SUM_STEP", "killed", "test_sum"),    # reads before the bytes, or ends too early
+    ("#define SUM_STEP 0u", "killed", "test_sum"),         # without end
+    ("#define SUM_STEP 2u", "killed", "test_sum"),         # through a header
+    ("i <= count;", "killed", "test_sum, sanitized"),      # one byte too far, a zero as it happens
+    ("sum * 1", "equivalent", ""),
+    ("count >= 100", "survived", ""),
+    ("bytes[i] == 256", "survived", ""),
+]
+
+
+def self_test():
+    """Every verdict is given where it should be; and what is judged, or is not, is told."""
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        (root / "tests/vectors").mkdir(parents=True)
+        for file, text in SOUND.items():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).write_text(text, encoding="utf-8")
+        judge = Judge(root, root / "build")
+        mutants = mutants_of(root, core_files(root))
+        for words, *expected in PLANTED:
+            found = [m for m in mutants if words in m.change()[1]]
+            if len(found) != 1:
+                problems.append(f"{len(found)} mutants with {words}")
+            problems += [f"{words}: {got}" for got in map(judge.verdict, found) if list(got) != expected]
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--file", action="append", help="only the mutants of this file of src/core; may come several times")
+    parser.add_argument("--sample", type=int, help="only so many, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "1")))
+    parser.add_argument("--self-test", action="store_true", help="see each verdict given to a planted mutant")
+    options = parser.parse_args()
+    if options.self_test:
+        problems = self_test()
+        print("\n".join(problems) or f"{len(PLANTED)} planted mutants judged rightly")
+        return 1 if problems else 0
+    return mutate(ROOT, ROOT / "build/mutate", options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
