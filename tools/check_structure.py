@@ -235,7 +235,16 @@ def check_private_paths(tree):
                 yield f"{file}:{number}: a path of one machine"
 
 
+def check_ignored(tree):
+    """Git holds nothing that .gitignore names: it would take the place of what people have there."""
+    if (tree.root / ".git").exists():
+        output = subprocess.run(["git", "-C", str(tree.root), "ls-files", "--cached", "--ignored", "--exclude-standard"],
+                                check=True, capture_output=True, text=True).stdout
+        yield from (f"{file}: .gitignore names it, and git holds it" for file in output.splitlines())
+
+
 CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
+NEED_GIT = (check_ignored,)
 NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
 
 
@@ -259,6 +268,7 @@ SOUND = {
     "cli/output.h": SPDX,
     "tests/run.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "README.md": "A file without code.\n",
+    ".gitignore": "/.venv\n",
 }
 CORE_C = SPDX + '#include "coffer.h"\n'
 HEADER = SOUND["include/coffer.h"]
@@ -293,6 +303,7 @@ PLANTED = [
     (check_header_documented, "include/coffer.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
+    (check_ignored, ".venv", "a link, once\n", ".venv: .gitignore names it"),
     (check_private_paths, "README.md", "See /" + "home/ann/coffer.\n", "README.md:1"),
 ]
 
@@ -320,17 +331,25 @@ def build_tree(tree):
     subprocess.run(["cc", "-shared", "-o", str(tree.build / "libcoffer.so"), *objects], check=True)
 
 
+def track_tree(tree):
+    for command in (["init", "-q"], ["add", "--force", "."]):
+        subprocess.run(["git", "-C", str(tree.root), *command], check=True)
+
+
 def self_test():
     """Every check is content with a sound tree and catches what is planted for it."""
     problems = []
     with tempfile.TemporaryDirectory() as folder:
         tree = make_tree(folder)
+        track_tree(tree)
         build_tree(tree)
         for check in CHECKS:
             problems += [f"{check.__name__} complains about a sound tree: {v}" for v in check(tree)]
     for check, file, text, words in PLANTED:
         with tempfile.TemporaryDirectory() as folder:
             tree = make_tree(folder, {file: text}.items())
+            if check in NEED_GIT:
+                track_tree(tree)
             if check in NEED_BUILD:
                 build_tree(tree)
             found = list(check(tree))
