@@ -26,7 +26,7 @@ ROOMS = {
     "convert": {"core", "io", "hash", "transfer", "model"},
 }
 # Folders that use the library as anyone would: the public header and files of their own.
-USERS = ("cli", "examples", "bench")
+USERS = ("cli", "examples", "bench", "bindings")
 
 # emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
 CORE_HEADERS = {"emmintrin.h", "float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one way to fail: `Error`, and for some codes a kind of it that is a built-in exception too."""
+
+from __future__ import annotations
+
+
+class SafetensorError(Exception):
+    """A file or a call that the format does not allow. What callers of safetensors catch."""
+
+
+class Error(SafetensorError):
+    """A failure of the library.
+
+    code      what is wrong, as docs/errors.md lists it: "HEADER_TRUNCATED"
+    message   what is wrong, where, and what to do next, without the path
+    path      the file as it was named, or None
+    tensor    the tensor's name, made safe for a terminal, or None
+    offset    the byte of the file where the trouble is, or None
+    expected  with `actual` two sizes or counts that should agree; both None where that does not apply
+    actual
+    os_error  the errno of the system call that failed, or None
+    """
+
+    code: str = "UNKNOWN"
+    message: str = ""
+    path: str | None = None
+    tensor: str | None = None
+    offset: int | None = None
+    expected: int | None = None
+    actual: int | None = None
+    os_error: int | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.path is None else f"{self.path}: {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_make, (self.code, dict(self.__dict__)))
+
+
+class ArgumentError(Error, ValueError):
+    """The call itself is wrong, or its object is closed."""
+
+
+class NoTensorError(Error, KeyError):
+    """No tensor of that name."""
+
+
+class SliceError(Error, IndexError):
+    """An index outside its dimension, too many of them, or a step of 0."""
+
+
+class MissingFileError(Error, FileNotFoundError):
+    """No such file or directory."""
+
+
+class SystemFailure(Error, OSError):
+    """The operating system refused."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The memory for it is not to be had."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "ARGUMENT": ArgumentError,
+    "MEMORY": OutOfMemoryError,
+    "NOT_FOUND": MissingFileError,
+    "DIRECTORY": SystemFailure,
+    "NOT_REGULAR": SystemFailure,
+    "IO": SystemFailure,
+    "NO_TENSOR": NoTensorError,
+    "INDEX": SliceError,
+    "STEP": SliceError,
+}
+
+
+def _make(code: str, attributes: dict[str, object]) -> Error:
+    """What the extension raises."""
+    error = _CLASSES.get(code, Error)(attributes.get("message", ""))
+    error.__dict__.update(attributes)
+    error.code = code
+    if isinstance(error, OSError):
+        error.errno = attributes.get("os_error")  # type: ignore[assignment]
+        error.filename = attributes.get("path")
+    return error

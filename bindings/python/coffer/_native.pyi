@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension: the C library's models, tensors and writers as Python objects.
+
+Failures of the library are `coffer.Error` (see `_errors.py`). A wrong type of argument is a TypeError. Every call that does
+I/O or parses releases the GIL. Objects may be used from several threads at once, except that what is said of
+`Writer.write` holds. `Dtype` names are those of the format ("F32", "BF16", "F8_E4M3").
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import EllipsisType, TracebackType
+from typing import Literal, SupportsIndex, final
+
+from typing_extensions import Buffer as BufferLike, CapsuleType, Self
+
+Access = Literal["auto", "map", "private", "read"]
+Sync = Literal["replace", "always", "never"]
+Index = SupportsIndex | slice | EllipsisType
+Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
+
+VERSION: str  # of the C library
+
+@final
+class Model:
+    """An opened file: its header was read and validated, its data were not touched. Immutable.
+
+    What was handed out (tensors, views, DLPack capsules, arrays made from them) stays usable after `close`; the file and its
+    map are released when the last of it is gone.
+    """
+
+    @staticmethod
+    def open(
+        source: str | bytes | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike,
+        *,
+        access: Access = "auto",
+        populate: bool = False,
+        max_header_size: int = 0,
+        unknown_dtypes: bool = False,
+        all_notes: bool = False,
+    ) -> Model:
+        """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (any other buffer).
+
+        access   "map" (read-only map), "private" (copy-on-write map: memory may be changed, the file never is), "read" (no
+                 map: tensors are read into memory of their own), or "auto": "read" on network file systems, else "private"
+        """
+    @property
+    def path(self) -> str | None:
+        """As it was given; None for a descriptor and for memory."""
+    @property
+    def access(self) -> Literal["map", "private", "read"]: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def data_offset(self) -> int:
+        """Bytes from the start of the file to the start of the data."""
+    def close(self) -> None: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: object) -> bool: ...
+    def keys(self) -> list[str]:
+        """Names in byte order."""
+    def offset_keys(self) -> list[str]:
+        """Names in the order of their data in the file."""
+    def find(self, name: str) -> Tensor:
+        """Error NO_TENSOR (a KeyError too) when there is none."""
+    def tensors(self) -> list[Tensor]:
+        """All, in the order of their data in the file."""
+    def infos(self) -> list[tuple[str, str, tuple[int, ...], int, int]]:
+        """(name, dtype, shape, offset in the file, nbytes) of each, in the order of their data in the file."""
+    def metadata(self) -> dict[str, str] | None:
+        """None when the header has none."""
+    def notes(self) -> list[tuple[str, int, int]]:
+        """What is legal but suspicious: (description, how often, byte offset of the first)."""
+    def read_many(
+        self, names: Iterable[str] | None = None, *, progress: Progress | None = None, threads: int = 0
+    ) -> list[Buffer]:
+        """Reads tensors (all, in the order of their data, when names is None), each into memory of its own."""
+    def read_into(
+        self, targets: Iterable[tuple[str, BufferLike]], *, progress: Progress | None = None, threads: int = 0
+    ) -> None:
+        """Reads tensors into writable contiguous buffers of exactly their sizes."""
+    def dlpack_many(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        as_bytes: Iterable[str] = (),
+        copy: bool = False,
+        progress: Progress | None = None,
+        threads: int = 0,
+    ) -> list[CapsuleType]:
+        """One unversioned DLPack capsule ("dltensor") a tensor, as `read_many` orders them.
+
+        With a private map they view it, else (or with `copy`) each has memory of its own, read in parallel. Tensors of the
+        dtypes named in as_bytes, and of those that DLPack has not, are exported as one dimension of uint8.
+        """
+
+@final
+class Tensor:
+    """A tensor of a model, or a part of one: what it is, and ways to its bytes. Nothing is read until one of them is used."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Elements."""
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def itemsize(self) -> int | float:
+        """Bytes of an element; 0.5 and 0.75 for F4 and F6."""
+    @property
+    def offset(self) -> int | None:
+        """Of its first byte in the file; None for a slice whose bytes are not contiguous there."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
+        """A slice, as lazy as the whole, by Python's rules; reading it reads only its runs."""
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """A view of the map where there is one and it is aligned and contiguous there, else of a copy. Read-only, unless
+        a writable buffer is asked for and the memory is a private map or a copy. Dtypes that the buffer protocol lacks are
+        bytes (format "B", one dimension)."""
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def read(self) -> Buffer:
+        """A copy of the bytes in memory of its own."""
+    def read_into(self, buffer: BufferLike) -> None:
+        """Reads into a writable contiguous buffer of exactly nbytes."""
+    def tobytes(self) -> bytes: ...
+    def numpy(self) -> object:
+        """A numpy array that views this tensor (read-only) where it can; bfloat16 and float8 need ml_dtypes."""
+    def torch(self, device: object = None) -> object:
+        """A torch tensor that views this tensor where it is a private map, else of a copy."""
+
+@final
+class Buffer:
+    """Memory that tensors were read into, as writable bytes; in huge pages where it is large."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+# name, dtype, shape, bytes: an object with the buffer protocol (contiguous) or (address, nbytes)
+Entry = tuple[str, str, Sequence[int], BufferLike | tuple[int, int]]
+
+def serialize(entries: Iterable[Entry], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of a file, in the canonical order and spelling."""
+
+def serialize_file(
+    entries: Iterable[Entry],
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | int,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+    alignment: int = 0,
+    slack: int = 0,
+    in_place: bool = False,
+) -> None:
+    """Writes the same to a path (atomically) or a descriptor."""
+
+@final
+class Writer:
+    """Writes a file piece by piece. Every tensor is declared at first; then pieces come in any order.
+
+    As a context manager it finishes at the end of the block, and discards everything when the block raises.
+    """
+
+    def __new__(
+        cls,
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | int,
+        tensors: Iterable[tuple[str, str, Sequence[int]]],
+        metadata: Mapping[str, str] | None = None,
+        *,
+        sync: Sync = "replace",
+        alignment: int = 0,
+        slack: int = 0,
+        in_place: bool = False,
+    ) -> Self: ...
+    def write(self, name: str, data: BufferLike, offset: int = 0) -> None:
+        """Writes bytes of a tensor from its byte `offset` on. From any thread, several at once; a byte can come once."""
+    def finish(self) -> None:
+        """Checks that every byte came, and publishes the file."""
+    def discard(self) -> None:
+        """Leaves nothing behind. After finish it does nothing."""
+    @property
+    def nbytes(self) -> int:
+        """Size of the whole file."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...

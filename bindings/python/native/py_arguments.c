@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments that several functions take. */
+#include "py_native.h"
+
+#include <string.h>
+
+/* The UTF-8 of a str; text that has none names no tensor. */
+static const char *arguments_text(PyObject *text, Py_ssize_t *length)
+{
+    if (!PyUnicode_Check(text)) {
+        PyErr_Format(PyExc_TypeError, "a str is wanted, not %R", (PyObject *)Py_TYPE(text));
+        return NULL;
+    }
+    return PyUnicode_AsUTF8AndSize(text, length);
+}
+
+const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name)
+{
+    Py_ssize_t length = 0;
+    const char *text = arguments_text(name, &length);
+    if (text == NULL) {
+        return NULL;
+    }
+    const coffer_tensor *tensor = coffer_find_n(py_handle_model(handle), text, (size_t)length);
+    if (tensor == NULL) {
+        char escaped[160];
+        const size_t needed = coffer_escape(text, (size_t)length, escaped, sizeof escaped);
+        py_fail(state, COFFER_ERR_NO_TENSOR, "the file has no tensor \"%s%s\"", escaped,
+                needed < sizeof escaped ? "" : "...");
+    }
+    return tensor;
+}
+
+int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank)
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    if (items == NULL) {
+        return -1;
+    }
+    const Py_ssize_t count = PyTuple_Size(items);
+    uint64_t *lengths = PyMem_Calloc((size_t)count + 1, sizeof *lengths);
+    if (lengths == NULL) {
+        PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; lengths != NULL && i < count; i++) {
+        PyObject *number = PyNumber_Index(PyTuple_GetItem(items, i));
+        lengths[i] = number == NULL ? 0 : PyLong_AsUnsignedLongLong(number);
+        Py_XDECREF(number);
+        if (PyErr_Occurred() != NULL) {
+            PyMem_Free(lengths);
+            lengths = NULL;
+        }
+    }
+    Py_DECREF(items);
+    *shape = lengths;
+    *rank = (size_t)count;
+    return lengths == NULL ? -1 : 0;
+}
+
+int py_path_or_fd(PyObject *target, PyObject **path, int *fd)
+{
+    *path = NULL;
+    *fd = -1;
+    if (!PyLong_Check(target)) {
+        return PyUnicode_FSConverter(target, path) ? 0 : -1;
+    }
+    const long number = PyLong_AsLong(target);
+    if (number < 0 || number > INT_MAX) {
+        if (PyErr_Occurred() == NULL) {
+            PyErr_Format(PyExc_ValueError, "%ld is no descriptor", number);
+        }
+        return -1;
+    }
+    *fd = (int)number;
+    return 0;
+}
+
+int py_sync_from(const py_state *state, const char *text, coffer_sync *sync)
+{
+    static const char *const names[] = { "replace", "always", "never" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *sync = (coffer_sync)i;
+            return 0;
+        }
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "sync is \"replace\", \"always\" or \"never\"");
+    return -1;
+}
+
+static int arguments_add_pair(const py_state *state, coffer_header *header, PyObject *key, PyObject *value)
+{
+    Py_ssize_t key_length = 0;
+    Py_ssize_t value_length = 0;
+    const char *key_text = arguments_text(key, &key_length);
+    const char *value_text = key_text == NULL ? NULL : arguments_text(value, &value_length);
+    if (value_text == NULL) {
+        return -1;
+    }
+    coffer_error err;
+    if (coffer_header_set_metadata(header, key_text, (size_t)key_length, value_text, (size_t)value_length, &err) !=
+        COFFER_OK) {
+        py_raise(state, &err);
+        return -1;
+    }
+    return 0;
+}
+
+int py_add_metadata(const py_state *state, coffer_header *header, PyObject *metadata)
+{
+    if (metadata == Py_None) {
+        return 0;
+    }
+    PyObject *pairs = PyMapping_Items(metadata);
+    if (pairs == NULL) {
+        return -1;
+    }
+    int result = 0;
+    const Py_ssize_t count = PyList_Size(pairs);
+    for (Py_ssize_t i = 0; result == 0 && i < count; i++) {
+        PyObject *key = NULL;
+        PyObject *value = NULL;
+        result = PyArg_ParseTuple(PyList_GetItem(pairs, i), "OO", &key, &value)
+                     ? arguments_add_pair(state, header, key, value)
+                     : -1;
+    }
+    Py_DECREF(pairs);
+    return result;
+}
+
+int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, PyObject *dtype, PyObject *shape)
+{
+    Py_ssize_t name_length = 0;
+    Py_ssize_t dtype_length = 0;
+    const char *name_text = arguments_text(name, &name_length);
+    const char *dtype_text = name_text == NULL ? NULL : arguments_text(dtype, &dtype_length);
+    if (dtype_text == NULL) {
+        return -1;
+    }
+    const coffer_dtype number = coffer_dtype_from_name(dtype_text, (size_t)dtype_length);
+    if (number == COFFER_UNKNOWN_DTYPE) {
+        char escaped[64];
+        (void)coffer_escape(dtype_text, (size_t)dtype_length, escaped, sizeof escaped);
+        py_fail(state, COFFER_ERR_DTYPE, "\"%s\" is no dtype of the format", escaped);
+        return -1;
+    }
+    uint64_t *lengths = NULL;
+    size_t rank = 0;
+    if (py_shape_from(shape, &lengths, &rank) < 0) {
+        return -1;
+    }
+    coffer_error err;
+    const coffer_status status = coffer_header_add(header, name_text, (size_t)name_length, number, lengths, rank, &err);
+    PyMem_Free(lengths);
+    if (status != COFFER_OK) {
+        py_raise(state, &err);
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model: an opened file. What it says of the whole file is here; reading many tensors at once is in py_model_read.c. */
+#include "py_model.h"
+
+#include <string.h>
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+/* What is to be opened: exactly one of the three. */
+typedef struct model_source {
+    PyObject *path; /* bytes of the file system */
+    int fd;
+    Py_buffer memory;
+    bool is_memory;
+} model_source;
+
+static int model_source_init(model_source *source, PyObject *from)
+{
+    memset(source, 0, sizeof *source);
+    source->is_memory = PyObject_CheckBuffer(from);
+    if (source->is_memory) {
+        return PyObject_GetBuffer(from, &source->memory, PyBUF_SIMPLE);
+    }
+    return py_path_or_fd(from, &source->path, &source->fd);
+}
+
+/* For what did not become a model; of memory that did, the handle takes care. */
+static void model_source_deinit(model_source *source)
+{
+    Py_CLEAR(source->path);
+    if (source->is_memory) {
+        PyBuffer_Release(&source->memory);
+        source->is_memory = false;
+    }
+}
+
+static bool model_source_is_remote(const model_source *source)
+{
+    if (source->is_memory) {
+        return false;
+    }
+    return source->path == NULL ? py_is_remote_fd(source->fd) : py_is_remote(PyBytes_AsString(source->path));
+}
+
+/* Opens without the GIL; only memory that somebody may write to is parsed with it. */
+static coffer_status model_open_source(coffer **model, const model_source *source, const char *path,
+                                       coffer_open_options *options, bool automatic, coffer_error *err)
+{
+    if (source->is_memory && !source->memory.readonly) {
+        return coffer_open_memory(model, source->memory.buf, (size_t)source->memory.len, options, err);
+    }
+    coffer_status status = COFFER_OK;
+    Py_BEGIN_ALLOW_THREADS if (automatic && model_source_is_remote(source))
+    {
+        options->access = COFFER_READ;
+    }
+    if (source->is_memory) {
+        status = coffer_open_memory(model, source->memory.buf, (size_t)source->memory.len, options, err);
+    } else if (path != NULL) {
+        status = coffer_open(model, path, options, err);
+    } else {
+        status = coffer_open_fd(model, source->fd, 0, UINT64_MAX, options, err);
+    }
+    Py_END_ALLOW_THREADS return status;
+}
+
+static int model_access_from(const py_state *state, const char *text, coffer_access *access, bool *automatic)
+{
+    static const char *const names[] = { "map", "private", "read" };
+    *automatic = strcmp(text, "auto") == 0;
+    *access = COFFER_MAP_PRIVATE;
+    for (size_t i = 0; !*automatic && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *access = (coffer_access)i;
+            return 0;
+        }
+    }
+    if (!*automatic) {
+        py_fail(state, COFFER_ERR_ARGUMENT, "access is \"auto\", \"map\", \"private\" or \"read\"");
+    }
+    return *automatic ? 0 : -1;
+}
+
+static py_handle *model_open_handle(const py_state *state, model_source *source, coffer_open_options *options,
+                                    bool automatic)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    const char *path = source->path == NULL ? NULL : PyBytes_AsString(source->path);
+    if (model_open_source(&model, source, path, options, automatic, &err) != COFFER_OK) {
+        return (py_handle *)py_raise(state, &err);
+    }
+    const Py_buffer *memory = source->is_memory ? &source->memory : NULL;
+    source->is_memory = false;
+    return py_handle_new(model, options->access, memory);
+}
+
+static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path)
+{
+    model_object *self = PyObject_New(model_object, type);
+    if (self == NULL) {
+        py_handle_release(handle);
+        return NULL;
+    }
+    self->handle = handle;
+    self->path = path == NULL ? NULL : PyUnicode_DecodeFSDefault(PyBytes_AsString(path));
+    self->access = py_handle_access(handle);
+    (void)pthread_mutex_init(&self->lock, NULL);
+    if (path != NULL && self->path == NULL) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes", NULL };
+    const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
+    PyObject *from = NULL;
+    const char *access = "auto";
+    int populate = 0;
+    unsigned long long max_header_size = 0;
+    int unknown_dtypes = 0;
+    int all_notes = 0;
+    bool automatic = false;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    model_source source;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKpp:open", names, &from, &access, &populate, &max_header_size,
+                                     &unknown_dtypes, &all_notes) ||
+        model_access_from(state, access, &options.access, &automatic) < 0 || model_source_init(&source, from) < 0) {
+        return NULL;
+    }
+    options.populate = populate != 0;
+    options.max_header_size = max_header_size;
+    options.unknown_dtypes = unknown_dtypes != 0;
+    options.all_notes = all_notes != 0;
+    py_handle *handle = model_open_handle(state, &source, &options, automatic);
+    PyObject *model = handle == NULL ? NULL : model_new((PyTypeObject *)type, handle, source.path);
+    model_source_deinit(&source);
+    return model;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------ */
+
+py_handle *py_model_use(PyObject *object)
+{
+    model_object *self = (model_object *)object;
+    (void)pthread_mutex_lock(&self->lock);
+    py_handle *handle = self->handle == NULL ? NULL : py_handle_retain(self->handle);
+    (void)pthread_mutex_unlock(&self->lock);
+    if (handle == NULL) {
+        py_fail(py_state_of(object), COFFER_ERR_ARGUMENT, "the file is closed");
+    }
+    return handle;
+}
+
+static PyObject *model_close(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    model_object *self = (model_object *)object;
+    (void)pthread_mutex_lock(&self->lock);
+    py_handle *handle = self->handle;
+    self->handle = NULL;
+    (void)pthread_mutex_unlock(&self->lock);
+    Py_BEGIN_ALLOW_THREADS py_handle_release(handle);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static void model_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    model_object *self = (model_object *)object;
+    py_handle_release(self->handle);
+    (void)pthread_mutex_destroy(&self->lock);
+    Py_XDECREF(self->path);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+/* ---- Attributes --------------------------------------------------------------------------------------------------- */
+
+static PyObject *model_path(PyObject *object, void *closure)
+{
+    (void)closure;
+    const model_object *self = (model_object *)object;
+    return Py_NewRef(self->path == NULL ? Py_None : self->path);
+}
+
+static PyObject *model_access(PyObject *object, void *closure)
+{
+    (void)closure;
+    static const char *const names[] = { "map", "private", "read" };
+    return PyUnicode_FromString(names[((model_object *)object)->access]);
+}
+
+static PyObject *model_closed(PyObject *object, void *closure)
+{
+    (void)closure;
+    model_object *self = (model_object *)object;
+    (void)pthread_mutex_lock(&self->lock);
+    const bool closed = self->handle == NULL;
+    (void)pthread_mutex_unlock(&self->lock);
+    return PyBool_FromLong(closed);
+}
+
+/* ---- What the header says ----------------------------------------------------------------------------------------- */
+
+static PyObject *model_data_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    PyObject *offset =
+        PyLong_FromUnsignedLongLong(coffer_table_data_offset(coffer_shard_table(py_handle_model(handle), 0)));
+    py_handle_release(handle);
+    return offset;
+}
+
+static Py_ssize_t model_length(PyObject *self)
+{
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return -1;
+    }
+    const size_t count = coffer_count(py_handle_model(handle));
+    py_handle_release(handle);
+    return (Py_ssize_t)count;
+}
+
+static int model_contains(PyObject *self, PyObject *name)
+{
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return -1;
+    }
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
+    /* What is no str, or has no UTF-8, is surely no tensor's name. */
+    PyErr_Clear();
+    const bool found = text != NULL && coffer_find_n(py_handle_model(handle), text, (size_t)length) != NULL;
+    py_handle_release(handle);
+    return found;
+}
+
+/* A list of what `make` makes of every tensor: of number order[i], or of number i where order is NULL. */
+static PyObject *model_list(PyObject *self, py_handle *handle, const uint32_t *order,
+                            PyObject *(*make)(const py_state *state, py_handle *handle, const coffer_tensor *tensor))
+{
+    const py_state *state = py_state_of(self);
+    const coffer *model = py_handle_model(handle);
+    const size_t count = coffer_count(model);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = make(state, handle, coffer_at(model, order == NULL ? i : order[i]));
+        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *model_make_name(const py_state *state, py_handle *handle, const coffer_tensor *tensor)
+{
+    (void)state;
+    (void)handle;
+    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+}
+
+static PyObject *model_make_info(const py_state *state, py_handle *handle, const coffer_tensor *tensor)
+{
+    PyObject *name = model_make_name(state, handle, tensor);
+    PyObject *dtype = py_dtype_name(state, tensor);
+    PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
+    if (name == NULL || dtype == NULL || shape == NULL) {
+        Py_XDECREF(name);
+        Py_XDECREF(dtype);
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    return Py_BuildValue("(NNNKK)", name, dtype, shape, (unsigned long long)tensor->offset,
+                         (unsigned long long)tensor->size);
+}
+
+static PyObject *model_list_by_offset(PyObject *self, PyObject *(*make)(const py_state *state, py_handle *handle,
+                                                                        const coffer_tensor *tensor))
+{
+    py_handle *handle = py_model_use(self);
+    PyObject *list = handle == NULL ? NULL : model_list(self, handle, NULL, make);
+    py_handle_release(handle);
+    return list;
+}
+
+static PyObject *model_offset_keys(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return model_list_by_offset(self, model_make_name);
+}
+
+static PyObject *model_infos(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return model_list_by_offset(self, model_make_info);
+}
+
+static PyObject *model_tensors(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return model_list_by_offset(self, py_tensor_new);
+}
+
+static PyObject *model_keys(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    PyObject *list = NULL;
+    uint32_t *order = PyMem_Malloc(coffer_count(py_handle_model(handle)) * sizeof *order + 1);
+    if (order == NULL) {
+        PyErr_NoMemory();
+    } else {
+        coffer_sort_by_name(py_handle_model(handle), order);
+        list = model_list(self, handle, order, model_make_name);
+    }
+    PyMem_Free(order);
+    py_handle_release(handle);
+    return list;
+}
+
+static PyObject *model_find(PyObject *self, PyObject *name)
+{
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const py_state *state = py_state_of(self);
+    const coffer_tensor *tensor = py_find(state, handle, name);
+    PyObject *found = tensor == NULL ? NULL : py_tensor_new(state, handle, tensor);
+    py_handle_release(handle);
+    return found;
+}
+
+/* ---- Metadata and notes ------------------------------------------------------------------------------------------- */
+
+static int model_add_pair(PyObject *dict, const coffer_pair *pair)
+{
+    PyObject *key = PyUnicode_FromStringAndSize(pair->key, (Py_ssize_t)pair->key_len);
+    PyObject *value = PyUnicode_FromStringAndSize(pair->value, (Py_ssize_t)pair->value_len);
+    const int result = key == NULL || value == NULL ? -1 : PyDict_SetItem(dict, key, value);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return result;
+}
+
+static PyObject *model_metadata(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer_table *table = coffer_shard_table(py_handle_model(handle), 0);
+    PyObject *dict = coffer_table_metadata_count(table) == 0 ? Py_NewRef(Py_None) : PyDict_New();
+    coffer_pair pair;
+    for (size_t i = 0; dict != NULL && coffer_table_metadata_at(table, i, &pair); i++) {
+        if (model_add_pair(dict, &pair) < 0) {
+            Py_CLEAR(dict);
+        }
+    }
+    py_handle_release(handle);
+    return dict;
+}
+
+static int model_add_note(PyObject *list, coffer_note_kind kind, coffer_note note)
+{
+    PyObject *item =
+        Py_BuildValue("(sKK)", coffer_note_text(kind), (unsigned long long)note.count, (unsigned long long)note.offset);
+    const int result = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return result;
+}
+
+static PyObject *model_notes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer_table *table = coffer_shard_table(py_handle_model(handle), 0);
+    PyObject *list = PyList_New(0);
+    for (int kind = 0; list != NULL && kind < COFFER_NOTE_COUNT; kind++) {
+        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
+        if (note.count > 0 && model_add_note(list, (coffer_note_kind)kind, note) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    py_handle_release(handle);
+    return list;
+}
+
+/* ---- The type ----------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef model_methods[] = {
+    { "open", (PyCFunction)(void (*)(void))model_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+      "Opens a path, a descriptor, or a file in memory." },
+    { "close", model_close, METH_NOARGS, "Ends the use of this object; what was handed out stays usable." },
+    { "keys", model_keys, METH_NOARGS, "Names in byte order." },
+    { "offset_keys", model_offset_keys, METH_NOARGS, "Names in the order of their data in the file." },
+    { "find", model_find, METH_O, "The tensor of a name." },
+    { "tensors", model_tensors, METH_NOARGS, "All tensors, in the order of their data in the file." },
+    { "infos", model_infos, METH_NOARGS, "(name, dtype, shape, offset, nbytes) of each, in the order of their data." },
+    { "metadata", model_metadata, METH_NOARGS, "The header's metadata, or None." },
+    { "notes", model_notes, METH_NOARGS, "What is legal but suspicious: (description, how often, first offset)." },
+    { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
+      "Reads tensors, each into a Buffer of its own." },
+    { "read_into", (PyCFunction)(void (*)(void))py_model_read_into, METH_VARARGS | METH_KEYWORDS,
+      "Reads tensors into writable buffers of exactly their sizes." },
+    { "dlpack_many", (PyCFunction)(void (*)(void))py_model_dlpack_many, METH_VARARGS | METH_KEYWORDS,
+      "One unversioned DLPack capsule a tensor." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef model_attributes[] = {
+    { "path", model_path, NULL, "As it was given; None for a descriptor and for memory.", NULL },
+    { "access", model_access, NULL, "\"map\", \"private\" or \"read\".", NULL },
+    { "closed", model_closed, NULL, "Whether close was called.", NULL },
+    { "data_offset", model_data_offset, NULL, "Where the data start in the file.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+PyTypeObject *py_model_make_type(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        { Py_tp_doc, "An opened file: its header was read and validated, its data were not touched. Immutable." },
+        { Py_tp_dealloc, model_dealloc },
+        { Py_tp_methods, model_methods },
+        { Py_tp_getset, model_attributes },
+        { Py_mp_length, model_length },
+        { Py_sq_contains, model_contains },
+        { 0, NULL },
+    };
+    static PyType_Spec spec = {
+        .name = "coffer._native.Model",
+        .basicsize = sizeof(model_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        .slots = slots,
+    };
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

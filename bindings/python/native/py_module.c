@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The module coffer._native: its state, its functions, and where it may be loaded. */
+#include "py_native.h"
+
+py_state *py_state_of(PyObject *self)
+{
+    return PyType_GetModuleState(Py_TYPE(self));
+}
+
+/* Frameworks that share memory with the extension are not made for interpreters beside the main one, and exports may be released
+   on threads that belong to none. */
+static int module_refuse_subinterpreter(void)
+{
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_ImportError, "coffer cannot be used in a subinterpreter: import it in the main one");
+    return -1;
+}
+
+static int module_add_type(PyObject *module, const char *name, PyTypeObject *type, PyTypeObject **place)
+{
+    *place = type;
+    return type == NULL ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)type);
+}
+
+static int module_name_dtypes(py_state *state)
+{
+    for (size_t i = 1; i <= COFFER_DTYPE_COUNT; i++) {
+        state->dtype_names[i] = PyUnicode_InternFromString(coffer_dtype_name((coffer_dtype)i));
+        if (state->dtype_names[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    py_state *state = PyModule_GetState(module);
+    if (module_refuse_subinterpreter() < 0) {
+        return -1;
+    }
+    PyObject *errors = PyImport_ImportModule("coffer._errors");
+    if (errors == NULL) {
+        return -1;
+    }
+    state->make_error = PyObject_GetAttrString(errors, "_make");
+    Py_DECREF(errors);
+    if (state->make_error == NULL || module_name_dtypes(state) < 0 ||
+        module_add_type(module, "Model", py_model_make_type(module), &state->model_type) < 0 ||
+        module_add_type(module, "Tensor", py_tensor_make_type(module), &state->tensor_type) < 0 ||
+        module_add_type(module, "Buffer", py_buffer_make_type(module), &state->buffer_type) < 0 ||
+        module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0) {
+        return -1;
+    }
+    return PyModule_AddStringConstant(module, "VERSION", coffer_version());
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    const py_state *state = PyModule_GetState(module);
+    Py_VISIT(state->model_type);
+    Py_VISIT(state->tensor_type);
+    Py_VISIT(state->buffer_type);
+    Py_VISIT(state->writer_type);
+    Py_VISIT(state->make_error);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    py_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->model_type);
+    Py_CLEAR(state->tensor_type);
+    Py_CLEAR(state->buffer_type);
+    Py_CLEAR(state->writer_type);
+    Py_CLEAR(state->make_error);
+    for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
+        Py_CLEAR(state->dtype_names[i]);
+    }
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    (void)module_clear(module);
+}
+
+static PyMethodDef module_functions[] = {
+    { "serialize", (PyCFunction)(void (*)(void))py_serialize, METH_VARARGS | METH_KEYWORDS,
+      "The bytes of a file, in the canonical order and spelling." },
+    { "serialize_file", (PyCFunction)(void (*)(void))py_serialize_file, METH_VARARGS | METH_KEYWORDS,
+      "Writes a file in the canonical order and spelling." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyModuleDef_Slot module_slots[] = {
+    { Py_mod_exec, module_exec },
+#ifdef Py_GIL_DISABLED
+    { Py_mod_gil, Py_MOD_GIL_NOT_USED },
+#endif
+    { 0, NULL },
+};
+
+static PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "coffer._native",
+    .m_doc = "The C library's models, tensors and writers as Python objects.",
+    .m_size = sizeof(py_state),
+    .m_methods = module_functions,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__native(void);
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the extension's files share. One file for each type; all are heap types that hang on the module's state, and there
+ * are no global variables.
+ *
+ * Who keeps what alive: a py_handle is an opened model and a count of references to it. Model and Tensor objects, buffers that
+ * were handed out and DLPack exports hold one each; when the last is released the file is closed, and its map goes. That may
+ * happen on any thread and without the GIL, because DLPack's deleters are called so.
+ *
+ * Functions that return int or a pointer and may fail follow Python: -1 or NULL with an exception set.
+ */
+#ifndef PY_NATIVE_H
+#define PY_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "coffer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- The module (py_module.c) ------------------------------------------------------------------------------------- */
+
+typedef struct py_state {
+    PyTypeObject *model_type;
+    PyTypeObject *tensor_type;
+    PyTypeObject *buffer_type;
+    PyTypeObject *writer_type;
+    PyObject *make_error;                          /* coffer._errors._make */
+    PyObject *dtype_names[COFFER_DTYPE_COUNT + 1]; /* by coffer_dtype; that of the unknown one is not used */
+} py_state;
+
+/* The state behind an object of one of the extension's types. None of them can be subclassed, so it is the type's own. */
+py_state *py_state_of(PyObject *self);
+
+PyTypeObject *py_model_make_type(PyObject *module);
+PyTypeObject *py_tensor_make_type(PyObject *module);
+PyTypeObject *py_buffer_make_type(PyObject *module);
+PyTypeObject *py_writer_make_type(PyObject *module);
+
+/* coffer._native.serialize and serialize_file (py_serialize.c). */
+PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
+
+/* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
+
+/* Raises coffer.Error from what the library says. An exception that is set already (by a callback) stays. Returns NULL. */
+PyObject *py_raise(const py_state *state, const coffer_error *err);
+/* The same for a failure that the extension itself notices; `format` is that of snprintf. */
+PyObject *py_fail(const py_state *state, coffer_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same, with two sizes that should agree, for a tensor (NULL: none). */
+PyObject *py_fail_sizes(const py_state *state, coffer_status code, const char *tensor, uint64_t expected,
+                        uint64_t actual, const char *message);
+
+/* ---- Handles (py_handle.c) ---------------------------------------------------------------------------------------- */
+
+typedef struct py_handle py_handle;
+
+/* Takes over `model`, and `memory` (may be NULL) that it was opened from; both are released with the last reference. On failure
+   (an exception is set) both are released at once. */
+py_handle *py_handle_new(coffer *model, coffer_access access, const Py_buffer *memory);
+py_handle *py_handle_retain(py_handle *handle);
+/* NULL is allowed. Needs no GIL. */
+void py_handle_release(py_handle *handle);
+coffer *py_handle_model(const py_handle *handle);
+coffer_access py_handle_access(const py_handle *handle);
+/* Whether the bytes are memory that the caller lent. */
+bool py_handle_is_memory(const py_handle *handle);
+
+/* ---- Parts of tensors (py_part.c) --------------------------------------------------------------------------------- */
+
+/* A tensor or a slice of it: what a Tensor object is about. `indices` is NULL for the whole; else one for each dimension of the
+   tensor, each an index or a range within bounds, and `shape` is that of the result. */
+typedef struct py_part {
+    const coffer_tensor *tensor;
+    coffer_index *indices;
+    uint64_t *own_shape; /* of a slice; to be read through py_part_shape */
+    size_t rank;
+    uint64_t size;   /* bytes */
+    uint64_t offset; /* of the first byte in the file, when `contiguous` */
+    bool contiguous; /* in the file */
+} py_part;
+
+/* The whole tensor. Nothing to release. */
+void py_part_whole(py_part *part, const coffer_tensor *tensor);
+/* What the Python index `index` (an int, a slice, an ellipsis, or a tuple of them) takes of `whole`. */
+int py_part_slice(const py_state *state, py_part *part, const py_part *whole, PyObject *index);
+void py_part_deinit(py_part *part);
+const uint64_t *py_part_shape(const py_part *part);
+uint64_t py_part_elements(const py_part *part);
+PyObject *py_shape_tuple(const uint64_t *shape, size_t rank);
+PyObject *py_dtype_name(const py_state *state, const coffer_tensor *tensor);
+
+/* ---- Bytes in memory (py_view.c) ---------------------------------------------------------------------------------- */
+
+/* Memory that holds a tensor's bytes: a place in the map, or a copy. Released by py_view_deinit, without the GIL too. */
+typedef struct py_view {
+    py_handle *handle; /* when it is in the map */
+    void *owned;       /* when it is a copy, of owned_size bytes */
+    size_t owned_size;
+    void *data; /* never NULL */
+    bool writable;
+} py_view;
+
+/* A view of the map when there is one and the part is contiguous and aligned in it, or a copy. */
+int py_view_init(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy);
+/* The same without reading: *in_map says whether the view is complete; else it is fresh memory, still to be filled. */
+int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
+                    bool *in_map);
+void py_view_deinit(py_view *view);
+/* Reads a part into memory of its size, without the GIL. */
+int py_part_read(const py_state *state, const py_handle *handle, const py_part *part, void *memory);
+
+/* Memory for tensors, in huge pages where it is large: never NULL on success, for 0 bytes too. */
+void *py_memory_new(size_t size);
+void py_memory_free(void *memory, size_t size);
+
+/* Buffer objects (py_buffer.c): take over memory of py_memory_new, which is freed at once when that fails. */
+PyObject *py_buffer_new(const py_state *state, void *memory, size_t size);
+void *py_buffer_memory(PyObject *buffer);
+
+/* ---- Reading many tensors (py_read.c) ----------------------------------------------------------------------------- */
+
+/* Reads without the GIL, which it takes to call `progress` (NULL or None: none) and to look for signals. */
+int py_read_targets(const py_state *state, const py_handle *handle, const coffer_read_target *targets, size_t count,
+                    PyObject *progress, unsigned threads);
+
+/* ---- DLPack (py_dlpack.c) ----------------------------------------------------------------------------------------- */
+
+/* Whether DLPack has a type for it. */
+bool py_dlpack_knows(coffer_dtype dtype);
+/* A capsule that takes over `view`, which is released at once when that fails. */
+PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, bool versioned, bool is_copy);
+
+/* ---- Tensor objects (py_tensor.c) --------------------------------------------------------------------------------- */
+
+PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_tensor *tensor);
+
+/* ---- Arguments (py_arguments.c) ----------------------------------------------------------------------------------- */
+
+/* The tensor that a Python string names, or NULL and Error NO_TENSOR. */
+const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name);
+/* A shape: a sequence of non-negative ints. *shape is released by PyMem_Free. */
+int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank);
+/* A path (*fd is -1 then, and *path a bytes object) or a descriptor (*path is NULL). */
+int py_path_or_fd(PyObject *target, PyObject **path, int *fd);
+int py_sync_from(const py_state *state, const char *text, coffer_sync *sync);
+/* Adds all pairs of a mapping of str to str, or nothing for None. */
+int py_add_metadata(const py_state *state, coffer_header *header, PyObject *metadata);
+/* Declares a tensor. */
+int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, PyObject *dtype, PyObject *shape);
+
+/* ---- File systems (py_filesystem.c) ------------------------------------------------------------------------------- */
+
+/* Whether the file is on a network file system, or one played by a program, where maps are slow and may raise SIGBUS. False when
+   that cannot be known. */
+bool py_is_remote(const char *path);
+bool py_is_remote_fd(int fd);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serialize and serialize_file: a whole file from tensors that are in memory. */
+#include "py_native.h"
+
+#include <string.h>
+
+/* The tensors' bytes, in the order of their declaration. */
+typedef struct serialize_body {
+    const void *bytes;
+    uint64_t size;
+    Py_buffer buffer; /* where `bytes` came from; without an object when it was an address */
+} serialize_body;
+
+typedef struct serialize_job {
+    coffer_header *header;
+    serialize_body *bodies;
+    size_t count; /* of those that hold something */
+} serialize_job;
+
+static void job_deinit(serialize_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        if (job->bodies[i].buffer.obj != NULL) {
+            PyBuffer_Release(&job->bodies[i].buffer);
+        }
+    }
+    PyMem_Free(job->bodies);
+    coffer_header_free(job->header);
+}
+
+/* `data` is an (address, size) pair or has the buffer protocol. */
+static int body_init(serialize_body *body, PyObject *data)
+{
+    memset(body, 0, sizeof *body);
+    if (PyTuple_Check(data)) {
+        unsigned long long address = 0;
+        unsigned long long size = 0;
+        if (!PyArg_ParseTuple(data, "KK;data is a buffer or a pair of address and size", &address, &size)) {
+            return -1;
+        }
+        body->bytes = (const void *)(uintptr_t)address;
+        body->size = size;
+        return 0;
+    }
+    if (PyObject_GetBuffer(data, &body->buffer, PyBUF_C_CONTIGUOUS) < 0) {
+        return -1;
+    }
+    body->bytes = body->buffer.buf;
+    body->size = (uint64_t)body->buffer.len;
+    return 0;
+}
+
+static int job_add(const py_state *state, serialize_job *job, PyObject *entry)
+{
+    PyObject *name = NULL;
+    PyObject *dtype = NULL;
+    PyObject *shape = NULL;
+    PyObject *data = NULL;
+    if (!PyArg_ParseTuple(entry, "OOOO;an entry is (name, dtype, shape, data)", &name, &dtype, &shape, &data) ||
+        py_add_tensor(state, job->header, name, dtype, shape) < 0 || body_init(&job->bodies[job->count], data) < 0) {
+        return -1;
+    }
+    job->count++;
+    return 0;
+}
+
+static int job_check_sizes(const py_state *state, const serialize_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const coffer_tensor *tensor = coffer_header_at(job->header, i);
+        if (tensor->size != job->bodies[i].size) {
+            py_fail_sizes(state, COFFER_ERR_SIZE, tensor->name, tensor->size, job->bodies[i].size,
+                          "the data have another size than dtype and shape say");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Declares everything and builds the header. On failure nothing is left to release. */
+static int job_init(const py_state *state, serialize_job *job, PyObject *entries, PyObject *metadata,
+                    const coffer_header_options *options)
+{
+    memset(job, 0, sizeof *job);
+    PyObject *list = PySequence_Tuple(entries);
+    if (list == NULL) {
+        return -1;
+    }
+    const size_t count = (size_t)PyTuple_Size(list);
+    coffer_error err;
+    bool failed = true;
+    job->bodies = PyMem_Calloc(count + 1, sizeof *job->bodies);
+    if (job->bodies == NULL) {
+        PyErr_NoMemory();
+    } else if (coffer_header_new(&job->header, coffer_libc_allocator(), &err) != COFFER_OK) {
+        py_raise(state, &err);
+    } else {
+        failed = py_add_metadata(state, job->header, metadata) < 0;
+    }
+    for (size_t i = 0; !failed && i < count; i++) {
+        failed = job_add(state, job, PyTuple_GetItem(list, (Py_ssize_t)i)) < 0;
+    }
+    if (!failed && coffer_header_build(job->header, options, NULL, NULL, NULL, &err) != COFFER_OK) {
+        py_raise(state, &err);
+        failed = true;
+    }
+    failed = failed || job_check_sizes(state, job) < 0;
+    Py_DECREF(list);
+    if (failed) {
+        job_deinit(job);
+    }
+    return failed ? -1 : 0;
+}
+
+/* Writes every body and finishes. Needs no GIL. */
+static coffer_status job_write(const serialize_job *job, coffer_writer *writer, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
+        status = coffer_writer_write(writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+    }
+    return status == COFFER_OK ? coffer_writer_finish(writer, err) : status;
+}
+
+/* ---- To memory ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *job_to_bytes(const py_state *state, const serialize_job *job)
+{
+    const coffer_table *table = NULL;
+    coffer_error err;
+    if (coffer_header_build(job->header, NULL, NULL, NULL, &table, &err) != COFFER_OK) {
+        return py_raise(state, &err);
+    }
+    const uint64_t size = coffer_table_data_offset(table) + coffer_table_data_size(table);
+    if (size > PY_SSIZE_T_MAX) {
+        return PyErr_NoMemory();
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (bytes == NULL) {
+        return NULL;
+    }
+    char *memory = PyBytes_AsString(bytes);
+    coffer_status status = COFFER_OK;
+    Py_BEGIN_ALLOW_THREADS coffer_writer *writer = NULL;
+    status = coffer_writer_open_memory(&writer, job->header, memory, (size_t)size, NULL, &err);
+    status = status == COFFER_OK ? job_write(job, writer, &err) : status;
+    coffer_writer_free(writer);
+    Py_END_ALLOW_THREADS if (status != COFFER_OK)
+    {
+        py_raise(state, &err);
+        Py_CLEAR(bytes);
+    }
+    return bytes;
+}
+
+PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "entries", "metadata", NULL };
+    const py_state *state = PyModule_GetState(module);
+    PyObject *entries = NULL;
+    PyObject *metadata = Py_None;
+    serialize_job job;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:serialize", names, &entries, &metadata) ||
+        job_init(state, &job, entries, metadata, NULL) < 0) {
+        return NULL;
+    }
+    PyObject *bytes = job_to_bytes(state, &job);
+    job_deinit(&job);
+    return bytes;
+}
+
+/* ---- To a file ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *job_to_file(const py_state *state, const serialize_job *job, PyObject *target,
+                             const coffer_writer_options *options)
+{
+    PyObject *path = NULL;
+    int fd = -1;
+    if (py_path_or_fd(target, &path, &fd) < 0) {
+        return NULL;
+    }
+    const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
+    coffer_status status = COFFER_OK;
+    coffer_error err;
+    Py_BEGIN_ALLOW_THREADS coffer_writer *writer = NULL;
+    status = path_text == NULL ? coffer_writer_open_fd(&writer, job->header, fd, options, &err)
+                               : coffer_writer_open(&writer, job->header, path_text, options, &err);
+    status = status == COFFER_OK ? job_write(job, writer, &err) : status;
+    coffer_writer_free(writer);
+    Py_END_ALLOW_THREADS Py_XDECREF(path);
+    if (status != COFFER_OK) {
+        return py_raise(state, &err);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "entries", "path", "metadata", "sync", "alignment", "slack", "in_place", NULL };
+    const py_state *state = PyModule_GetState(module);
+    PyObject *entries = NULL;
+    PyObject *path = NULL;
+    PyObject *metadata = Py_None;
+    const char *sync = "replace";
+    unsigned long long alignment = 0;
+    unsigned long long slack = 0;
+    int in_place = 0;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
+    serialize_job job;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKp:serialize_file", names, &entries, &path, &metadata, &sync,
+                                     &alignment, &slack, &in_place) ||
+        py_sync_from(state, sync, &options.sync) < 0) {
+        return NULL;
+    }
+    header.alignment = alignment;
+    header.slack = slack;
+    options.in_place = in_place != 0;
+    if (job_init(state, &job, entries, metadata, &header) < 0) {
+        return NULL;
+    }
+    PyObject *result = job_to_file(state, &job, path, &options);
+    job_deinit(&job);
+    return result;
+}

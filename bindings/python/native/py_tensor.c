@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor: a tensor of a model or a slice of one, and the ways to its bytes. */
+#include "py_native.h"
+
+#include <string.h>
+
+typedef struct tensor_object {
+    PyObject base;
+    py_handle *handle;
+    py_part part;
+} tensor_object;
+
+static tensor_object *tensor_allocate(const py_state *state, py_handle *handle)
+{
+    tensor_object *self = PyObject_New(tensor_object, state->tensor_type);
+    if (self != NULL) {
+        self->handle = py_handle_retain(handle);
+        memset(&self->part, 0, sizeof self->part);
+    }
+    return self;
+}
+
+PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_tensor *tensor)
+{
+    tensor_object *self = tensor_allocate(state, handle);
+    if (self != NULL) {
+        py_part_whole(&self->part, tensor);
+    }
+    return (PyObject *)self;
+}
+
+static void tensor_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    tensor_object *self = (tensor_object *)object;
+    py_part_deinit(&self->part);
+    py_handle_release(self->handle);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+/* ---- What it is --------------------------------------------------------------------------------------------------- */
+
+static const py_part *tensor_part(PyObject *self)
+{
+    return &((tensor_object *)self)->part;
+}
+
+static PyObject *tensor_name(PyObject *self, void *closure)
+{
+    (void)closure;
+    const coffer_tensor *tensor = tensor_part(self)->tensor;
+    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+}
+
+static PyObject *tensor_dtype(PyObject *self, void *closure)
+{
+    (void)closure;
+    return py_dtype_name(py_state_of(self), tensor_part(self)->tensor);
+}
+
+static PyObject *tensor_shape(PyObject *self, void *closure)
+{
+    (void)closure;
+    const py_part *part = tensor_part(self);
+    return py_shape_tuple(py_part_shape(part), part->rank);
+}
+
+static PyObject *tensor_ndim(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromSize_t(tensor_part(self)->rank);
+}
+
+static PyObject *tensor_size(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(py_part_elements(tensor_part(self)));
+}
+
+static PyObject *tensor_nbytes(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(tensor_part(self)->size);
+}
+
+static PyObject *tensor_itemsize(PyObject *self, void *closure)
+{
+    (void)closure;
+    const uint32_t bits = coffer_dtype_bits(tensor_part(self)->tensor->dtype);
+    return bits % 8 == 0 ? PyLong_FromLong((long)(bits / 8)) : PyFloat_FromDouble(bits / 8.0);
+}
+
+static PyObject *tensor_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    const py_part *part = tensor_part(self);
+    return part->contiguous ? PyLong_FromUnsignedLongLong(part->offset) : Py_NewRef(Py_None);
+}
+
+static PyObject *tensor_repr(PyObject *self)
+{
+    PyObject *name = tensor_name(self, NULL);
+    PyObject *dtype = tensor_dtype(self, NULL);
+    PyObject *shape = tensor_shape(self, NULL);
+    PyObject *repr = NULL;
+    if (name != NULL && dtype != NULL && shape != NULL) {
+        const char *of = tensor_part(self)->indices == NULL ? "" : "part of ";
+        repr = PyUnicode_FromFormat("<coffer.Tensor %s%R: %U %R>", of, name, dtype, shape);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    return repr;
+}
+
+static Py_ssize_t tensor_length(PyObject *self)
+{
+    const py_part *part = tensor_part(self);
+    if (part->rank == 0) {
+        PyErr_SetString(PyExc_TypeError, "a tensor of no dimension has no len()");
+        return -1;
+    }
+    const uint64_t length = py_part_shape(part)[0];
+    if (length > PY_SSIZE_T_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the dimension is too long for len()");
+        return -1;
+    }
+    return (Py_ssize_t)length;
+}
+
+static PyObject *tensor_subscript(PyObject *object, PyObject *index)
+{
+    const tensor_object *whole = (tensor_object *)object;
+    const py_state *state = py_state_of(object);
+    tensor_object *self = tensor_allocate(state, whole->handle);
+    if (self == NULL || py_part_slice(state, &self->part, &whole->part, index) == 0) {
+        return (PyObject *)self;
+    }
+    memset(&self->part, 0, sizeof self->part);
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* ---- The buffer protocol ------------------------------------------------------------------------------------------ */
+
+/* What an exported buffer keeps until it is released. */
+typedef struct tensor_export {
+    py_view view;
+    Py_ssize_t lengths[]; /* shape, then strides */
+} tensor_export;
+
+/* Formats of the struct module; NULL where it has none. Files are little-endian, which needs saying only on other machines. */
+static const char *tensor_format(coffer_dtype dtype)
+{
+    static const char *const formats[COFFER_DTYPE_COUNT + 1] = {
+        [COFFER_BOOL] = "<?", [COFFER_U8] = "<B",  [COFFER_I8] = "<b",  [COFFER_I16] = "<h", [COFFER_U16] = "<H",
+        [COFFER_F16] = "<e",  [COFFER_I32] = "<i", [COFFER_U32] = "<I", [COFFER_F32] = "<f", [COFFER_C64] = "<Zf",
+        [COFFER_F64] = "<d",  [COFFER_I64] = "<q", [COFFER_U64] = "<Q",
+    };
+    const char *format = formats[dtype];
+#if PY_LITTLE_ENDIAN
+    return format == NULL ? NULL : format + 1;
+#else
+    return format;
+#endif
+}
+
+static void tensor_fill_lengths(Py_ssize_t *shape, Py_ssize_t *strides, const uint64_t *lengths, int rank,
+                                Py_ssize_t itemsize)
+{
+    for (int i = rank; i-- > 0;) {
+        shape[i] = (Py_ssize_t)lengths[i];
+        strides[i] = itemsize;
+        itemsize *= shape[i] > 1 ? shape[i] : 1;
+    }
+}
+
+static bool tensor_is_typed(const py_part *part)
+{
+    return tensor_format(part->tensor->dtype) != NULL && part->rank <= PyBUF_MAX_NDIM;
+}
+
+/* A consumer that does not ask for a shape takes the memory for bytes, which it is. */
+static void tensor_fill_buffer(Py_buffer *buffer, tensor_export *export, const py_part *part, int flags)
+{
+    const bool typed = tensor_is_typed(part);
+    const int rank = typed ? (int)part->rank : 1;
+    const uint64_t *lengths = typed ? py_part_shape(part) : &part->size;
+    buffer->itemsize = typed ? (Py_ssize_t)(coffer_dtype_bits(part->tensor->dtype) / 8) : 1;
+    tensor_fill_lengths(export->lengths, export->lengths + rank, lengths, rank, buffer->itemsize);
+    buffer->buf = export->view.data;
+    buffer->len = (Py_ssize_t)part->size;
+    buffer->readonly = (flags & PyBUF_WRITABLE) == 0;
+    buffer->ndim = rank;
+    buffer->format = NULL;
+    if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT) {
+        buffer->format = (char *)(uintptr_t)(typed ? tensor_format(part->tensor->dtype) : "B");
+    }
+    buffer->shape = (flags & PyBUF_ND) == PyBUF_ND ? export->lengths : NULL;
+    buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? export->lengths + rank : NULL;
+    buffer->suboffsets = NULL;
+    buffer->internal = export;
+}
+
+static int tensor_get_buffer(PyObject *object, Py_buffer *buffer, int flags)
+{
+    tensor_object *self = (tensor_object *)object;
+    buffer->obj = NULL;
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && self->part.rank > 1) {
+        PyErr_SetString(PyExc_BufferError, "tensors are row-major, not Fortran-contiguous");
+        return -1;
+    }
+    const size_t rank = tensor_is_typed(&self->part) ? self->part.rank : 1;
+    tensor_export *export = PyMem_Malloc(sizeof *export + 2 * rank * sizeof(Py_ssize_t));
+    if (export == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (py_view_init(py_state_of(object), &export->view, self->handle, &self->part, false) < 0) {
+        PyMem_Free(export);
+        return -1;
+    }
+    if ((flags & PyBUF_WRITABLE) != 0 && !export->view.writable) {
+        py_view_deinit(&export->view);
+        PyMem_Free(export);
+        PyErr_SetString(PyExc_BufferError, "the tensor is a view of read-only memory: open the file with "
+                                           "access=\"private\", or copy it");
+        return -1;
+    }
+    tensor_fill_buffer(buffer, export, &self->part, flags);
+    buffer->obj = Py_NewRef(object);
+    return 0;
+}
+
+static void tensor_release_buffer(PyObject *self, Py_buffer *buffer)
+{
+    (void)self;
+    tensor_export *export = buffer->internal;
+    py_view_deinit(&export->view);
+    PyMem_Free(export);
+}
+
+/* ---- DLPack ------------------------------------------------------------------------------------------------------- */
+
+static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return Py_BuildValue("(ii)", 1, 0);
+}
+
+/* Reads the keywords of __dlpack__. */
+static int tensor_dlpack_wants(PyObject *args, PyObject *kwargs, bool *versioned, PyObject **copy)
+{
+    static char *names[] = { "stream", "max_version", "dl_device", "copy", NULL };
+    PyObject *stream = Py_None;
+    PyObject *version = Py_None;
+    PyObject *device = Py_None;
+    int device_type = 1;
+    int device_id = 0;
+    int major = 0;
+    int minor = 0;
+    *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &device, copy) ||
+        (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version is a pair of ints", &major, &minor)) ||
+        (device != Py_None && !PyArg_ParseTuple(device, "ii;dl_device is a pair of ints", &device_type, &device_id))) {
+        return -1;
+    }
+    if (stream != Py_None || device_type != 1) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is in the CPU's memory: no streams, no other device");
+        return -1;
+    }
+    *versioned = major >= 1;
+    return 0;
+}
+
+static PyObject *tensor_dlpack(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    tensor_object *self = (tensor_object *)object;
+    const py_state *state = py_state_of(object);
+    const coffer_dtype dtype = self->part.tensor->dtype;
+    bool versioned = false;
+    PyObject *copy = NULL;
+    if (tensor_dlpack_wants(args, kwargs, &versioned, &copy) < 0) {
+        return NULL;
+    }
+    if (!py_dlpack_knows(dtype)) {
+        return PyErr_Format(PyExc_BufferError, "DLPack has no type for %s: take the bytes, with tobytes() or read()",
+                            coffer_tensor_dtype_name(self->part.tensor));
+    }
+    py_view view;
+    if (py_view_init(state, &view, self->handle, &self->part, copy == Py_True) < 0) {
+        return NULL;
+    }
+    const char *trouble = NULL;
+    if (copy == Py_False && view.owned != NULL) {
+        trouble = "a view was asked for, but the tensor is not in memory as it is: it has to be copied";
+    } else if (!versioned && !view.writable) {
+        trouble = "the tensor is read-only, which this consumer's version of DLPack cannot say: open the file with "
+                  "access=\"private\", or ask for a copy";
+    }
+    if (trouble != NULL) {
+        py_view_deinit(&view);
+        PyErr_SetString(PyExc_BufferError, trouble);
+        return NULL;
+    }
+    return py_dlpack_capsule(&view, &self->part, false, versioned, view.owned != NULL);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *tensor_read(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    tensor_object *self = (tensor_object *)object;
+    py_view view;
+    if (py_view_init(py_state_of(object), &view, self->handle, &self->part, true) < 0) {
+        return NULL;
+    }
+    return py_buffer_new(py_state_of(object), view.owned, view.owned_size);
+}
+
+static PyObject *tensor_read_into(PyObject *object, PyObject *target)
+{
+    tensor_object *self = (tensor_object *)object;
+    const py_state *state = py_state_of(object);
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(target, &buffer, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
+        return NULL;
+    }
+    PyObject *result = NULL;
+    if ((uint64_t)buffer.len != self->part.size) {
+        py_fail_sizes(state, COFFER_ERR_BUFFER_SIZE, self->part.tensor->name, self->part.size, (uint64_t)buffer.len,
+                      "the buffer has another size than the tensor");
+    } else if (py_part_read(state, self->handle, &self->part, buffer.buf) == 0) {
+        result = Py_NewRef(Py_None);
+    }
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+static PyObject *tensor_tobytes(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    tensor_object *self = (tensor_object *)object;
+    const py_state *state = py_state_of(object);
+    if (self->part.size > PY_SSIZE_T_MAX) {
+        return PyErr_NoMemory();
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)self->part.size);
+    if (bytes != NULL && py_part_read(state, self->handle, &self->part, PyBytes_AsString(bytes)) < 0) {
+        Py_CLEAR(bytes);
+    }
+    return bytes;
+}
+
+/* ---- Frameworks, which are Python's business ----------------------------------------------------------------------- */
+
+static PyObject *tensor_call_arrays(const char *function, PyObject *self, PyObject *argument)
+{
+    PyObject *arrays = PyImport_ImportModule("coffer._arrays");
+    PyObject *result = NULL;
+    if (arrays != NULL) {
+        PyObject *callable = PyObject_GetAttrString(arrays, function);
+        result = callable == NULL ? NULL : PyObject_CallFunctionObjArgs(callable, self, argument, NULL);
+        Py_XDECREF(callable);
+        Py_DECREF(arrays);
+    }
+    return result;
+}
+
+static PyObject *tensor_numpy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return tensor_call_arrays("to_numpy", self, NULL);
+}
+
+static PyObject *tensor_torch(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "device", NULL };
+    PyObject *device = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:torch", names, &device)) {
+        return NULL;
+    }
+    return tensor_call_arrays("to_torch", self, device);
+}
+
+/* ---- The type ----------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef tensor_methods[] = {
+    { "__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS, "A DLPack capsule." },
+    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(1, 0): the CPU." },
+    { "read", tensor_read, METH_NOARGS, "A copy of the bytes in memory of its own." },
+    { "read_into", tensor_read_into, METH_O, "Reads into a writable contiguous buffer of exactly nbytes." },
+    { "tobytes", tensor_tobytes, METH_NOARGS, "The bytes, as the file has them." },
+    { "numpy", tensor_numpy, METH_NOARGS, "A numpy array, a read-only view where it can be one." },
+    { "torch", (PyCFunction)(void (*)(void))tensor_torch, METH_VARARGS | METH_KEYWORDS,
+      "A torch tensor; a view of a private map where it can be one." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef tensor_attributes[] = {
+    { "name", tensor_name, NULL, "The tensor's name.", NULL },
+    { "dtype", tensor_dtype, NULL, "The dtype as the format names it.", NULL },
+    { "shape", tensor_shape, NULL, "The lengths of its dimensions.", NULL },
+    { "ndim", tensor_ndim, NULL, "The number of dimensions.", NULL },
+    { "size", tensor_size, NULL, "The number of elements.", NULL },
+    { "nbytes", tensor_nbytes, NULL, "Its size in bytes.", NULL },
+    { "itemsize", tensor_itemsize, NULL, "Bytes of an element; 0.5 and 0.75 for F4 and F6.", NULL },
+    { "offset", tensor_offset, NULL, "Of its first byte in the file; None for a slice that is not contiguous.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+PyTypeObject *py_tensor_make_type(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        { Py_tp_doc, "A tensor of a file, or a part of one. Nothing is read until its bytes are asked for." },
+        { Py_tp_dealloc, tensor_dealloc },
+        { Py_tp_repr, tensor_repr },
+        { Py_tp_methods, tensor_methods },
+        { Py_tp_getset, tensor_attributes },
+        { Py_mp_length, tensor_length },
+        { Py_mp_subscript, tensor_subscript },
+        { Py_bf_getbuffer, tensor_get_buffer },
+        { Py_bf_releasebuffer, tensor_release_buffer },
+        { 0, NULL },
+    };
+    static PyType_Spec spec = {
+        .name = "coffer._native.Tensor",
+        .basicsize = sizeof(tensor_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        .slots = slots,
+    };
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

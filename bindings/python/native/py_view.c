@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of a tensor in memory: in the file's map where that is sound, else in memory of their own. */
+#include "py_native.h"
+
+#include <string.h>
+
+/* libc's allocator as the library uses it, which asks for huge pages below large blocks. */
+void *py_memory_new(size_t size)
+{
+    const coffer_allocator *libc = coffer_libc_allocator();
+    return libc->alloc(libc->ctx, size == 0 ? 1 : size);
+}
+
+void py_memory_free(void *memory, size_t size)
+{
+    const coffer_allocator *libc = coffer_libc_allocator();
+    libc->free(libc->ctx, memory, size == 0 ? 1 : size);
+}
+
+int py_part_read(const py_state *state, const py_handle *handle, const py_part *part, void *memory)
+{
+    const coffer_read_target target = { part->tensor, memory, part->size };
+    if (part->indices == NULL) {
+        return py_read_targets(state, handle, &target, 1, NULL, 0);
+    }
+    coffer_error err;
+    coffer_status status = COFFER_OK;
+    Py_BEGIN_ALLOW_THREADS status = coffer_read_slice(py_handle_model(handle), part->tensor, part->indices,
+                                                      part->tensor->rank, memory, part->size, NULL, &err);
+    Py_END_ALLOW_THREADS if (status != COFFER_OK)
+    {
+        py_raise(state, &err);
+        return -1;
+    }
+    return 0;
+}
+
+/* Where the part is in the map; NULL when it is not to be had there, with an exception set if that is a failure. */
+static void *view_in_map(const py_state *state, const py_handle *handle, const py_part *part)
+{
+    if (!part->contiguous || py_handle_access(handle) == COFFER_READ) {
+        return NULL;
+    }
+    coffer_error err;
+    const void *data = NULL;
+    /* The first call makes the map, which may fault all of it in. */
+    Py_BEGIN_ALLOW_THREADS data = coffer_data(py_handle_model(handle), part->tensor, &err);
+    Py_END_ALLOW_THREADS if (data == NULL)
+    {
+        return py_raise(state, &err);
+    }
+    const uintptr_t address = (uintptr_t)data + (size_t)(part->offset - part->tensor->offset);
+    const uint32_t alignment = coffer_dtype_alignment(part->tensor->dtype);
+    return alignment > 1 && address % alignment != 0 ? NULL : (void *)address;
+}
+
+int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
+                    bool *in_map)
+{
+    memset(view, 0, sizeof *view);
+    void *data = copy ? NULL : view_in_map(state, handle, part);
+    *in_map = data != NULL;
+    if (data != NULL) {
+        view->handle = py_handle_retain(handle);
+        view->data = data;
+        view->writable = py_handle_access(handle) == COFFER_MAP_PRIVATE && !py_handle_is_memory(handle);
+        return 0;
+    }
+    if (PyErr_Occurred() != NULL) {
+        return -1;
+    }
+    view->owned = part->size > PY_SSIZE_T_MAX ? NULL : py_memory_new((size_t)part->size);
+    if (view->owned == NULL) {
+        py_fail(state, COFFER_ERR_MEMORY, "no memory for the %llu bytes of a tensor", (unsigned long long)part->size);
+        return -1;
+    }
+    view->owned_size = (size_t)part->size;
+    view->data = view->owned;
+    view->writable = true;
+    return 0;
+}
+
+int py_view_init(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy)
+{
+    bool in_map = false;
+    if (py_view_prepare(state, view, handle, part, copy, &in_map) < 0) {
+        return -1;
+    }
+    if (in_map || py_part_read(state, handle, part, view->data) == 0) {
+        return 0;
+    }
+    py_view_deinit(view);
+    return -1;
+}
+
+void py_view_deinit(py_view *view)
+{
+    py_handle_release(view->handle);
+    if (view->owned != NULL) {
+        py_memory_free(view->owned, view->owned_size);
+    }
+    memset(view, 0, sizeof *view);
+}

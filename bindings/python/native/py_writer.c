@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writer: a file piece by piece, from any number of threads. */
+#include "py_native.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef struct writer_object {
+    PyObject base;
+    pthread_mutex_t lock;  /* of the two below, for a moment at a time */
+    coffer_writer *writer; /* NULL when it is over */
+    size_t writing;        /* calls of write that are under way */
+    coffer_header *header;
+    PyObject *numbers; /* the tensors' numbers by name */
+    uint64_t size;     /* of the whole file */
+} writer_object;
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+static int writer_declare(const py_state *state, writer_object *self, PyObject *tensors)
+{
+    PyObject *list = PySequence_Tuple(tensors);
+    if (list == NULL) {
+        return -1;
+    }
+    int result = 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_Size(list); i++) {
+        PyObject *name = NULL;
+        PyObject *dtype = NULL;
+        PyObject *shape = NULL;
+        PyObject *number = PyLong_FromSsize_t(i);
+        const bool declared = number != NULL &&
+                              PyArg_ParseTuple(PyTuple_GetItem(list, i), "OOO;a declaration is (name, dtype, shape)",
+                                               &name, &dtype, &shape) &&
+                              py_add_tensor(state, self->header, name, dtype, shape) == 0;
+        result = declared ? PyDict_SetItem(self->numbers, name, number) : -1;
+        Py_XDECREF(number);
+    }
+    Py_DECREF(list);
+    return result;
+}
+
+static int writer_start(const py_state *state, writer_object *self, PyObject *target,
+                        const coffer_writer_options *options)
+{
+    const coffer_header_options layout = { sizeof layout, options->alignment, options->slack, 0 };
+    const coffer_table *table = NULL;
+    coffer_error err;
+    if (coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {
+        py_raise(state, &err);
+        return -1;
+    }
+    self->size = coffer_table_data_offset(table) + coffer_table_data_size(table);
+    PyObject *path = NULL;
+    int fd = -1;
+    if (py_path_or_fd(target, &path, &fd) < 0) {
+        return -1;
+    }
+    const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
+    coffer_status status = COFFER_OK;
+    Py_BEGIN_ALLOW_THREADS status = path_text == NULL
+                                        ? coffer_writer_open_fd(&self->writer, self->header, fd, options, &err)
+                                        : coffer_writer_open(&self->writer, self->header, path_text, options, &err);
+    Py_END_ALLOW_THREADS Py_XDECREF(path);
+    if (status != COFFER_OK) {
+        py_raise(state, &err);
+        return -1;
+    }
+    return 0;
+}
+
+static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
+{
+    writer_object *self = PyObject_New(writer_object, type);
+    if (self == NULL) {
+        return NULL;
+    }
+    (void)pthread_mutex_init(&self->lock, NULL);
+    self->writer = NULL;
+    self->writing = 0;
+    self->header = NULL;
+    self->size = 0;
+    self->numbers = PyDict_New();
+    coffer_error err;
+    if (self->numbers != NULL && coffer_header_new(&self->header, coffer_libc_allocator(), &err) == COFFER_OK) {
+        return self;
+    }
+    if (self->numbers != NULL) {
+        py_raise(state, &err);
+    }
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "path", "tensors", "metadata", "sync", "alignment", "slack", "in_place", NULL };
+    const py_state *state = PyType_GetModuleState(type);
+    PyObject *path = NULL;
+    PyObject *tensors = NULL;
+    PyObject *metadata = Py_None;
+    const char *sync = "replace";
+    unsigned long long alignment = 0;
+    unsigned long long slack = 0;
+    int in_place = 0;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKp:Writer", names, &path, &tensors, &metadata, &sync,
+                                     &alignment, &slack, &in_place) ||
+        py_sync_from(state, sync, &options.sync) < 0) {
+        return NULL;
+    }
+    options.alignment = alignment;
+    options.slack = slack;
+    options.in_place = in_place != 0;
+    writer_object *self = writer_allocate(state, type);
+    if (self != NULL && (py_add_metadata(state, self->header, metadata) < 0 ||
+                         writer_declare(state, self, tensors) < 0 || writer_start(state, self, path, &options) < 0)) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------ */
+
+static void writer_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    writer_object *self = (writer_object *)object;
+    coffer_writer_free(self->writer);
+    coffer_header_free(self->header);
+    (void)pthread_mutex_destroy(&self->lock);
+    Py_XDECREF(self->numbers);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+/* Takes the writer away, so that nobody else ends it; with `*busy` true it stays, because of writes under way. */
+static coffer_writer *writer_take(writer_object *self, bool *busy)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    *busy = self->writing > 0;
+    coffer_writer *writer = *busy ? NULL : self->writer;
+    if (!*busy) {
+        self->writer = NULL;
+    }
+    (void)pthread_mutex_unlock(&self->lock);
+    return writer;
+}
+
+static PyObject *writer_fail_busy(PyObject *self)
+{
+    return py_fail(py_state_of(self), COFFER_ERR_ARGUMENT, "other threads are still writing: wait for them first");
+}
+
+static PyObject *writer_fail_over(PyObject *self)
+{
+    return py_fail(py_state_of(self), COFFER_ERR_ARGUMENT, "the writer was finished or discarded");
+}
+
+static PyObject *writer_finish(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    bool busy = false;
+    coffer_writer *writer = writer_take((writer_object *)object, &busy);
+    if (writer == NULL) {
+        return busy ? writer_fail_busy(object) : writer_fail_over(object);
+    }
+    coffer_status status = COFFER_OK;
+    coffer_error err;
+    Py_BEGIN_ALLOW_THREADS status = coffer_writer_finish(writer, &err);
+    coffer_writer_free(writer);
+    Py_END_ALLOW_THREADS if (status != COFFER_OK)
+    {
+        return py_raise(py_state_of(object), &err);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *writer_discard(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    bool busy = false;
+    coffer_writer *writer = writer_take((writer_object *)object, &busy);
+    if (busy) {
+        return writer_fail_busy(object);
+    }
+    Py_BEGIN_ALLOW_THREADS coffer_writer_free(writer);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *writer_enter(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(self);
+}
+
+static PyObject *writer_exit(PyObject *self, PyObject *args)
+{
+    PyObject *kind = NULL;
+    PyObject *error = NULL;
+    PyObject *traceback = NULL;
+    if (!PyArg_ParseTuple(args, "OOO:__exit__", &kind, &error, &traceback)) {
+        return NULL;
+    }
+    return kind == Py_None ? writer_finish(self, NULL) : writer_discard(self, NULL);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+/* The number of a declared tensor, or -1. */
+static Py_ssize_t writer_number(PyObject *object, PyObject *name)
+{
+    PyObject *number = PyDict_GetItemWithError(((writer_object *)object)->numbers, name);
+    if (number != NULL) {
+        return PyLong_AsSsize_t(number);
+    }
+    if (PyErr_Occurred() == NULL) {
+        PyObject *text = PyObject_ASCII(name);
+        const char *utf8 = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+        if (utf8 != NULL) {
+            py_fail(py_state_of(object), COFFER_ERR_NO_TENSOR, "no tensor %.200s was declared", utf8);
+        }
+        Py_XDECREF(text);
+    }
+    return -1;
+}
+
+static coffer_writer *writer_begin(writer_object *self)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    coffer_writer *writer = self->writer;
+    self->writing += writer != NULL;
+    (void)pthread_mutex_unlock(&self->lock);
+    return writer;
+}
+
+static void writer_end(writer_object *self)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    self->writing--;
+    (void)pthread_mutex_unlock(&self->lock);
+}
+
+static PyObject *writer_write_bytes(PyObject *object, size_t number, uint64_t offset, const Py_buffer *data)
+{
+    writer_object *self = (writer_object *)object;
+    coffer_writer *writer = writer_begin(self);
+    if (writer == NULL) {
+        return writer_fail_over(object);
+    }
+    coffer_status status = COFFER_OK;
+    coffer_error err;
+    Py_BEGIN_ALLOW_THREADS status = coffer_writer_write(writer, number, offset, data->buf, (uint64_t)data->len, &err);
+    Py_END_ALLOW_THREADS writer_end(self);
+    if (status != COFFER_OK) {
+        return py_raise(py_state_of(object), &err);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *writer_write(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "name", "data", "offset", NULL };
+    PyObject *name = NULL;
+    PyObject *data = NULL;
+    unsigned long long offset = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|K:write", names, &name, &data, &offset)) {
+        return NULL;
+    }
+    const Py_ssize_t number = writer_number(object, name);
+    Py_buffer buffer;
+    if (number < 0 || PyObject_GetBuffer(data, &buffer, PyBUF_C_CONTIGUOUS) < 0) {
+        return NULL;
+    }
+    PyObject *result = writer_write_bytes(object, (size_t)number, offset, &buffer);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+static PyObject *writer_nbytes(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((writer_object *)self)->size);
+}
+
+/* ---- The type ----------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef writer_methods[] = {
+    { "write", (PyCFunction)(void (*)(void))writer_write, METH_VARARGS | METH_KEYWORDS,
+      "Writes bytes of a tensor, from its byte `offset` on. From any thread." },
+    { "finish", writer_finish, METH_NOARGS, "Checks that every byte came, and publishes the file." },
+    { "discard", writer_discard, METH_NOARGS, "Leaves nothing behind." },
+    { "__enter__", writer_enter, METH_NOARGS, NULL },
+    { "__exit__", writer_exit, METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef writer_attributes[] = {
+    { "nbytes", writer_nbytes, NULL, "The size of the whole file.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+PyTypeObject *py_writer_make_type(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        { Py_tp_doc,
+          "Writes a file piece by piece: every tensor is declared at first, then pieces come in any order." },
+        { Py_tp_new, writer_new },
+        { Py_tp_dealloc, writer_dealloc },
+        { Py_tp_methods, writer_methods },
+        { Py_tp_getset, writer_attributes },
+        { 0, NULL },
+    };
+    static PyType_Spec spec = {
+        .name = "coffer._native.Writer",
+        .basicsize = sizeof(writer_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
