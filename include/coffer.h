@@ -224,12 +224,19 @@ COFFER_API uint32_t coffer_dtype_bits(coffer_dtype dtype);
 /* Bytes to which an element wants to be aligned in memory: 1, 2, 4 or 8 (C64: 4, as two floats); 0 for no dtype. */
 COFFER_API uint32_t coffer_dtype_alignment(coffer_dtype dtype);
 COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
+/* The least positive number that is normal: what is nearer to zero is subnormal (denormal). Of C64, that of its parts; 0 for
+   dtypes without subnormal numbers: integers, BOOL, F8_E8M0. */
+COFFER_API double coffer_dtype_least_normal(coffer_dtype dtype);
 
 /* Decodes `count` elements, beginning with element `first` of the little-endian `data`, to doubles; C64 gives two for each
    element (real, imaginary). Exact for every dtype but I64 and U64 beyond 2^53. F4 and F6 elements are packed from the low
    bits of each byte up. COFFER_ERR_ARGUMENT for COFFER_UNKNOWN_DTYPE. `data` needs no alignment. */
 COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count,
                                        double *values);
+/* The other way, for the floats that have infinities (F16, BF16, F32, F64, F8_E5M2): `count` doubles to little-endian `data`,
+   rounded to the nearest, of two that are as near to the even one, so subnormal numbers too; beyond the largest to infinity.
+   Zeros keep their sign, a NaN becomes the quiet one. COFFER_ERR_ARGUMENT for any other dtype. `data` needs no alignment. */
+COFFER_API coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data);
 
 /* ---- Tensors, metadata, notes ---------------------------------------------------------------------------------------- */
 
@@ -477,6 +484,12 @@ typedef struct coffer_read_options {
 COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer,
                                      uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 
+/* Reads `size` bytes of a tensor, from its byte `offset` on: a tensor of any size with little memory. COFFER_ERR_INDEX for bytes
+   that are not all inside it. */
+COFFER_API coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset,
+                                          void *buffer, uint64_t size, const coffer_read_options *options,
+                                          coffer_error *err);
+
 /* One of the tensors that coffer_read_many reads, and its place: memory of exactly tensor->size bytes. */
 typedef struct coffer_read_target {
     const coffer_tensor *tensor;
@@ -583,6 +596,21 @@ COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_
    a failure the writer can only be freed. The bytes are little-endian, as they will be in the file. */
 COFFER_API coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes,
                                              uint64_t size, coffer_error *err);
+/* One of the tensors that coffer_writer_copy copies: `tensor` of `model` becomes tensor number `to` of the declaration, which
+   must be of its size. */
+typedef struct coffer_copy {
+    size_t to;
+    const coffer *model;
+    const coffer_tensor *tensor;
+} coffer_copy;
+
+/* Writes `count` whole tensors with the bytes that opened models have for them, from any number of models and to any sink.
+   Where the system can, the bytes go from file to file without coming into memory; else by buffers of 16 MiB. Neighbours are
+   copied together, however they are given, so one call for many tensors is much faster than many calls. The bytes count
+   as if coffer_writer_write had written them, the same rules for threads hold, and a failure has the same consequence.
+   `progress` counts bytes; cancelling is a failure too. */
+COFFER_API coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
+                                            const coffer_read_options *options, coffer_error *err);
 /* Checks that every byte was written and publishes the file. When it fails, nothing was published, unless the message says
    that only making it durable failed (COFFER_SYNC_ALWAYS); with COFFER_ERR_REPLACE the complete file is kept under the name
    that the message states. Then only coffer_writer_free is left to call. */

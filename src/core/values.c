@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements → doubles. Integers and the two IEEE formats of C are read as they are; every smaller float is a sign, an
- * exponent and a mantissa whose widths, bias and special codes stand in the dtype's row, and becomes a double bit by
- * bit. All of them fit a double's normal range, subnormal ones too, so nothing is rounded.
+ * Elements → doubles, and floats from doubles. Integers and the two IEEE formats of C are read as they are; every smaller
+ * float is a sign, an exponent and a mantissa whose widths, bias and special codes stand in the dtype's row, and becomes a
+ * double bit by bit. All of them fit a double's normal range, subnormal ones too, so nothing is rounded. Back it goes bit by
+ * bit too, with one rounding, whatever the processor's rounding mode is.
  */
 #include "bytes.h"
 #include "coffer.h"
@@ -87,12 +88,12 @@ static uint64_t values_code(const uint8_t *data, unsigned bits, uint64_t i)
 
 static double values_signed(uint64_t code, unsigned bits)
 {
+    /* What is missing to 64 bits is filled up with the sign's. */
     const uint64_t top = (uint64_t)1 << (bits - 1);
-    if ((code & top) == 0) {
-        return (double)code;
-    }
-    /* The magnitude in two's complement; of the lowest value too, which has no positive twin. */
-    return -(double)((~code + 1) & (top | (top - 1)));
+    const uint64_t extended = (code ^ top) - top;
+    int64_t value = 0;
+    memcpy(&value, &extended, sizeof value);
+    return (double)value;
 }
 
 static double values_float32(uint64_t code)
@@ -121,19 +122,185 @@ static double values_one(const coffer__dtype_info *info, uint64_t code)
     return info->bits == 32 ? values_float32(code) : values_small_float(info, code);
 }
 
+double coffer_dtype_least_normal(coffer_dtype dtype)
+{
+    const coffer__dtype_info *info = coffer__dtype(dtype);
+    const bool has_subnormals = info->exponent > 0 && info->special != COFFER__SPECIAL_SCALE;
+    return has_subnormals ? values_from_bits(values_normal(1 - info->bias, 0, 0)) : 0.0;
+}
+
+/* ---- many at once ------------------------------------------------------------------------------------------------ */
+
+/* From so many elements of a byte or less on, looking codes up costs less than decoding each. */
+#define VALUES_TABLE_SIZE 256
+
+/* `first` counts for elements that are packed; others begin at `data`. */
+static void values_by_table(const coffer__dtype_info *info, const uint8_t *data, uint64_t first, size_t count,
+                            double *values)
+{
+    double table[VALUES_TABLE_SIZE];
+    for (unsigned code = 0; code < 1u << info->bits; code++) {
+        table[code] = values_one(info, code);
+    }
+    for (size_t i = 0; i < count; i++) {
+        values[i] = table[info->bits == 8 ? data[i] : values_code(data, info->bits, first + i)];
+    }
+}
+
+static void values_of_f32(const uint8_t *data, size_t count, double *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = values_float32(values_code(data + 4 * i, 32, 0));
+    }
+}
+
+/* The upper half of an F32. */
+static void values_of_bf16(const uint8_t *data, size_t count, double *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = values_float32(values_code(data + 2 * i, 16, 0) << 16);
+    }
+}
+
+/* Normal numbers, which nearly all are, want no more than another bias. */
+static void values_of_f16(const coffer__dtype_info *info, const uint8_t *data, size_t count, double *values)
+{
+    const uint64_t rebase = (uint64_t)(VALUES_DOUBLE_BIAS - 15) << VALUES_DOUBLE_MANTISSA;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t code = values_code(data + 2 * i, 16, 0);
+        const uint64_t exponent = code >> 10 & 31;
+        const uint64_t bits = (code >> 15 << 63) | (((code & 0x7FFF) << (VALUES_DOUBLE_MANTISSA - 10)) + rebase);
+        values[i] = exponent - 1 < 30 ? values_from_bits(bits) : values_small_float(info, code);
+    }
+}
+
+/* Elements of whole bytes. The compiler makes a loop of its own for each size that it is called with. */
+static inline void values_of_any(const coffer__dtype_info *info, const uint8_t *data, unsigned size, size_t count,
+                                 double *values)
+{
+    const bool complex = info->kind == COFFER_KIND_COMPLEX;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t code = values_code(data + size * i, 8 * size, 0);
+        if (complex) {
+            values[2 * i] = values_float32(code & UINT32_MAX);
+            values[2 * i + 1] = values_float32(code >> 32);
+        } else {
+            values[i] = values_one(info, code);
+        }
+    }
+}
+
+static void values_of_whole_bytes(const coffer__dtype_info *info, const uint8_t *data, size_t count, double *values)
+{
+    switch (info->bits) {
+    case 8:
+        values_of_any(info, data, 1, count, values);
+        break;
+    case 16:
+        values_of_any(info, data, 2, count, values);
+        break;
+    case 32:
+        values_of_any(info, data, 4, count, values);
+        break;
+    default:
+        values_of_any(info, data, 8, count, values);
+        break;
+    }
+}
+
+static void values_of_packed(const coffer__dtype_info *info, const uint8_t *data, uint64_t first, size_t count,
+                             double *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = values_small_float(info, values_code(data, info->bits, first + i));
+    }
+}
+
 coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count, double *values)
 {
     const coffer__dtype_info *info = coffer__dtype(dtype);
     if (info->bits == 0 || (count > 0 && (data == NULL || values == NULL))) {
         return COFFER_ERR_ARGUMENT;
     }
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t code = values_code(data, info->bits, first + i);
-        if (info->kind == COFFER_KIND_COMPLEX) {
-            values[2 * i] = values_float32(code & UINT32_MAX);
-            values[2 * i + 1] = values_float32(code >> 32);
-        } else {
-            values[i] = values_one(info, code);
+    const uint8_t *from = (const uint8_t *)data + (info->bits < 8 ? 0 : (size_t)first * (info->bits / 8));
+    if (info->bits <= 8 && count >= VALUES_TABLE_SIZE) {
+        values_by_table(info, from, first, count, values);
+    } else if (info->bits < 8) {
+        values_of_packed(info, from, first, count, values);
+    } else if (dtype == COFFER_F32) {
+        values_of_f32(from, count, values);
+    } else if (dtype == COFFER_BF16) {
+        values_of_bf16(from, count, values);
+    } else if (dtype == COFFER_F16) {
+        values_of_f16(info, from, count, values);
+    } else {
+        values_of_whole_bytes(info, from, count, values);
+    }
+    return COFFER_OK;
+}
+
+/* ---- and back ---------------------------------------------------------------------------------------------------- */
+
+/* value / 2^drop, rounded to the nearest, of two to the even one. */
+static uint64_t values_drop_bits(uint64_t value, unsigned drop)
+{
+    if (drop == 0) {
+        return value;
+    }
+    const uint64_t below_half = ((uint64_t)1 << (drop - 1)) - 1;
+    return (value + below_half + (value >> drop & 1)) >> drop;
+}
+
+/* The code of a finite magnitude, given by a double's bits without the sign, in a format smaller than a double; the one
+   behind the largest number is that of infinity. */
+static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitude)
+{
+    const unsigned drop = VALUES_DOUBLE_MANTISSA - info->mantissa;
+    const uint64_t rebase = (uint64_t)(VALUES_DOUBLE_BIAS - info->bias);
+    const uint64_t exponent = magnitude >> VALUES_DOUBLE_MANTISSA;
+    if (exponent > rebase) {
+        /* A carry out of the mantissa makes the exponent one higher, as it should. */
+        return values_drop_bits(magnitude - (rebase << VALUES_DOUBLE_MANTISSA), drop);
+    }
+    /* Subnormal: the hidden bit shows, and every step below the least exponent drops one more bit. */
+    const uint64_t hidden = (uint64_t)1 << VALUES_DOUBLE_MANTISSA;
+    const uint64_t below = rebase + 1 - exponent;
+    return below + drop > VALUES_DOUBLE_MANTISSA + 2
+               ? 0
+               : values_drop_bits(hidden | (magnitude & (hidden - 1)), drop + (unsigned)below);
+}
+
+static uint64_t values_encode(const coffer__dtype_info *info, double value)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    const uint64_t infinity = (((uint64_t)1 << info->exponent) - 1) << info->mantissa;
+    const uint64_t sign = bits >> 63 << (info->exponent + info->mantissa);
+    const uint64_t magnitude = bits & (UINT64_MAX >> 1);
+    if (magnitude > VALUES_DOUBLE_INFINITY) {
+        return sign | infinity | (uint64_t)1 << (info->mantissa - 1);
+    }
+    if (magnitude == VALUES_DOUBLE_INFINITY) {
+        return sign | infinity;
+    }
+    const uint64_t nearest = info->bits == 64 ? magnitude : values_nearest(info, magnitude);
+    return sign | (nearest < infinity ? nearest : infinity);
+}
+
+coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data)
+{
+    /* A copy: what is written through `to` cannot change it, as far as the compiler knows. */
+    const coffer__dtype_info info = *coffer__dtype(dtype);
+    const bool has_infinities = info.kind == COFFER_KIND_FLOAT && info.special == COFFER__SPECIAL_IEEE;
+    if (!has_infinities || (count > 0 && (data == NULL || values == NULL))) {
+        return COFFER_ERR_ARGUMENT;
+    }
+    const unsigned size = info.bits / 8;
+    uint8_t *to = data;
+    for (size_t i = 0; i < count; i++, to += size) {
+        const uint64_t code = values_encode(&info, values[i]);
+        for (unsigned k = 0; k < size; k++) {
+            to[k] = (uint8_t)(code >> (8 * k));
         }
     }
     return COFFER_OK;

@@ -6,6 +6,9 @@
  * reserve announces the final size before the first write. write_at stores all bytes or fails, and may be called from any
  * number of threads at once, for ranges that do not overlap; every byte of the file is written once. Then exactly one of
  * publish and discard, which also release what the sink holds; publish has released it when it fails, too.
+ *
+ * copy_at is another way to write: it copies from a descriptor as coffer__os_copy does, and answers as that does, so that
+ * bytes of a file need not come into memory. Sinks that cannot do it have NULL there or say EOPNOTSUPP; then they are written.
  */
 #ifndef COFFER_IO_SINK_H
 #define COFFER_IO_SINK_H
@@ -19,6 +22,7 @@ typedef struct coffer__sink_ops {
     coffer_status (*write_at)(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
     coffer_status (*publish)(coffer__sink *sink, coffer_error *err);
     void (*discard)(coffer__sink *sink);
+    int (*copy_at)(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size, uint64_t *done);
 } coffer__sink_ops;
 
 struct coffer__sink {
@@ -40,10 +44,6 @@ coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *al
 /* What coffer__sink_path is with `in_place`; `exists`: there is a regular file, else nothing. */
 coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err);
-
-/* The descriptor of a sink made by coffer__sink_path without `in_place`, for copying into it as coffer__os_copy does.
-   Borrowed, until publish or discard. */
-int coffer__sink_path_descriptor(const coffer__sink *sink);
 
 /* Gives a sink its operations and a zeroed state of `state_size` bytes; COFFER_ERR_MEMORY when there is none. */
 coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,

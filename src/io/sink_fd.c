@@ -78,6 +78,15 @@ static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
 }
 
+static int sink_fd_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+                           uint64_t *done)
+{
+    const sink_fd_state *state = sink->state;
+    *done = 0;
+    return state->positioned ? coffer__os_copy(from, from_offset, state->fd, state->start + offset, size, done)
+                             : EOPNOTSUPP;
+}
+
 static void sink_fd_release(coffer__sink *sink)
 {
     sink_fd_state *state = sink->state;
@@ -123,7 +132,8 @@ static void sink_fd_discard(coffer__sink *sink)
 coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_fd_reserve, sink_fd_write_at, sink_fd_publish, sink_fd_discard };
+    static const coffer__sink_ops ops = { sink_fd_reserve, sink_fd_write_at, sink_fd_publish, sink_fd_discard,
+                                          sink_fd_copy_at };
     coffer__os_info info;
     int os_error = coffer__os_inspect_fd(fd, &info);
     if (os_error != 0) {

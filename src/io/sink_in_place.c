@@ -45,6 +45,13 @@ static coffer_status sink_in_place_write_at(coffer__sink *sink, uint64_t offset,
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "overwrite the file", state->path.text, os_error);
 }
 
+static int sink_in_place_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+                                 uint64_t *done)
+{
+    const sink_in_place_state *state = sink->state;
+    return coffer__os_copy(from, from_offset, state->fd, offset, size, done);
+}
+
 static void sink_in_place_release(coffer__sink *sink)
 {
     sink_in_place_state *state = sink->state;
@@ -124,7 +131,7 @@ coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *
                                     bool exists, coffer_sync sync, coffer_error *err)
 {
     static const coffer__sink_ops ops = { sink_in_place_reserve, sink_in_place_write_at, sink_in_place_publish,
-                                          sink_in_place_discard };
+                                          sink_in_place_discard, sink_in_place_copy_at };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_in_place_state), err);
     if (status != COFFER_OK) {
         return status;

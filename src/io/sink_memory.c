@@ -63,7 +63,7 @@ coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *al
                                   coffer_error *err)
 {
     static const coffer__sink_ops ops = { sink_memory_reserve, sink_memory_write_at, sink_memory_publish,
-                                          sink_memory_discard };
+                                          sink_memory_discard, NULL };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_memory_state), err);
     if (status == COFFER_OK) {
         sink_memory_state *state = sink->state;

@@ -74,10 +74,13 @@ static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, con
     return COFFER_OK;
 }
 
-int coffer__sink_path_descriptor(const coffer__sink *sink)
+static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+                             uint64_t *done)
 {
-    const sink_path_state *state = sink->state;
-    return state->temporary.fd;
+    sink_path_state *state = sink->state;
+    const int os_error = coffer__os_copy(from, from_offset, state->temporary.fd, offset, size, done);
+    sink_path_wrote(state, (size_t)*done);
+    return os_error;
 }
 
 /* Lets everything go that the sink still has. */
@@ -244,7 +247,8 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
 coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard };
+    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard,
+                                          sink_path_copy_at };
     coffer__os_info info;
     bool exists = false;
     coffer_status status = sink_path_look(path, &exists, &info, err);

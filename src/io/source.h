@@ -6,7 +6,8 @@
  * read_at fills all of `size` bytes or fails; the range lies within the source (coffer__source_read sees to it). It may be
  * called from any number of threads at once. A file that has become shorter is COFFER_ERR_CHANGED. map returns the address of
  * the source's byte 0, valid until close, and is called at most once, for any access but COFFER_READ; never NULL, except with
- * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it.
+ * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it. descriptor is NULL but
+ * for files: it returns one to copy from, borrowed, and stores where the source's byte 0 is in it.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
@@ -21,6 +22,7 @@ typedef struct coffer__source_ops {
                              coffer_error *err);
     void *(*map)(coffer__source *source, coffer_access access, bool populate, coffer_error *err);
     void (*close)(coffer__source *source);
+    int (*descriptor)(const coffer__source *source, uint64_t *offset);
 } coffer__source_ops;
 
 typedef struct coffer__source_file {

@@ -76,6 +76,12 @@ static void *source_file_map(coffer__source *source, coffer_access access, bool 
     return address;
 }
 
+static int source_file_descriptor(const coffer__source *source, uint64_t *offset)
+{
+    *offset = source->as.file.offset;
+    return source->as.file.fd;
+}
+
 static void source_file_close(coffer__source *source)
 {
     coffer__os_unmap(&source->as.file.map);
@@ -85,7 +91,8 @@ static void source_file_close(coffer__source *source)
 /* Takes the descriptor over. */
 static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
 {
-    static const coffer__source_ops ops = { source_file_read_at, source_file_map, source_file_close };
+    static const coffer__source_ops ops = { source_file_read_at, source_file_map, source_file_close,
+                                            source_file_descriptor };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

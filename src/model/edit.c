@@ -14,11 +14,13 @@
 #include "checked.h"
 #include "edit_text.h"
 #include "error.h"
+#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "patch.h"
 #include "paths.h"
 #include "sink.h"
+#include "source.h"
 #include "temporary.h"
 #include "trouble.h"
 
@@ -32,10 +34,6 @@
 /* A rewrite keeps the data's alignment, up to a page's. */
 #define EDIT_LARGEST_ALIGNMENT 4096
 #define EDIT_SMALLEST_ALIGNMENT 8
-/* A rewrite moves that much between two calls of the progress callback … */
-#define EDIT_COPY_PIECE ((uint64_t)8 << 20)
-/* … and holds that much in memory where it has to read and write. */
-#define EDIT_COPY_BUFFER ((size_t)1 << 20)
 
 typedef struct edit_job {
     coffer_edit_options options;
@@ -343,78 +341,38 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
 
 /* ---- rewriting ------------------------------------------------------------------------------------------------------- */
 
-static coffer_status edit_progress(const edit_job *job, uint64_t done, uint64_t total, coffer_error *err)
+/* The mover counts the data, the caller of an edit the whole file. */
+static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
-    const coffer_edit_options *options = &job->options;
-    const bool cancelled = options->progress != NULL && options->progress(options->progress_ctx, done, total) != 0;
-    return cancelled ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback") : COFFER_OK;
+    const edit_job *job = ctx;
+    return job->options.progress(job->options.progress_ctx, job->fresh_size + done, job->fresh_size + total);
 }
 
-/* Moves bytes through memory, where the kernel cannot copy them by itself. */
-static coffer_status edit_copy_by_hand(const edit_job *job, coffer__sink *sink, uint64_t from, uint64_t to,
-                                       uint64_t size, uint8_t *buffer, coffer_error *err)
+static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
-    coffer_status status = COFFER_OK;
-    for (uint64_t moved = 0; moved < size && status == COFFER_OK;) {
-        const uint64_t left = size - moved;
-        const size_t piece = left < EDIT_COPY_BUFFER ? (size_t)left : EDIT_COPY_BUFFER;
-        size_t done = 0;
-        const int os_error = coffer__os_read_at(job->fd, from + moved, buffer, piece, &done);
-        if (os_error != 0) {
-            return coffer__trouble(err, "read the file", NULL, os_error);
-        }
-        if (done < piece) {
-            return edit_shrank(job, from + moved + done, err);
-        }
-        status = sink->ops->write_at(sink, to + moved, buffer, piece, err);
-        moved += piece;
+    const coffer__transfer_options options = {
+        .allocator = &job->allocator,
+        .progress = job->options.progress != NULL ? edit_moved : NULL,
+        .progress_ctx = job,
+    };
+    coffer__source source;
+    coffer_status status = coffer__source_fd(&source, job->fd, 0, job->info.size, err);
+    if (status != COFFER_OK) {
+        return status;
     }
+    const coffer__move move = { &source, job->old_size, job->fresh_size, coffer_table_data_size(job->table) };
+    status = coffer__move_all(sink, &move, 1, &options, err);
+    source.ops->close(&source);
     return status;
 }
 
-static coffer_status edit_copy_piece(const edit_job *job, coffer__sink *sink, uint64_t from, uint64_t to, uint64_t size,
-                                     uint8_t **buffer, coffer_error *err)
+static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
-    uint64_t done = 0;
-    const int os_error = *buffer != NULL
-                             ? EOPNOTSUPP
-                             : coffer__os_copy(job->fd, from, coffer__sink_path_descriptor(sink), to, size, &done);
-    if (os_error != 0 && os_error != EOPNOTSUPP) {
-        return coffer__trouble(err, "copy the file's data", NULL, os_error);
-    }
-    if (done == size) {
-        return COFFER_OK;
-    }
-    /* Some file systems end a copy early without a reason: what is left tells whether the file really ends. */
-    if (*buffer == NULL) {
-        *buffer = coffer__alloc(&job->allocator, EDIT_COPY_BUFFER);
-    }
-    if (*buffer == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to copy the file's data");
-    }
-    return edit_copy_by_hand(job, sink, from + done, to + done, size - done, *buffer, err);
-}
-
-static coffer_status edit_fill_sink(const edit_job *job, coffer__sink *sink, coffer_error *err)
-{
-    const uint64_t data_size = coffer_table_data_size(job->table);
-    const uint64_t total = job->fresh_size + data_size;
-    coffer_status status = sink->ops->reserve(sink, total, err);
+    coffer_status status = sink->ops->reserve(sink, job->fresh_size + coffer_table_data_size(job->table), err);
     if (status == COFFER_OK) {
         status = sink->ops->write_at(sink, 0, job->fresh, job->fresh_size, err);
     }
-    uint8_t *buffer = NULL;
-    for (uint64_t moved = 0; moved < data_size && status == COFFER_OK;) {
-        const uint64_t left = data_size - moved;
-        const uint64_t piece = left < EDIT_COPY_PIECE ? left : EDIT_COPY_PIECE;
-        status = edit_copy_piece(job, sink, job->old_size + moved, job->fresh_size + moved, piece, &buffer, err);
-        moved += piece;
-        if (status == COFFER_OK && moved < data_size) {
-            status = edit_progress(job, job->fresh_size + moved, total, err);
-        }
-    }
-    coffer__free(&job->allocator, buffer, EDIT_COPY_BUFFER);
-    return status == COFFER_OK ? edit_progress(job, total, total, err) : status;
+    return status == COFFER_OK ? edit_move_data(job, sink, err) : status;
 }
 
 /* The alignment that the data has in the file, as far as it is worth keeping. */

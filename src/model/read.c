@@ -67,6 +67,29 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
+coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset, void *buffer,
+                               uint64_t size, const coffer_read_options *options, coffer_error *err)
+{
+    const coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
+    if (shard == NULL) {
+        return coffer__model_stranger(err);
+    }
+    if (offset > tensor->size || size > tensor->size - offset) {
+        coffer__fail(err, COFFER_ERR_INDEX, "%u bytes from byte %u on do not lie inside the tensor, which has %u", size,
+                     offset, tensor->size);
+        return coffer__model_fail(err, COFFER_ERR_INDEX, shard, tensor);
+    }
+    coffer_read_options known;
+    coffer_status status = read_check(&known, options, buffer, size, size, err);
+    if (status == COFFER_OK) {
+        const coffer__row row = {
+            .source = &shard->source, .offset = tensor->offset + offset, .size = size, .to = buffer
+        };
+        status = read_rows(model, &row, 1, &known, NULL, err);
+    }
+    return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
+}
+
 /* ---- many tensors ------------------------------------------------------------------------------------------------ */
 
 /* Checks each target and makes a row of it. */

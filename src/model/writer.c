@@ -7,9 +7,12 @@
 #include "alloc.h"
 #include "coffer.h"
 #include "error.h"
+#include "model.h"
+#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "sink.h"
+#include "sort.h"
 #include "spans.h"
 #include "table.h"
 
@@ -243,18 +246,24 @@ static coffer_status writer_range_error(const coffer_tensor *tensor, const char 
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, tensor->name, tensor->name_len);
 }
 
-/* What must hold before anything is written. With the mutex held. */
-static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
-                                  const void *bytes, uint64_t size, coffer_error *err)
+/* Whether the writer still takes anything. With the mutex held. */
+static coffer_status writer_usable(const coffer_writer *writer, coffer_error *err)
 {
-    if (writer->finished || writer->failed) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
-                            writer->failed ? "failed before" : "finished");
-    }
-    if (tensor == NULL || (bytes == NULL && size > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            tensor == NULL ? "no tensor of that number was declared" : "the bytes to write are NULL");
-    }
+    return writer->finished || writer->failed
+               ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
+                              writer->failed ? "failed before" : "finished")
+               : COFFER_OK;
+}
+
+static coffer_status writer_no_tensor(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "no tensor of that number was declared");
+}
+
+/* Enters bytes of a tensor in the account. With the mutex held. */
+static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset, uint64_t size,
+                                  coffer_error *err)
+{
     if (offset > tensor->size || size > tensor->size - offset) {
         writer_range_error(tensor, "do not lie inside it", offset, size, err);
         return coffer__fail_sizes(err, COFFER_ERR_WRITE_RANGE, tensor->size,
@@ -262,10 +271,6 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     }
     if (size == 0) {
         return COFFER_OK;
-    }
-    if (size > SIZE_MAX) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %u bytes: write pieces",
-                            size);
     }
     const uint64_t at = tensor->offset + offset;
     const coffer_status status = coffer__spans_add(&writer->spans, at, at + size);
@@ -278,6 +283,42 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     return COFFER_OK;
 }
 
+/* What must hold before a piece is written. With the mutex held. */
+static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
+                                  const void *bytes, uint64_t size, coffer_error *err)
+{
+    const coffer_status status = writer_usable(writer, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (tensor == NULL) {
+        return writer_no_tensor(err);
+    }
+    if (bytes == NULL && size > 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the bytes to write are NULL");
+    }
+    if (size > SIZE_MAX) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %u bytes: write pieces",
+                            size);
+    }
+    return writer_enter(writer, tensor, offset, size, err);
+}
+
+/* Counts a write that was admitted, or notes that it was not. With the mutex held. */
+static void writer_began(coffer_writer *writer, coffer_status admitted)
+{
+    writer->failed = writer->failed || admitted != COFFER_OK;
+    writer->writing += admitted == COFFER_OK;
+}
+
+static void writer_ended(coffer_writer *writer, coffer_status status)
+{
+    coffer__os_mutex_lock(&writer->mutex);
+    writer->failed = writer->failed || status != COFFER_OK;
+    writer->writing--;
+    coffer__os_mutex_unlock(&writer->mutex);
+}
+
 coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
                                   coffer_error *err)
 {
@@ -287,23 +328,188 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
     const coffer_tensor *tensor = coffer_header_at(writer->header, i);
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_admit(writer, tensor, offset, bytes, size, err);
-    const bool admitted = status == COFFER_OK;
-    writer->failed = writer->failed || !admitted;
-    writer->writing += admitted;
+    writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
-    if (!admitted) {
+    if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }
     status = writer_put(writer, tensor->offset + offset, bytes, size, err);
-    coffer__os_mutex_lock(&writer->mutex);
-    writer->failed = writer->failed || status != COFFER_OK;
-    writer->writing--;
-    coffer__os_mutex_unlock(&writer->mutex);
+    writer_ended(writer, status);
     if (status != COFFER_OK) {
         coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
         return writer_fail(writer, status, err);
     }
     return COFFER_OK;
+}
+
+/* ---- copy -------------------------------------------------------------------------------------------------------- */
+
+/* Copies of tensors on their way: in the order of the file, and neighbours in both files as one move. */
+typedef struct writer_copies {
+    const coffer_writer *writer;
+    const coffer_copy *all;
+    size_t count;
+    uint32_t *order;     /* by place in the new file */
+    coffer__move *moves; /* `count` of them, or fewer */
+    size_t move_count;
+} writer_copies;
+
+static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint32_t i)
+{
+    return coffer_header_at(copies->writer->header, copies->all[i].to);
+}
+
+static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    return writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset;
+}
+
+/* What can be checked of one copy before anything is entered in the account. */
+static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_tensor *target, coffer_error *err)
+{
+    const coffer__shard *shard = copy->model == NULL ? NULL : coffer__model_shard(copy->model, copy->tensor);
+    if (target == NULL) {
+        return writer_no_tensor(err);
+    }
+    if (shard == NULL) {
+        return coffer__model_stranger(err);
+    }
+    if (copy->tensor->size == target->size) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_WRITE_RANGE, "tensor %q was declared with %u bytes, and the one to copy has %u",
+                 target->name, (size_t)target->name_len, target->size, copy->tensor->size);
+    coffer__fail_sizes(err, COFFER_ERR_WRITE_RANGE, target->size, copy->tensor->size);
+    return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, target->name, target->name_len);
+}
+
+static void writer_plan_move(writer_copies *copies, uint32_t i)
+{
+    const coffer_copy *copy = &copies->all[i];
+    const coffer__move move = {
+        .source = &coffer__model_shard(copy->model, copy->tensor)->source,
+        .from = copy->tensor->offset,
+        .to = writer_copy_target(copies, i)->offset,
+        .size = copy->tensor->size,
+    };
+    coffer__move *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
+    if (last != NULL && last->source == move.source && last->from + last->size == move.from &&
+        last->to + last->size == move.to) {
+        last->size += move.size;
+    } else {
+        copies->moves[copies->move_count++] = move;
+    }
+}
+
+/* With room for one more, so that there is memory for none, too. */
+static coffer_status writer_new_copies(writer_copies *copies, coffer_error *err)
+{
+    const coffer_allocator *allocator = &copies->writer->allocator;
+    if (copies->count < UINT32_MAX / sizeof *copies->moves) {
+        copies->order = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->order);
+        copies->moves = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->moves);
+    }
+    if (copies->order == NULL || copies->moves == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the copying of %u tensors",
+                            (uint64_t)copies->count);
+    }
+    return COFFER_OK;
+}
+
+static void writer_free_copies(writer_copies *copies)
+{
+    const coffer_allocator *allocator = &copies->writer->allocator;
+    coffer__free(allocator, copies->moves, (copies->count + 1) * sizeof *copies->moves);
+    coffer__free(allocator, copies->order, (copies->count + 1) * sizeof *copies->order);
+}
+
+/* Checks every copy, orders them and makes moves of them. */
+static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err)
+{
+    for (size_t i = 0; i < copies->count; i++) {
+        const coffer_status status = writer_check_copy(&copies->all[i], writer_copy_target(copies, (uint32_t)i), err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        copies->order[i] = (uint32_t)i;
+    }
+    const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
+    coffer__sort(copies->order, copies->count, writer_copy_before, &given);
+    for (size_t i = 0; i < copies->count; i++) {
+        writer_plan_move(copies, copies->order[i]);
+    }
+    return COFFER_OK;
+}
+
+/* Enters every copy in the account. With the mutex held. */
+static coffer_status writer_admit_copies(coffer_writer *writer, const writer_copies *copies, coffer_error *err)
+{
+    coffer_status status = writer_usable(writer, err);
+    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
+        const coffer_tensor *target = writer_copy_target(copies, copies->order[i]);
+        status = writer_enter(writer, target, 0, target->size, err);
+    }
+    return status;
+}
+
+/* A move could not be read: names the file, and the tensor in it, as far as the place is known. */
+static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__move *move, coffer_status status,
+                                        coffer_error *err)
+{
+    const uint64_t at =
+        err == NULL || err->offset < move->from || err->offset - move->from >= move->size ? move->from : err->offset;
+    for (size_t i = 0; i < copies->count; i++) {
+        const coffer_copy *copy = &copies->all[i];
+        const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
+        if (&shard->source == move->source && copy->tensor->offset <= at &&
+            at - copy->tensor->offset < copy->tensor->size) {
+            return coffer__model_fail(err, status, shard, copy->tensor);
+        }
+    }
+    return status;
+}
+
+static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
+                                       const coffer_read_options *options, coffer_error *err)
+{
+    size_t failed = copies->move_count;
+    coffer__transfer_options moving = { .allocator = &writer->allocator,
+                                        .progress = options->progress,
+                                        .progress_ctx = options->progress_ctx,
+                                        .threads = options->threads };
+    moving.failed = &failed;
+    const coffer_status status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
+    writer_ended(writer, status);
+    if (failed < copies->move_count) {
+        return writer_cannot_read(copies, &copies->moves[failed], status, err);
+    }
+    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+}
+
+coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
+                                 const coffer_read_options *options, coffer_error *err)
+{
+    if (writer == NULL || (copies == NULL && count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer or the tensors to copy are NULL");
+    }
+    coffer_read_options known;
+    writer_copies planned = { .writer = writer, .all = copies, .count = count };
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status == COFFER_OK) {
+        status = writer_new_copies(&planned, err);
+    }
+    if (status == COFFER_OK) {
+        status = writer_plan_copies(&planned, err);
+    }
+    coffer__os_mutex_lock(&writer->mutex);
+    if (status == COFFER_OK) {
+        status = writer_admit_copies(writer, &planned, err);
+    }
+    writer_began(writer, status);
+    coffer__os_mutex_unlock(&writer->mutex);
+    status = status == COFFER_OK ? writer_run_copies(writer, &planned, &known, err) : writer_fail(writer, status, err);
+    writer_free_copies(&planned);
+    return status;
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
@@ -325,9 +531,9 @@ static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, c
 /* What must hold before the file is published. With the mutex held. */
 static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err)
 {
-    if (writer->finished || writer->failed) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
-                            writer->failed ? "failed before" : "finished");
+    const coffer_status status = writer_usable(writer, err);
+    if (status != COFFER_OK) {
+        return status;
     }
     if (writer->writing > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");

@@ -149,6 +149,34 @@ static void whole_tensors_from_every_source(void **state)
     }
 }
 
+static void parts_from_every_source(void **state)
+{
+    (void)state;
+    static const uint64_t ends[][2] = { { 0, 1 }, { 5, 5 }, { 17, 60000 }, { 95999, 96000 }, { 96000, 96000 } };
+    coffer_error err;
+    uint8_t buffer[60000];
+    for (int how = 0; how < WAY_COUNT; how++) {
+        coffer *model = open_by((way)how, NULL);
+        const coffer_tensor *tensor = coffer_find(model, "cube");
+        for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+            const uint64_t from = ends[i][0];
+            const uint64_t size = ends[i][1] - from;
+            memset(buffer, 0, sizeof buffer);
+            assert_int_equal(coffer_read_part(model, tensor, from, buffer, size, NULL, &err), COFFER_OK);
+            assert_memory_equal(buffer, model_image.bytes + tensor->offset + from, (size_t)size);
+            assert_true(size == sizeof buffer || buffer[size] == 0);
+        }
+        assert_int_equal(coffer_read_part(model, tensor, 95990, buffer, 11, NULL, &err), COFFER_ERR_INDEX);
+        assert_string_equal(err.tensor, "cube");
+        assert_int_equal(coffer_read_part(model, tensor, 96001, buffer, 0, NULL, &err), COFFER_ERR_INDEX);
+        assert_int_equal(coffer_read_part(model, tensor, UINT64_MAX, buffer, 2, NULL, &err), COFFER_ERR_INDEX);
+        assert_int_equal(coffer_read_part(model, tensor, 0, NULL, 2, NULL, &err), COFFER_ERR_ARGUMENT);
+        assert_int_equal(coffer_read_part(NULL, tensor, 0, buffer, 2, NULL, &err), COFFER_ERR_ARGUMENT);
+        assert_int_equal(coffer_read_part(model, NULL, 0, buffer, 2, NULL, &err), COFFER_ERR_ARGUMENT);
+        coffer_close(model);
+    }
+}
+
 static void buffers_must_be_of_the_right_size(void **state)
 {
     (void)state;
@@ -752,6 +780,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tensors_from_every_source),
+        cmocka_unit_test(parts_from_every_source),
         cmocka_unit_test(buffers_must_be_of_the_right_size),
         cmocka_unit_test(many_tensors_in_any_order_from_every_source),
         cmocka_unit_test(one_tensor_may_be_read_into_several_places),

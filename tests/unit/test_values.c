@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding elements to doubles. A float format is easy to get almost right, so every code of the 4-, 6-, 8- and 16-bit
- * ones is compared with a value worked out another way (ldexp on its fields), and the landmarks of each format with the
- * numbers that its specification prints.
+ * Decoding elements to doubles, and encoding doubles. A float format is easy to get almost right, so every code of the 4-,
+ * 6-, 8- and 16-bit ones is compared with a value worked out another way (ldexp on its fields), and the landmarks of each
+ * format with the numbers that its specification prints. Rounding is easy to get almost right too: every code of the 16-bit
+ * formats has to come back, and between every two of them the middle, and what is next to it on both sides, is tried.
  */
 #include "support_cmocka.h"
 
@@ -157,6 +158,22 @@ static void the_numbers_that_the_specifications_print(void **state)
     }
 }
 
+static void the_least_normal_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        const double wanted = ldexp(1.0, 1 - formats[i].bias);
+        assert_true(coffer_dtype_least_normal(formats[i].dtype) == wanted);
+    }
+    assert_true(coffer_dtype_least_normal(COFFER_F32) == 0x1p-126);
+    assert_true(coffer_dtype_least_normal(COFFER_C64) == 0x1p-126);
+    assert_true(coffer_dtype_least_normal(COFFER_F64) == 0x1p-1022);
+    static const coffer_dtype without[] = { COFFER_UNKNOWN_DTYPE, COFFER_BOOL, COFFER_U8, COFFER_I64, COFFER_F8_E8M0 };
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        assert_true(coffer_dtype_least_normal(without[i]) == 0.0);
+    }
+}
+
 static void all_of_four_bits(void **state)
 {
     (void)state;
@@ -232,6 +249,182 @@ static void complex_gives_two_values(void **state)
     assert_true(values[0] == 1.5 && values[1] == -2.0 && values[2] == 0.0 && isinf(values[3]));
     assert_int_equal(coffer_decode(COFFER_C64, bytes, 1, 1, values), COFFER_OK);
     assert_true(values[0] == 0.0 && isinf(values[1]) && values[2] == 0.0);
+}
+
+static void many_at_once_are_as_one_by_one(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000, FIRST = 5 };
+    uint64_t random = 11;
+    for (int number = 1; number <= COFFER_DTYPE_COUNT; number++) {
+        const coffer_dtype dtype = (coffer_dtype)number;
+        /* Exactly as large as it must be, so that a byte too many read is seen. */
+        const size_t size = ((FIRST + COUNT) * coffer_dtype_bits(dtype) + 7) / 8;
+        uint8_t *data = malloc(size);
+        double *values = malloc(2 * COUNT * sizeof *values);
+        assert_true(data != NULL && values != NULL);
+        for (size_t i = 0; i < size; i++) {
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            data[i] = (uint8_t)(random >> 56);
+        }
+        assert_int_equal(coffer_decode(dtype, data, FIRST, COUNT, values), COFFER_OK);
+        const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
+        for (size_t i = 0; i < COUNT; i++) {
+            double one[2];
+            assert_int_equal(coffer_decode(dtype, data, FIRST + i, 1, one), COFFER_OK);
+            assert_same(values[parts * i], one[0], dtype, (int)i);
+            assert_same(values[parts * (i + 1) - 1], one[parts - 1], dtype, (int)i);
+        }
+        free(values);
+        free(data);
+    }
+}
+
+/* ---- encoding ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t encode_value(coffer_dtype dtype, double value)
+{
+    uint8_t bytes[9];
+    memset(bytes, 0xA5, sizeof bytes);
+    assert_int_equal(coffer_encode(dtype, &value, 1, bytes), COFFER_OK);
+    const size_t size = coffer_dtype_bits(dtype) / 8;
+    assert_int_equal(bytes[size], 0xA5);
+    uint64_t code = 0;
+    for (size_t i = 0; i < size; i++) {
+        code |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return code;
+}
+
+static void assert_encoded(coffer_dtype dtype, double value, uint64_t wanted)
+{
+    const uint64_t got = encode_value(dtype, value);
+    if (got != wanted) {
+        fail_msg("%s of %a: code 0x%llx, not 0x%llx", coffer_dtype_name(dtype), value, (unsigned long long)got,
+                 (unsigned long long)wanted);
+    }
+}
+
+/* A number and its negative twin. */
+static void assert_encoded_both(coffer_dtype dtype, double value, uint64_t wanted)
+{
+    assert_encoded(dtype, value, wanted);
+    assert_encoded(dtype, -value, wanted | (uint64_t)1 << (coffer_dtype_bits(dtype) - 1));
+}
+
+/* The formats with infinities that are smaller than a double. */
+static const format encodable[] = {
+    { COFFER_F8_E5M2, 5, 2, 15, IEEE },
+    { COFFER_F16, 5, 10, 15, IEEE },
+    { COFFER_BF16, 8, 7, 127, IEEE },
+    { COFFER_F32, 8, 23, 127, IEEE },
+};
+
+/* From one magnitude to the next one: both come back, and what lies between goes to the nearer, or the even one. */
+static void check_step(const format *f, uint32_t code)
+{
+    const double low = expected_value(f, (int)code);
+    /* The step beyond the largest number is as wide as the one before it, and infinity lies behind that. */
+    const uint32_t infinity = (uint32_t)((1 << f->exponent_bits) - 1) << f->mantissa_bits;
+    const double high =
+        code + 1 < infinity ? expected_value(f, (int)code + 1) : ldexp(1.0, (1 << f->exponent_bits) - 1 - f->bias);
+    const double middle = low + (high - low) / 2;
+    assert_encoded_both(f->dtype, low, code);
+    assert_encoded_both(f->dtype, nextafter(middle, 0.0), code);
+    assert_encoded_both(f->dtype, middle, code + (code & 1));
+    assert_encoded_both(f->dtype, nextafter(middle, INFINITY), code + 1);
+    assert_encoded_both(f->dtype, nextafter(high, 0.0), code + 1);
+}
+
+static void every_step_is_rounded_to_the_nearest(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof encodable / sizeof encodable[0]; i++) {
+        const format *f = &encodable[i];
+        const uint32_t infinity = (uint32_t)((1 << f->exponent_bits) - 1) << f->mantissa_bits;
+        /* All of them, but of F32 some thousand with the last before infinity. */
+        const uint32_t stride = f->dtype == COFFER_F32 ? 99991 : 1;
+        for (uint32_t code = 0; code < infinity; code += stride) {
+            check_step(f, code);
+        }
+        check_step(f, infinity - 1);
+    }
+}
+
+static void every_code_comes_back(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        const format *f = &encodable[i];
+        const uint32_t infinity = (uint32_t)((1 << f->exponent_bits) - 1) << f->mantissa_bits;
+        const uint32_t sign = infinity + ((uint32_t)1 << f->mantissa_bits);
+        const uint32_t quiet = infinity | (uint32_t)1 << (f->mantissa_bits - 1);
+        for (uint32_t code = 0; code < 2 * sign; code++) {
+            const bool nan = (code & (sign - 1)) > infinity;
+            assert_encoded(f->dtype, decode_code(f->dtype, code), nan ? (code & sign) | quiet : code);
+        }
+    }
+}
+
+static void numbers_beyond_both_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        coffer_dtype dtype;
+        double value;
+        uint64_t code;
+    } cases[] = {
+        { COFFER_F16, 65504.0, 0x7BFF },
+        { COFFER_F16, 65519.999, 0x7BFF },
+        { COFFER_F16, 65520.0, 0x7C00 },
+        { COFFER_F16, 1e300, 0x7C00 },
+        { COFFER_F16, INFINITY, 0x7C00 },
+        { COFFER_F16, 0x1p-24, 0x0001 },
+        { COFFER_F16, 0x1p-25, 0x0000 },
+        { COFFER_F16, 0x1.0000001p-25, 0x0001 },
+        { COFFER_F16, 0x1p-1074, 0x0000 },
+        { COFFER_BF16, 3.4e38, 0x7F80 },
+        { COFFER_BF16, 0x1p-133, 0x0001 },
+        { COFFER_BF16, 0x1p-134, 0x0000 },
+        { COFFER_BF16, 3.140625, 0x4049 },
+        { COFFER_F32, 0x1.fffffefp127, 0x7F7FFFFF },
+        { COFFER_F32, 0x1.ffffffp127, 0x7F800000 },
+        { COFFER_F32, 0x1p-149, 1 },
+        { COFFER_F32, 0x1p-150, 0 },
+        { COFFER_F32, 0.0, 0 },
+        { COFFER_F64, 0.0, 0 },
+        { COFFER_F64, 0x1p-1074, 1 },
+        { COFFER_F64, 0x1.fffffffffffffp1023, UINT64_C(0x7FEFFFFFFFFFFFFF) },
+        { COFFER_F64, INFINITY, UINT64_C(0x7FF0000000000000) },
+        { COFFER_F64, 0.1, UINT64_C(0x3FB999999999999A) },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_encoded_both(cases[i].dtype, cases[i].value, cases[i].code);
+    }
+    /* A NaN with nothing but its lowest bit set, which the smaller formats do not have, is a NaN there. */
+    const uint64_t faint = UINT64_C(0xFFF0000000000001);
+    double nan = 0;
+    memcpy(&nan, &faint, sizeof nan);
+    const uint64_t quiet = encode_value(COFFER_BF16, nan);
+    assert_true(quiet == 0xFFC0 || quiet == 0x7FC0);
+    assert_int_equal(encode_value(COFFER_F16, -NAN) & 0x7FFF, 0x7E00);
+}
+
+static void what_cannot_be_encoded(void **state)
+{
+    (void)state;
+    const double values[2] = { 1.0, 2.0 };
+    uint8_t bytes[5] = { 0, 0, 0, 0, 7 };
+    for (int dtype = -1; dtype <= COFFER_DTYPE_COUNT + 1; dtype++) {
+        const bool can = dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64 ||
+                         dtype == COFFER_F8_E5M2;
+        assert_int_equal(coffer_encode((coffer_dtype)dtype, values, 0, bytes), can ? COFFER_OK : COFFER_ERR_ARGUMENT);
+    }
+    assert_int_equal(coffer_encode(COFFER_F16, values, 2, bytes), COFFER_OK);
+    assert_memory_equal(bytes, "\x00\x3C\x00\x40\x07", 5);
+    assert_int_equal(coffer_encode(COFFER_F16, NULL, 1, bytes), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_encode(COFFER_F16, values, 1, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_encode(COFFER_F16, NULL, 0, NULL), COFFER_OK);
 }
 
 /* ---- packing, places, arguments ---------------------------------------------------------------------------------- */
@@ -316,10 +509,16 @@ int main(void)
         cmocka_unit_test(every_code_of_the_small_floats),
         cmocka_unit_test(every_code_of_the_scale),
         cmocka_unit_test(the_numbers_that_the_specifications_print),
+        cmocka_unit_test(the_least_normal_numbers),
         cmocka_unit_test(all_of_four_bits),
         cmocka_unit_test(integers_and_bools),
         cmocka_unit_test(every_kind_of_single),
         cmocka_unit_test(complex_gives_two_values),
+        cmocka_unit_test(many_at_once_are_as_one_by_one),
+        cmocka_unit_test(every_step_is_rounded_to_the_nearest),
+        cmocka_unit_test(every_code_comes_back),
+        cmocka_unit_test(numbers_beyond_both_ends),
+        cmocka_unit_test(what_cannot_be_encoded),
         cmocka_unit_test(elements_below_a_byte_are_packed_low_bits_first),
         cmocka_unit_test(data_needs_no_alignment),
         cmocka_unit_test(elements_far_behind_the_start),
