@@ -60,9 +60,9 @@ coverage: ## the unit tests, and which lines they reach: build/coverage/html/ind
 	@tools/build.sh coverage
 	@tools/coverage.sh
 
-format: ## put every C file into the house's layout
+format: ## put every C and C++ file into the house's layout
 	@tools/setup.sh check
-	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' | xargs -0 clang-format -i
+	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' | xargs -0 clang-format -i
 
 amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its header
 	@tools/setup.sh amalgamation

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What an install holds: both libraries, the header, a CMake package, a pkg-config file and the command. All of it may be
+# What an install holds: both libraries, the headers, a CMake package, a pkg-config file and the command. All of it may be
 # moved as a whole: nothing in it names the place where it was installed.
 include(CMakePackageConfigHelpers)
 
 set(coffer_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coffer)
 
 install(TARGETS coffer_shared coffer_static EXPORT coffer_targets)
-install(FILES ${PROJECT_SOURCE_DIR}/include/coffer.h TYPE INCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/include/coffer.h ${PROJECT_SOURCE_DIR}/include/coffer.hpp TYPE INCLUDE)
 if(TARGET coffer_cli)
   install(TARGETS coffer_cli)
 endif()

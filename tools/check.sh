@@ -37,7 +37,7 @@ c_files() { # c_files "PATTERN" FOLDER...
 }
 
 stage_format() {
-    c_files '\.[ch]$' . | xargs clang-format --dry-run -Werror
+    c_files '\.([ch]|[ch]pp)$' . | xargs clang-format --dry-run -Werror
 }
 
 stage_clang_tidy() {
@@ -67,6 +67,10 @@ stage_install() {
 
 stage_amalgamation() {
     tests/install/amalgamation.sh build/check-gcc
+}
+
+stage_cpp() {
+    tests/cpp/run.sh build/check-gcc
 }
 
 stage_pytest() {
@@ -118,6 +122,7 @@ stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
+stage cpp stage_cpp
 stage pytest stage_pytest
 
 echo

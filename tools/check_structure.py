@@ -217,7 +217,7 @@ def check_licence(tree):
     """Every source file states its licence in its first three lines."""
     for file in tree.files():
         name = Path(file).name
-        if not (name.endswith((".c", ".h", ".py", ".sh", ".cmake", ".cmake.in")) or name in ("CMakeLists.txt", "Makefile")):
+        if not (name.endswith((".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".cmake", ".cmake.in")) or name in ("CMakeLists.txt", "Makefile")):
             continue
         if not any("SPDX-License-Identifier: Apache-2.0" in line for line in tree.text(file).splitlines()[:3]):
             yield f"{file}: no SPDX-License-Identifier line"

@@ -50,7 +50,7 @@ if grep -rIlF -e "$prefix" -e "$checkout" -e "$work" "$prefix" "$work/stage"; th
     echo 'the files above name the place where they were built or installed' >&2
     exit 1
 fi
-for file in bin/coffer include/coffer.h; do
+for file in bin/coffer include/coffer.h include/coffer.hpp; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 [ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]

@@ -6,6 +6,7 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
 
     c           a whole program is compiled and run; when it begins with a comment `/* NAME.c: ...` it lies in the document's
                 folder under that name, for the blocks of sh. A piece of one is compiled, within a function if need be
+    cpp         the same in C++: NAME.cpp
     sh          each line that begins with "$ " is run, and what follows must be its output, both streams together, with
                 times made equal. A block without such lines is run as a whole
     sh no-run   not run: needs root, the network or minutes. Only the commands of NOT_RUN may stand there
@@ -33,10 +34,12 @@ SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().pa
 CLI = Path(os.environ["COFFER_CLI"]).resolve()
 BUILD = Path(os.environ.get("COFFER_BUILD_DIR") or Path(os.environ["COFFER_LIB"]).parent).resolve()
 CC = os.environ.get("CC", "cc")
-STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+CXX = os.environ.get("CXX", "c++")
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRICT]}
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
-LANGUAGES = {"c", "sh", "sh no-run", "cmake", "json", "text"}
+LANGUAGES = {"c", "cpp", "sh", "sh no-run", "cmake", "json", "text"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
@@ -58,6 +61,12 @@ extern void *buffer;
 extern const void *bytes;
 extern size_t size;
 extern int fd;
+"""
+CONTEXT_CPP = """
+#include <coffer.hpp>
+#include <cstdio>
+extern const cofferpp::model model;
+extern const cofferpp::tensor tensor;
 """
 
 
@@ -96,12 +105,12 @@ def blocks(*languages):
 
 
 def is_program(block):
-    return block.language == "c" and re.search(r"^int main\(", block.text, re.M) is not None
+    return block.language in ("c", "cpp") and re.search(r"^int main\(", block.text, re.M) is not None
 
 
 def program_name(block):
-    match = re.match(r"/\* (\w+\.c)\b", block.text)
-    return match[1] if match else "program.c"
+    match = re.match(rf"/\* (\w+\.{block.language})\b", block.text)
+    return match[1] if match else f"program.{block.language}"
 
 
 # ---- What examples find -----------------------------------------------------------------------------------------------
@@ -170,8 +179,8 @@ def run(command, where, **options):
     return done.returncode, done.stdout
 
 
-def compile_c(source, where, *options):
-    code, said = run([CC, *STRICT, f"-I{SOURCE / 'include'}", source, *options], where)
+def compile_code(source, where, *options):
+    code, said = run([*COMPILERS[Path(source).suffix], f"-I{SOURCE / 'include'}", source, *options], where)
     return said if code != 0 else ""
 
 
@@ -201,27 +210,28 @@ def test_json():
             json.loads(block.text)
 
 
-# ---- C ----------------------------------------------------------------------------------------------------------------
+# ---- C and C++ ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if is_program(b)], ids=str)
-def test_c_program(block, folder):
+def test_program(block, folder):
     (folder / program_name(block)).write_text(block.text)
-    assert compile_c(program_name(block), folder, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", "program") == ""
+    assert compile_code(program_name(block), folder, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", "program") == ""
     code, said = run([folder / "program"], folder)
     assert code == 0, said
 
 
-@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language == "c" and not is_program(b)], ids=str)
-def test_c_piece(block, tmp_path):
+@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language in ("c", "cpp") and not is_program(b)], ids=str)
+def test_piece(block, tmp_path):
     """A piece is code of a file as it stands, or of a function: one of the two has to compile."""
-    as_file = f"{CONTEXT}\n#line {block.line + 1} \"{block.document.name}\"\n{block.text}"
-    in_function = f"{CONTEXT}\nint piece(void);\nint piece(void)\n{{\n#line {block.line + 1} \"{block.document.name}\"\n" \
+    context, name = (CONTEXT, "piece.c") if block.language == "c" else (CONTEXT_CPP, "piece.cpp")
+    as_file = f"{context}\n#line {block.line + 1} \"{block.document.name}\"\n{block.text}"
+    in_function = f"{context}\nint piece(void);\nint piece(void)\n{{\n#line {block.line + 1} \"{block.document.name}\"\n" \
                   f"{block.text}\n    return 0;\n}}\n"
     said = ""
     for text in (as_file, in_function):
-        (tmp_path / "piece.c").write_text(text)
-        said = compile_c("piece.c", tmp_path, "-D_POSIX_C_SOURCE=200809L", "-Wno-unused", "-fsyntax-only")
+        (tmp_path / name).write_text(text)
+        said = compile_code(name, tmp_path, "-D_POSIX_C_SOURCE=200809L", "-Wno-unused", "-fsyntax-only")
         if said == "":
             return
     pytest.fail(said)
@@ -333,7 +343,7 @@ def test_every_example_is_run():
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, folder):
     source = SOURCE / "examples" / f"{name}.c"
-    assert compile_c(source, folder, BUILD / "libcoffer.a", "-pthread", "-o", name) == ""
+    assert compile_code(source, folder, BUILD / "libcoffer.a", "-pthread", "-o", name) == ""
     for arguments, code, said in EXAMPLES[name]:
         got_code, got = run([folder / name, *arguments], folder)
         assert (got_code, got if said is not None else None) == (code, said), got
