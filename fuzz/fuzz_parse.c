@@ -3,11 +3,14 @@
  * Fuzzes coffer_parse. The input is a file, whole; its first byte (of the header's length, so that every vector is a
  * seed) also chooses the options. It lies at the edge of what may be touched. What is accepted must hold what the API
  * promises: an exact cover of the data, names that are found, orders that are orders, and a header that can be
- * written anew and read back as the same tensors. Memory is counted.
+ * written anew and read back as the same tensors. A header that comes through a small window is the same, or wrong in the
+ * same way. Memory is counted.
  */
 #define _DEFAULT_SOURCE /* guarded.h */
 
+#include "bytes.h"
 #include "coffer.h"
+#include "format.h"
 #include "fuzz_input.h"
 #include "guarded.h"
 
@@ -199,6 +202,65 @@ static void check_success(const coffer_table *table, uint64_t need, const coffer
     }
 }
 
+/* ---- through a window ---- */
+
+typedef struct file_bytes {
+    const uint8_t *bytes;
+    size_t size;
+} file_bytes;
+
+static coffer_status supply_bytes(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    const file_bytes *file = ctx;
+    (void)err;
+    expect(offset <= file->size && size > 0 && size <= file->size - offset, "what is read is in the file");
+    memcpy(to, file->bytes + offset, size);
+    return COFFER_OK;
+}
+
+/* A header that is here, whole, is read through a window with the same result. */
+static void check_window(const uint8_t *bytes, size_t size, const coffer_allocator *allocator,
+                         const coffer_parse_options *options, coffer_status whole, const coffer_error *whole_err,
+                         const coffer_table *whole_table)
+{
+    const size_t window_size = 9 + (size_t)bytes[8];
+    const size_t here = size < window_size ? size : window_size;
+    uint8_t *window = malloc(window_size);
+    expect(window != NULL, "there is memory");
+    memcpy(window, bytes, here);
+    const file_bytes file = { bytes, size };
+    const coffer__supply supply = { supply_bytes, &file, window, (size & 1) != 0 ? window_size : 0 };
+    coffer_table *table = NULL;
+    coffer_error err;
+    const coffer_status status = coffer__parse_supplied(&table, NULL, window, here, &supply, allocator, options, &err);
+    free(window);
+    expect(status == whole, "a window changes nothing");
+    if (status == COFFER_OK) {
+        expect_same(whole_table, table);
+        expect(coffer_table_slack(whole_table) == coffer_table_slack(table), "the slack is the same");
+        for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+            const coffer_note a = coffer_table_note(whole_table, (coffer_note_kind)kind);
+            const coffer_note b = coffer_table_note(table, (coffer_note_kind)kind);
+            expect(a.count == b.count && a.offset == b.offset, "notes are the same");
+        }
+    } else {
+        expect(err.offset == whole_err->offset && strcmp(err.message, whole_err->message) == 0 &&
+                   strcmp(err.tensor, whole_err->tensor) == 0,
+               "errors are the same");
+    }
+    coffer_table_free(table);
+}
+
+/* Whether the header's length is one that `size` bytes can have, so that nothing else may be sniffed. */
+static bool has_header(const uint8_t *bytes, size_t size, const coffer_parse_options *options)
+{
+    if (size <= 8) {
+        return false;
+    }
+    const uint64_t length = coffer__load_u64le(bytes);
+    return length > 0 && length <= size - 8 && (options->max_header_size == 0 || length <= options->max_header_size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     const uint8_t *bytes = guarded_copy(input, size);
@@ -219,6 +281,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         expect(need > size, "more is needed than is there");
     } else {
         check_failure(status, &err, size);
+    }
+    if (has_header(bytes, size, &options)) {
+        count.limit += count.live;
+        check_window(bytes, size, &allocator, &options, status, &err, table);
     }
     coffer_table_free(table);
     expect(count.live == 0, "all memory is given back");

@@ -17,7 +17,7 @@ mkdir -p "$logs"
 
 # Driver, how many paths may stay apart, and the sources beside it.
 reader='json.c text.c ../../proofs/fail.c'
-parser="parse.c safetensors.c table.c json_skip.c sort.c dtype.c alloc.c sniff.c $reader"
+parser="parse.c intake.c safetensors.c table.c json_skip.c sort.c dtype.c alloc.c sniff.c $reader"
 drivers() {
     cat <<END
 bytes 20000 table.c sort.c alloc.c dtype.c text.c ../../proofs/fail.c

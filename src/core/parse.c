@@ -111,13 +111,12 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
     return coffer__fail_sizes(err, code, expected, file_size);
 }
 
-/* Reads the header behind the frame, whole, and sees that the file ends where its data do. */
-static coffer_status parse_header(coffer_table **table, const uint8_t *header, size_t header_size,
-                                  const coffer_allocator *allocator, const coffer_parse_options *options,
+/* Reads the header behind the frame, and sees that the file ends where its data do. */
+static coffer_status parse_header(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
                                   coffer_error *err)
 {
     coffer_table *made = NULL;
-    coffer_status status = coffer__safetensors_read(&made, header, header_size, allocator, options, err);
+    coffer_status status = coffer__safetensors_read(&made, header, options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -141,8 +140,9 @@ static coffer_status need_more(uint64_t *need, uint64_t size)
     return COFFER_NEED_MORE;
 }
 
-coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+coffer_status coffer__parse_supplied(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                                     const coffer__supply *supply, const coffer_allocator *allocator,
+                                     const coffer_parse_options *options, coffer_error *err)
 {
     if (table == NULL || allocator == NULL || (bytes == NULL && size > 0)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_parse needs a table, the bytes and an allocator");
@@ -163,14 +163,25 @@ coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *byt
     if (status != COFFER_OK) {
         return status;
     }
-    const uint64_t header_size = coffer__load_u64le(bytes);
-    if (header_size > size - COFFER__FRAME_SIZE) {
-        return need_more(need, COFFER__FRAME_SIZE + header_size);
+    const uint64_t end = COFFER__FRAME_SIZE + coffer__load_u64le(bytes);
+    if (end > size && supply == NULL) {
+        return need_more(need, end);
     }
-    const uint8_t *header = (const uint8_t *)bytes + COFFER__FRAME_SIZE;
-    status = parse_header(table, header, (size_t)header_size, allocator, &chosen, err);
+    coffer__intake header = { .supply = supply, .allocator = allocator };
+    header.bytes = (const uint8_t *)bytes + COFFER__FRAME_SIZE;
+    header.size = (end < size ? (size_t)end : size) - COFFER__FRAME_SIZE;
+    header.origin = COFFER__FRAME_SIZE;
+    header.end = end;
+    status = parse_header(table, &header, &chosen, err);
+    coffer__intake_free(&header);
     if (status == COFFER_OK && need != NULL) {
-        *need = COFFER__FRAME_SIZE + header_size;
+        *need = end;
     }
     return status;
+}
+
+coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+{
+    return coffer__parse_supplied(table, need, bytes, size, NULL, allocator, options, err);
 }

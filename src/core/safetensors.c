@@ -11,6 +11,9 @@
  * One pass over the text, straight into the table. A member that is spelt as writers spell it, with no white space, no
  * escape and its fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON.
  * Both end in accept_tensor, which holds the format's rules. docs/format.md has the verdict for every corner.
+ *
+ * The text need not be in memory as a whole. As long as some of it is still to come, only those members are read that are
+ * here from end to end; where that cannot be seen, first more of it is had, and then all of it.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -31,7 +34,8 @@ static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
 
 typedef struct header_reader {
-    coffer__json json;
+    coffer__intake *intake;
+    coffer__json json; /* over what is here of the header */
     coffer__builder builder;
     coffer__scratch scratch;
     coffer_parse_options options;
@@ -62,6 +66,18 @@ static uint64_t reader_offset(const header_reader *reader, size_t position)
     return reader->json.origin + position;
 }
 
+/* The same, counted from the header's first byte: what the table keeps. */
+static uint32_t reader_position(const header_reader *reader, size_t position)
+{
+    return (uint32_t)(reader_offset(reader, position) - COFFER__FRAME_SIZE);
+}
+
+/* Bytes of the header that are not read yet. */
+static size_t reader_left(const header_reader *reader)
+{
+    return coffer__left(&reader->json.in) + coffer__intake_missing(reader->intake);
+}
+
 static coffer__entry *reader_entry(const header_reader *reader)
 {
     return coffer__builder_at(&reader->builder, reader->builder.used);
@@ -73,7 +89,7 @@ static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_sta
 {
     const coffer__entry *entry = reader_entry(reader);
     if (reader->json.err != NULL) {
-        reader->json.err->offset = reader_offset(reader, entry->position);
+        reader->json.err->offset = COFFER__FRAME_SIZE + (uint64_t)entry->position;
     }
     return code;
 }
@@ -131,7 +147,7 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
         coffer__table_note(table, COFFER_NOTE_UNALIGNED, entry->tensor.offset);
     }
     if (entry->tensor.name_len == 0) {
-        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, reader_offset(reader, entry->position));
+        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, COFFER__FRAME_SIZE + (uint64_t)entry->position);
     }
     reader->in_order = reader->in_order && fields->begin == reader->covered;
     reader->covered = fields->end;
@@ -272,7 +288,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
     coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
-                                                   coffer__left(&in), reader->json.err);
+                                                   reader_left(reader), reader->json.err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -288,7 +304,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     *taken = true;
     reader->json.in.position = in.position;
     entry->tensor.name_len = (uint32_t)name_len;
-    entry->position = (uint32_t)position;
+    entry->position = reader_position(reader, position);
     status = accept_tensor(reader, &fields, shape_at + (size_t)fields.rank * sizeof(uint64_t));
     return status == COFFER_OK ? status : coffer__fail_tensor(reader->json.err, status, copy, name_len);
 }
@@ -358,8 +374,7 @@ static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_f
         const size_t at = shape_at + (size_t)fields->rank * sizeof(uint64_t);
         coffer_status status = coffer__json_u64(json, &dimension);
         if (status == COFFER_OK) {
-            status =
-                coffer__builder_reserve(&reader->builder, at + sizeof dimension, coffer__left(&json->in), json->err);
+            status = coffer__builder_reserve(&reader->builder, at + sizeof dimension, reader_left(reader), json->err);
         }
         if (status == COFFER_OK) {
             memcpy(coffer__builder_at(&reader->builder, reader->builder.used + at), &dimension, sizeof dimension);
@@ -498,8 +513,7 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
     /* The string was read before, so it cannot fail. */
     (void)coffer__json_string(&measure, NULL, &name_len, &has_control);
     const size_t room = (name_len + 1 + 7) / 8 * 8;
-    const coffer_status status =
-        coffer__builder_reserve(&reader->builder, *size + room, coffer__left(&reader->json.in), json.err);
+    const coffer_status status = coffer__builder_reserve(&reader->builder, *size + room, reader_left(reader), json.err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -556,10 +570,11 @@ static coffer_status read_pair(header_reader *reader)
     if (coffer__json_peek(json) != '"') {
         return coffer__json_error(json, "a key in quotes should be here");
     }
-    coffer__pair pair = { 0, 0, (uint32_t)json->in.position };
+    coffer__pair pair = { 0, 0, reader_position(reader, json->in.position) };
     const size_t left = coffer__left(&json->in);
     /* Key and value together are shorter than the text that is left; two NULs and the padding come on top. */
-    coffer_status status = coffer__builder_reserve(&reader->builder, sizeof pair + left + 2 + 4, left, json->err);
+    coffer_status status =
+        coffer__builder_reserve(&reader->builder, sizeof pair + left + 2 + 4, reader_left(reader), json->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -627,10 +642,10 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__builder_reserve(builder, 8, coffer__left(&json->in), json->err);
+    status = coffer__builder_reserve(builder, 8, reader_left(reader), json->err);
     builder->used = (builder->used + 7) & ~(size_t)7;
-    builder->table->metadata_position = position;
-    builder->table->metadata_end = json->in.position;
+    builder->table->metadata_position = reader_position(reader, position);
+    builder->table->metadata_end = reader_position(reader, json->in.position);
     return status;
 }
 
@@ -645,7 +660,8 @@ static coffer_status read_any_member(header_reader *reader)
     }
     const size_t position = json->in.position;
     const size_t left = coffer__left(&json->in);
-    coffer_status status = coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left + 8, left, json->err);
+    coffer_status status =
+        coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left + 8, reader_left(reader), json->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -665,22 +681,82 @@ static coffer_status read_any_member(header_reader *reader)
     }
     name[name_len] = '\0';
     entry->tensor.name_len = (uint32_t)name_len;
-    entry->position = (uint32_t)position;
+    entry->position = reader_position(reader, position);
     if (has_control) {
         coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
     }
     return read_tensor(reader);
 }
 
-/* Consumes the comma behind a member, or the header's closing brace. */
-static inline coffer_status next_member(coffer__json *json, bool *more)
+/* ---- a header that comes in ---- */
+
+/* Looks at what the intake has now. */
+static void reader_turn_to(header_reader *reader)
 {
-    if (coffer__next_is(&json->in, ",\"", 2)) {
+    reader->json.in = (coffer__cursor){ reader->intake->bytes, reader->intake->size, 0 };
+    reader->json.origin = reader->intake->origin;
+    reader->end_len = 0;
+}
+
+static coffer_status reader_slide(header_reader *reader)
+{
+    const coffer_status status = coffer__intake_slide(reader->intake, reader->json.in.position, reader->json.err);
+    reader_turn_to(reader);
+    return status;
+}
+
+static coffer_status reader_get_rest(header_reader *reader)
+{
+    const coffer_status status = coffer__intake_rest(reader->intake, reader->json.in.position, reader->json.err);
+    reader_turn_to(reader);
+    return status;
+}
+
+/* Whether the member at the cursor is here, whole, and JSON: then whatever is wrong with it can be said without more. */
+static bool member_is_here(header_reader *reader)
+{
+    coffer__json probe = reader->json;
+    probe.err = NULL;
+    size_t length = 0;
+    bool has_control = false;
+    const bool is_here = coffer__json_peek(&probe) == '"' &&
+                         coffer__json_string(&probe, NULL, &length, &has_control) == COFFER_OK &&
+                         coffer__json_expect(&probe, ':', "") == COFFER_OK &&
+                         coffer__json_skip(&probe, 1, &reader->scratch) == COFFER_OK && coffer__left(&probe.in) > 0;
+    reader->scratch.used = 0;
+    return is_here;
+}
+
+/* ---- the members ---- */
+
+/* Reads the member at the cursor, which read_usual_tensor has not taken; or sees to it that more of it is here, and then *taken
+   is false. */
+static coffer_status read_other_member(header_reader *reader, bool *taken)
+{
+    *taken = coffer__intake_missing(reader->intake) == 0 || member_is_here(reader);
+    if (*taken) {
+        return read_any_member(reader);
+    }
+    return reader->json.in.position > 0 ? reader_slide(reader) : reader_get_rest(reader);
+}
+
+/* Consumes the comma behind a member, or the header's closing brace. */
+static inline coffer_status next_member(header_reader *reader, bool *more)
+{
+    coffer__json *json = &reader->json;
+    coffer_status status = COFFER_OK;
+    if (!coffer__next_is(&json->in, ",\"", 2) && coffer__intake_missing(reader->intake) > 0) {
+        status = reader_slide(reader);
+    }
+    if (status == COFFER_OK && coffer__next_is(&json->in, ",\"", 2)) {
         json->in.position++;
         *more = true;
         return COFFER_OK;
     }
-    return coffer__json_next(json, '}', more);
+    if (status == COFFER_OK) {
+        status = reader_get_rest(reader);
+    }
+    return status == COFFER_OK ? coffer__json_next(json, '}', more) : status;
 }
 
 static coffer_status read_members(header_reader *reader)
@@ -690,10 +766,10 @@ static coffer_status read_members(header_reader *reader)
         bool taken = false;
         coffer_status status = read_usual_tensor(reader, &taken);
         if (status == COFFER_OK && !taken) {
-            status = read_any_member(reader);
+            status = read_other_member(reader, &taken);
         }
-        if (status == COFFER_OK) {
-            status = next_member(&reader->json, &more);
+        if (status == COFFER_OK && taken) {
+            status = next_member(reader, &more);
         }
         if (status != COFFER_OK) {
             return status;
@@ -724,6 +800,10 @@ static coffer_status read_padding(header_reader *reader)
 static coffer_status read_header(header_reader *reader)
 {
     coffer__json *json = &reader->json;
+    coffer_status status = coffer__next_is(&json->in, "{\"", 2) ? COFFER_OK : reader_get_rest(reader);
+    if (status != COFFER_OK) {
+        return status;
+    }
     if (coffer__json_peek(json) != '{') {
         return coffer__json_type_error(json, "the header", "an object");
     }
@@ -731,7 +811,6 @@ static coffer_status read_header(header_reader *reader)
         coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
     }
     json->in.position++;
-    coffer_status status = COFFER_OK;
     if (coffer__json_peek(json) == '}') {
         json->in.position++;
     } else {
@@ -764,20 +843,20 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
     return COFFER_OK;
 }
 
-coffer_status coffer__safetensors_read(coffer_table **table, const uint8_t *header, size_t header_size,
-                                       const coffer_allocator *allocator, const coffer_parse_options *options,
-                                       coffer_error *err)
+coffer_status coffer__safetensors_read(coffer_table **table, coffer__intake *header,
+                                       const coffer_parse_options *options, coffer_error *err)
 {
     header_reader reader;
     memset(&reader, 0, sizeof reader);
-    reader.json.in = (coffer__cursor){ header, header_size, 0 };
-    reader.json.origin = COFFER__FRAME_SIZE;
+    reader.intake = header;
     reader.json.err = err;
-    reader.scratch.allocator = allocator;
+    reader.scratch.allocator = header->allocator;
     reader.options = *options;
-    reader.data_offset = COFFER__FRAME_SIZE + header_size;
+    reader.data_offset = header->end;
     reader.in_order = true;
-    coffer_status status = coffer__builder_init(&reader.builder, allocator, header_size, err);
+    reader_turn_to(&reader);
+    const size_t header_size = (size_t)(header->end - COFFER__FRAME_SIZE);
+    coffer_status status = coffer__builder_init(&reader.builder, header->allocator, header_size, err);
     if (status != COFFER_OK) {
         return status;
     }

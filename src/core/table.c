@@ -98,12 +98,13 @@ coffer_status coffer__builder_init(coffer__builder *builder, const coffer_alloca
 {
     /* Enough for most headers: what is kept of a usual tensor, its mark and its slots included, takes about as much as its
        text, or a quarter more. */
-    const size_t size =
-        table_round_up(sizeof(coffer_table) + header_size + header_size / 4 + header_size / 32 + 512, 8);
-    coffer_table *table = coffer__alloc(allocator, size);
+    const uint64_t text = header_size;
+    const uint64_t wanted = (sizeof(coffer_table) + text + text / 4 + text / 32 + 512 + 7) & ~UINT64_C(7);
+    const size_t size = (size_t)wanted;
+    coffer_table *table = wanted > SIZE_MAX / 2 ? NULL : coffer__alloc(allocator, size);
     *builder = (coffer__builder){ table, table_round_up(sizeof(coffer_table), 8), size, false };
     if (table == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", (uint64_t)size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", wanted);
     }
     memset(table, 0, sizeof *table);
     table->allocator = *allocator;

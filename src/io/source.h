@@ -23,6 +23,7 @@ typedef struct coffer__source_ops {
     void *(*map)(coffer__source *source, coffer_access access, bool populate, coffer_error *err);
     void (*close)(coffer__source *source);
     int (*descriptor)(const coffer__source *source, uint64_t *offset);
+    bool far; /* a read may be a journey, however little it asks for: better one than many */
 } coffer__source_ops;
 
 typedef struct coffer__source_file {

@@ -92,7 +92,7 @@ static void source_file_close(coffer__source *source)
 static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
 {
     static const coffer__source_ops ops = { source_file_read_at, source_file_map, source_file_close,
-                                            source_file_descriptor };
+                                            source_file_descriptor, false };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

@@ -48,7 +48,8 @@ static void source_memory_close(coffer__source *source)
 
 void coffer__source_memory(coffer__source *source, const void *bytes, size_t size)
 {
-    static const coffer__source_ops ops = { source_memory_read_at, source_memory_map, source_memory_close, NULL };
+    static const coffer__source_ops ops = { source_memory_read_at, source_memory_map, source_memory_close, NULL,
+                                            false };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

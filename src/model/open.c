@@ -7,14 +7,15 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "format.h"
 #include "options.h"
 #include "table.h"
 
 #include <string.h>
 
-/* One read of this many bytes holds the whole header of most files. They go to the stack, where a thread of 64 KiB has room for
-   them, so that such a header takes no memory but its table's. */
-#define OPEN_FIRST_READ_SIZE 16384u
+/* This much of a header is in memory at a time. One read of it holds the whole header of most files. It lies on the stack, where
+   a thread of 64 KiB has room for it, so that reading a header takes no memory but its table's. */
+#define OPEN_WINDOW_SIZE 16384u
 
 /* ---- a model and its shard --------------------------------------------------------------------------------------- */
 
@@ -91,7 +92,7 @@ void coffer_close(coffer *model)
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-static coffer_status open_parse(coffer *model, uint64_t *need, const void *bytes, size_t size,
+static coffer_status open_parse(coffer *model, const void *bytes, size_t size, const coffer__supply *supply,
                                 const coffer_open_options *options, coffer_error *err)
 {
     coffer__shard *shard = model->shards;
@@ -100,7 +101,7 @@ static coffer_status open_parse(coffer *model, uint64_t *need, const void *bytes
     parse.max_header_size = options->max_header_size;
     parse.all_notes = options->all_notes;
     parse.unknown_dtypes = options->unknown_dtypes;
-    return coffer_parse(&shard->table, need, bytes, size, &model->allocator, &parse, err);
+    return coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, &model->allocator, &parse, err);
 }
 
 static coffer_status open_empty(coffer_error *err)
@@ -110,40 +111,27 @@ static coffer_status open_empty(coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
 }
 
-/* Reads the whole header, `need` bytes with its frame, of which the first `have` are in `first`, and parses it. */
-static coffer_status open_read_rest(coffer *model, const uint8_t *first, size_t have, uint64_t need,
-                                    const coffer_open_options *options, coffer_error *err)
+static coffer_status open_supply(const void *source, uint64_t offset, void *to, size_t size, coffer_error *err)
 {
-    /* The parser has checked `need` against the limit and the file's size, so it is a size that can be asked for. */
-    const size_t size = need > SIZE_MAX ? 0 : (size_t)need;
-    uint8_t *bytes = coffer__alloc(&model->allocator, size);
-    if (bytes == NULL) {
-        return open_out_of_memory(err);
-    }
-    memcpy(bytes, first, have);
-    coffer_status status = coffer__source_read(&model->shards->source, have, bytes + have, size - have, err);
-    if (status == COFFER_OK) {
-        status = open_parse(model, &need, bytes, size, options, err);
-    }
-    coffer__free(&model->allocator, bytes, size);
-    return status;
+    return coffer__source_read(source, offset, to, size, err);
 }
 
-/* Reads the header: with the first read when it is of ordinary size, else with one more for the rest of it. */
+/* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
+   read for the rest of it. */
 static coffer_status open_read_header(coffer *model, const coffer_open_options *options, coffer_error *err)
 {
     const coffer__source *source = &model->shards->source;
     if (source->size == 0) {
         return open_empty(err);
     }
-    uint8_t first[OPEN_FIRST_READ_SIZE];
-    const size_t size = source->size < sizeof first ? (size_t)source->size : sizeof first;
-    uint64_t need = 0;
-    coffer_status status = coffer__source_read(source, 0, first, size, err);
-    if (status == COFFER_OK) {
-        status = open_parse(model, &need, first, size, options, err);
+    uint8_t window[OPEN_WINDOW_SIZE];
+    const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
+    const coffer_status status = coffer__source_read(source, 0, window, size, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_NEED_MORE ? open_read_rest(model, first, size, need, options, err) : status;
+    const coffer__supply supply = { open_supply, source, window, source->ops->far ? 0 : sizeof window };
+    return open_parse(model, window, size, &supply, options, err);
 }
 
 /* Takes over `source`: opens a model from it or closes it. */
@@ -227,8 +215,7 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
         return COFFER_ERR_MEMORY;
     }
     made->shards->phase = (uint64_t)(uintptr_t)bytes;
-    uint64_t need = 0;
-    status = size == 0 ? open_empty(err) : open_parse(made, &need, bytes, size, &known, err);
+    status = size == 0 ? open_empty(err) : open_parse(made, bytes, size, NULL, &known, err);
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;

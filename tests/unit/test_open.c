@@ -684,6 +684,28 @@ static void the_header_buffer_is_not_kept(void **state)
     coffer_close(model);
 }
 
+static void a_long_header_takes_no_memory_but_its_tables(void **state)
+{
+    (void)state;
+    image large = large_header_image();
+    file_write("long", large.bytes, large.size);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.allocator = &allocator;
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, work_path("long"), &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_count(model), 3000);
+    coffer_close(model);
+    const size_t peak = meter.peak;
+    meter.peak = 0;
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, large.bytes, large.size, &allocator, NULL, NULL), COFFER_OK);
+    assert_true(peak < meter.peak + 4096);
+    coffer_table_free(table);
+    image_free(&large);
+}
+
 /* More than a program of 32 bits can map, but not more than it can read from. */
 static void check_end_of_huge(const char *name, const uint8_t *mark)
 {
@@ -759,6 +781,7 @@ int main(void)
         cmocka_unit_test(failing_reads_fail_the_opening),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(the_header_buffer_is_not_kept),
+        cmocka_unit_test(a_long_header_takes_no_memory_but_its_tables),
         cmocka_unit_test(a_sparse_file_of_100_gigabytes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

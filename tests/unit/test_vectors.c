@@ -7,6 +7,8 @@
  */
 #define _DEFAULT_SOURCE /* opendir, mmap and MAP_ANONYMOUS beside -std=c11 */
 #include "coffer.h"
+#include "error.h"
+#include "format.h"
 #include "table.h"
 
 #include <dirent.h>
@@ -366,6 +368,107 @@ static void test_parse_unaligned(void **state)
             check_parse(v, "coffer_parse of an odd address", memory + shift, v->size);
         }
         free(memory);
+    }
+    expect_no_differences();
+}
+
+typedef struct supplied_file {
+    const vector *v;
+    size_t *reads;
+    size_t fail_from; /* the number of the first read that fails; SIZE_MAX: none */
+} supplied_file;
+
+static coffer_status supply_file(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    const supplied_file *file = ctx;
+    assert_true(offset <= file->v->size && size > 0 && size <= file->v->size - offset);
+    if ((*file->reads)++ >= file->fail_from) {
+        return coffer__fail_at(err, COFFER_ERR_IO, offset, "the disk is broken");
+    }
+    memcpy(to, file->v->bytes + offset, size);
+    return COFFER_OK;
+}
+
+/* Parses a header that comes through a window, which begins and ends where its memory does; when it does not slide, what is not
+   in it comes at once. */
+static coffer_status parse_window(const supplied_file *file, size_t window_size, bool slides, counter *count,
+                                  coffer_table **table, coffer_error *err)
+{
+    const vector *v = file->v;
+    const size_t size = v->size < window_size ? v->size : window_size;
+    uint8_t *window = malloc(window_size);
+    assert_non_null(window);
+    memcpy(window, v->bytes, size);
+    const coffer__supply supply = { supply_file, file, window, slides ? window_size : 0 };
+    const coffer_parse_options options = options_for(v);
+    const coffer_allocator allocator = { counted_alloc, counted_realloc, counted_free, count };
+    const coffer_status status = coffer__parse_supplied(table, NULL, window, size, &supply, &allocator, &options, err);
+    free(window);
+    return status;
+}
+
+static void check_window(const vector *v, size_t window_size, bool slides)
+{
+    char way[64];
+    snprintf(way, sizeof way, "a window of %zu bytes that %s", window_size, slides ? "slides" : "stays");
+    counter count = { 0, 0, 0, SIZE_MAX };
+    size_t reads = 0;
+    const supplied_file file = { v, &reads, SIZE_MAX };
+    coffer_table *table = NULL;
+    coffer_error err;
+    check_error(v, way, parse_window(&file, window_size, slides, &count, &table, &err), &err);
+    if (table != NULL) {
+        check_table(v, way, table);
+    }
+    coffer_table_free(table);
+    assert_int_equal(count.live, 0);
+}
+
+/* Fails the k-th read or the k-th request for memory, for every k, until there is none. */
+static void check_window_that_fails(const vector *v, size_t window_size, bool slides, bool reads_fail)
+{
+    coffer_status status = COFFER_ERR_IO;
+    for (size_t k = 0; status != v->code; k++) {
+        counter count = { 0, 0, 0, reads_fail ? SIZE_MAX : k };
+        size_t reads = 0;
+        const supplied_file file = { v, &reads, reads_fail ? k : SIZE_MAX };
+        coffer_table *table = NULL;
+        coffer_error err;
+        status = parse_window(&file, window_size, slides, &count, &table, &err);
+        if (status != v->code && status != (reads_fail ? COFFER_ERR_IO : COFFER_ERR_MEMORY)) {
+            differ("%s: failure %zu gives %s", v->name, k, coffer_status_name(status));
+            return;
+        }
+        coffer_table_free(table);
+        assert_int_equal(count.live, 0);
+    }
+}
+
+static void test_parse_through_a_window(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        const size_t step = v->size <= SMALL_VECTOR ? 1 : 997;
+        for (size_t window_size = 9; v->size > 8 && !frame_is_wrong(v) && window_size <= v->size + 1;
+             window_size += step) {
+            check_window(v, window_size, true);
+            check_window(v, window_size, false);
+        }
+    }
+    expect_no_differences();
+}
+
+static void test_windows_that_fail(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < vector_count; i++) {
+        const vector *v = &vectors[i];
+        for (size_t window_size = 9; v->size > 8 && !frame_is_wrong(v) && window_size < 256; window_size += 61) {
+            check_window_that_fails(v, window_size, true, true);
+            check_window_that_fails(v, window_size, false, true);
+            check_window_that_fails(v, window_size, true, false);
+        }
     }
     expect_no_differences();
 }
@@ -972,6 +1075,8 @@ int main(void)
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_parse_before_a_guard_page),
         cmocka_unit_test(test_parse_unaligned),
+        cmocka_unit_test(test_parse_through_a_window),
+        cmocka_unit_test(test_windows_that_fail),
         cmocka_unit_test(test_open_memory),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_unknown_dtypes_are_refused_by_default),
