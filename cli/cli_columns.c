@@ -16,26 +16,35 @@ static void measure(cli_columns *columns, size_t i, size_t width)
     columns->widths[i] = columns->widths[i] > most ? columns->widths[i] : most;
 }
 
-static void put_cell(cli_columns *columns, const char *text, size_t text_len, size_t width)
+static void put_text(cli_output *out, cli_style style, const char *text, size_t text_len, size_t width)
 {
-    cli_output *out = columns->out;
-    const size_t i = columns->next;
-    const bool cut = i == 0 && out->width > 0 && width > columns->widths[0];
-    const size_t taken = cut ? columns->widths[0] : width;
-    const size_t padding = taken < columns->widths[i] ? columns->widths[i] - taken : 0;
-    const bool last = i + 1 == columns->count;
-    if (columns->right[i]) {
-        cli_put_repeat(out, ' ', padding);
+    const bool styled = style != CLI_PLAIN && text_len > 0;
+    if (styled) {
+        cli_put_style(out, style);
     }
-    if (columns->styles[i] != CLI_PLAIN) {
-        cli_put_style(out, columns->styles[i]);
+    if (width > 0) {
+        cli_put_cut(out, text, text_len, width);
+    } else {
+        cli_put_escaped(out, text, text_len, 0);
     }
-    cli_put_cut(out, text, text_len, cut ? columns->widths[0] : 0);
-    if (columns->styles[i] != CLI_PLAIN) {
+    if (styled) {
         cli_put_style(out, CLI_PLAIN);
     }
-    if (!columns->right[i] && !last) {
-        cli_put_repeat(out, ' ', padding);
+}
+
+static void put_cell(cli_columns *columns, const char *text, size_t text_len, size_t width)
+{
+    const size_t i = columns->next;
+    const bool cut = i == 0 && columns->out->width > 0 && width > columns->widths[0];
+    const size_t taken = cut ? columns->widths[0] : width;
+    const size_t padding = taken < columns->widths[i] ? columns->widths[i] - taken : 0;
+    if (columns->right[i]) {
+        cli_put_repeat(columns->out, ' ', padding);
+    }
+    put_text(columns->out, columns->styles[i], text, text_len, cut ? columns->widths[0] : 0);
+    const bool ends_line = i + 1 == columns->count || (columns->folded && i == 0);
+    if (!columns->right[i] && !ends_line) {
+        cli_put_repeat(columns->out, ' ', padding);
     }
 }
 
@@ -44,10 +53,23 @@ static void put_gap(cli_columns *columns)
 {
     if (columns->folded && columns->next == 0) {
         cli_put_char(columns->out, '\n');
-        cli_put_repeat(columns->out, ' ', columns->indent + FOLD_INDENT);
+        cli_put_repeat(columns->out, ' ', FOLD_INDENT);
     } else {
         cli_put_repeat(columns->out, ' ', GAP);
     }
+}
+
+/* What a line begins with. */
+static void put_indent(cli_columns *columns)
+{
+    size_t used = 0;
+    if (columns->label != NULL) {
+        cli_put_repeat(columns->out, ' ', GAP);
+        cli_put_styled(columns->out, CLI_DIM, columns->label);
+        used = GAP + strlen(columns->label);
+        columns->label = NULL;
+    }
+    cli_put_repeat(columns->out, ' ', used < columns->indent ? columns->indent - used : 0);
 }
 
 void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len)
@@ -58,7 +80,7 @@ void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len)
         measure(columns, columns->next, width);
     } else {
         if (columns->next == 0) {
-            cli_put_repeat(columns->out, ' ', columns->indent);
+            put_indent(columns);
         }
         put_cell(columns, text, text_len, width);
         if (last) {

@@ -25,6 +25,7 @@ typedef struct cli_columns {
     bool right[CLI_COLUMNS_MOST];       /* numbers stand at the right */
     cli_style styles[CLI_COLUMNS_MOST]; /* of the whole column */
     size_t indent;                      /* of every line */
+    const char *label;                  /* what stands in the first line's indent, behind two spaces; NULL: nothing */
     bool measuring;
     /* its own */
     bool folded;

@@ -2,6 +2,11 @@
 /* Parts of a file as JSON: see cli_json.h. */
 #include "cli_json.h"
 
+#include "cli_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
 /* Names of the kinds of notes in JSON: stable, unlike the texts. */
 static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
     [COFFER_NOTE_LEADING_SPACE] = "leading_space",
@@ -58,4 +63,23 @@ void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank)
         cli_json_number(out, shape[i]);
     }
     cli_json_close(out, ']');
+}
+
+bool cli_note_text(const coffer_table *table, coffer_note_kind kind, char *text, size_t size)
+{
+    const coffer_note note = coffer_table_note(table, kind);
+    char count[CLI_NUMBER_SIZE];
+    cli_number_text(count, note.count, true);
+    snprintf(text, size, "%s (%s %s at byte %" PRIu64 ")", coffer_note_text(kind), count,
+             note.count == 1 ? "time," : "times, first", note.offset);
+    return note.count > 0;
+}
+
+size_t cli_count_notes(const coffer_table *table)
+{
+    size_t kinds = 0;
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        kinds += coffer_table_note(table, (coffer_note_kind)kind).count > 0;
+    }
+    return kinds;
 }

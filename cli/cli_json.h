@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a file that several commands write as JSON in one and the same form. */
+/* Parts of a file that several commands write in one and the same form: as JSON and, of notes, as text. */
 #ifndef COFFER_CLI_JSON_H
 #define COFFER_CLI_JSON_H
 
@@ -12,5 +12,9 @@ void cli_json_metadata(cli_output *out, const coffer_table *table);
 void cli_json_notes(cli_output *out, const coffer_table *table);
 /* The member "shape": an array of numbers. */
 void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank);
+/* A note as text, "a tensor is not aligned for its dtype (1 time, at byte 550)"; false when it was not seen. */
+bool cli_note_text(const coffer_table *table, coffer_note_kind kind, char *text, size_t size);
+/* How many kinds of notes were seen. */
+size_t cli_count_notes(const coffer_table *table);
 
 #endif

@@ -73,11 +73,14 @@ void cli_put_char(cli_output *out, char c)
 
 void cli_put_repeat(cli_output *out, char c, size_t count)
 {
-    char block[64];
-    memset(block, c, sizeof block);
     while (count > 0) {
-        const size_t part = count < sizeof block ? count : sizeof block;
-        cli_put(out, block, part);
+        if (out->used == sizeof out->buffer) {
+            cli_output_flush(out);
+        }
+        const size_t room = sizeof out->buffer - out->used;
+        const size_t part = count < room ? count : room;
+        memset(out->buffer + out->used, c, part);
+        out->used += part;
         count -= part;
     }
 }
@@ -158,6 +161,38 @@ size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t wi
     return width;
 }
 
+/* Columns of a word, up to the next space; *size gets its bytes. */
+static size_t word_width(const char *text, size_t *size)
+{
+    size_t width = 0;
+    const size_t len = strcspn(text, " ");
+    for (size_t i = 0; i < len; i++) {
+        width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    }
+    *size = len;
+    return width;
+}
+
+void cli_put_folded(cli_output *out, const char *text, size_t used, size_t indent)
+{
+    size_t column = used;
+    while (*text != '\0') {
+        size_t size = 0;
+        const size_t spaces = strspn(text, " ");
+        const size_t width = word_width(text + spaces, &size);
+        if (out->width > 0 && column > indent && column + spaces + width > out->width) {
+            cli_put_char(out, '\n');
+            cli_put_repeat(out, ' ', indent);
+            column = indent + width;
+        } else {
+            cli_put_repeat(out, ' ', spaces);
+            column += spaces + width;
+        }
+        cli_put(out, text + spaces, size);
+        text += spaces + size;
+    }
+}
+
 const char *cli_style_text(cli_style style)
 {
     static const char *const texts[] = {
@@ -200,6 +235,12 @@ void cli_tsv_text_n(cli_output *out, const char *text, size_t text_len)
 void cli_tsv_text(cli_output *out, const char *text)
 {
     cli_tsv_text_n(out, text, strlen(text));
+}
+
+void cli_tsv_raw(cli_output *out, const char *text)
+{
+    next_field(out);
+    cli_put_text(out, text);
 }
 
 void cli_tsv_number(cli_output *out, uint64_t number)

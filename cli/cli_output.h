@@ -63,6 +63,9 @@ void cli_put_bytes(cli_output *out, uint64_t size);
 bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t most);
 /* The same cut in the middle, which "…" shows, to at most `width` columns (0: never). Returns the columns it took. */
 size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t width);
+/* Text that is safe already, broken at spaces where a terminal's line ends; `used` columns of the first line are taken, and
+   the others are indented. Ends no line. */
+void cli_put_folded(cli_output *out, const char *text, size_t used, size_t indent);
 /* What follows is in that style, until CLI_PLAIN. */
 void cli_put_style(cli_output *out, cli_style style);
 void cli_put_styled(cli_output *out, cli_style style, const char *text);
@@ -71,6 +74,8 @@ const char *cli_style_text(cli_style style);
 
 void cli_tsv_text(cli_output *out, const char *text);
 void cli_tsv_text_n(cli_output *out, const char *text, size_t text_len);
+/* Text that is safe already. */
+void cli_tsv_raw(cli_output *out, const char *text);
 void cli_tsv_number(cli_output *out, uint64_t number);
 /* [50, 8] as 50,8; nothing for a scalar. */
 void cli_tsv_shape(cli_output *out, const uint64_t *shape, size_t rank);

@@ -31,18 +31,39 @@ size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped
 
 size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size)
 {
-    static const char *const units[] = { "kB", "MB", "GB", "TB", "PB", "EB" };
-    if (size < 1000) {
-        return (size_t)snprintf(text, CLI_NUMBER_SIZE, "%u B", (unsigned)size);
+    static const char *const units[] = { " B", " kB", " MB", " GB", " TB", " PB", " EB" };
+    uint64_t unit = 1;
+    size_t name = 0;
+    uint64_t tenths = size * 10;
+    if (size >= 1000) {
+        /* Rounded to tenths, 999.95 would be 1000.0, which belongs to the next unit. */
+        do {
+            unit *= 1000;
+            name++;
+            tenths = size / unit * 10 + (size % unit * 10 + unit / 2) / unit;
+        } while (tenths >= 10000 && name + 1 < sizeof units / sizeof units[0]);
     }
-    double value = (double)size / 1000;
-    size_t unit = 0;
-    /* 999.95 would be shown as 1000.0, which belongs to the next unit. */
-    while (value >= 999.95 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1000;
-        unit++;
+    size_t len = cli_number_text(text, tenths / 10, false);
+    if (name > 0) {
+        text[len++] = '.';
+        text[len++] = (char)('0' + tenths % 10);
     }
-    return (size_t)snprintf(text, CLI_NUMBER_SIZE, "%.1f %s", value, units[unit]);
+    const size_t unit_len = strlen(units[name]);
+    memcpy(text + len, units[name], unit_len + 1);
+    return len + unit_len;
+}
+
+bool cli_read_count(const char *text, size_t *count)
+{
+    size_t value = 0;
+    for (const char *digit = text; *digit != '\0'; digit++) {
+        if (*digit < '0' || *digit > '9' || value > (SIZE_MAX - 9) / 10) {
+            return false;
+        }
+        value = value * 10 + (size_t)(*digit - '0');
+    }
+    *count = value;
+    return text[0] != '\0';
 }
 
 /* Bytes of the character that begins with `lead`, and the lowest code that may be written with so many; 0: no lead. */
@@ -113,9 +134,28 @@ bool cli_is_unsafe(uint32_t code)
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
+/* Eight bytes at a time: this is asked of every name several times, and nearly all of them are plain. */
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+static bool eight_plain(const char *text)
+{
+    uint64_t bytes = 0;
+    memcpy(&bytes, text, sizeof bytes);
+    const uint64_t slashes = bytes ^ EACH('\\');
+    const uint64_t odd = bytes                                  /* 0x80 and above */
+                         | (bytes + EACH(0x01))                 /* 0x7F */
+                         | (bytes - EACH(0x20))                 /* below 0x20 */
+                         | ((slashes - EACH(0x01)) & ~slashes); /* a backslash */
+    return (odd & EACH(0x80)) == 0;
+}
+
 bool cli_is_plain(const char *text, size_t text_len)
 {
-    for (size_t i = 0; i < text_len; i++) {
+    size_t i = 0;
+    while (text_len - i >= 8 && eight_plain(text + i)) {
+        i += 8;
+    }
+    for (; i < text_len; i++) {
         if (text[i] < 0x20 || text[i] > 0x7E || text[i] == '\\') {
             return false;
         }

@@ -15,6 +15,9 @@ size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped
 /* Writes a number of bytes for people, in powers of 1000; returns its length. */
 size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size);
 
+/* Reads plain decimal digits, all of the text, as a number of things; false for anything else. */
+bool cli_read_count(const char *text, size_t *count);
+
 /* Reads one UTF-8 character of at most `text_len` bytes into *code and returns its bytes; 0 when it is not UTF-8. */
 size_t cli_read_character(const char *text, size_t text_len, uint32_t *code);
 bool cli_is_utf8(const char *text, size_t text_len);

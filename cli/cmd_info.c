@@ -1,66 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
+#include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_json.h"
+#include "cli_pretty.h"
 #include "cli_report.h"
+#include "cli_sums.h"
 #include "cli_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LABEL_WIDTH 12
+#define INDENT 2
 #define METADATA_MOST 20    /* entries on the screen */
 #define VALUE_MOST 100      /* bytes of a value on the screen */
+#define JSON_LINES_MOST 24  /* lines of a value that is JSON */
 #define KEY_MOST 60         /* bytes of a key */
 #define ALIGNMENT_MOST 4096 /* a larger alignment of the data is chance rather than intent */
-
-/* A dtype's share of a file. */
-typedef struct info_share {
-    uint64_t tensors;
-    uint64_t elements;
-    uint64_t bytes;
-    coffer_dtype dtype;
-} info_share;
-
-/* What is counted over a file. */
-typedef struct info_sums {
-    info_share shares[COFFER_DTYPE_COUNT + 1]; /* those of dtypes that are there, the largest first */
-    size_t share_count;
-    uint64_t elements;
-} info_sums;
-
-static int compare_shares(const void *left, const void *right)
-{
-    const info_share *a = left;
-    const info_share *b = right;
-    if (a->bytes != b->bytes) {
-        return a->bytes > b->bytes ? -1 : 1;
-    }
-    if (a->tensors != b->tensors) {
-        return a->tensors > b->tensors ? -1 : 1;
-    }
-    return a->dtype < b->dtype ? -1 : a->dtype > b->dtype;
-}
-
-static void count_file(const coffer *model, info_sums *sums)
-{
-    memset(sums, 0, sizeof *sums);
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        info_share *share = &sums->shares[tensor->dtype];
-        const uint64_t elements = coffer_tensor_elements(tensor);
-        share->tensors++;
-        share->elements += elements;
-        share->bytes += tensor->size;
-        sums->elements += elements;
-    }
-    for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
-        if (sums->shares[i].tensors > 0) {
-            sums->shares[sums->share_count] = sums->shares[i];
-            sums->shares[sums->share_count++].dtype = (coffer_dtype)i;
-        }
-    }
-    qsort(sums->shares, sums->share_count, sizeof sums->shares[0], compare_shares);
-}
 
 /* The largest power of two, up to ALIGNMENT_MOST, that divides where the data begins. */
 static uint64_t data_alignment(uint64_t data_offset)
@@ -72,74 +30,106 @@ static uint64_t data_alignment(uint64_t data_offset)
     return alignment;
 }
 
-static size_t count_note_kinds(const coffer_table *table)
-{
-    size_t count = 0;
-    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        count += coffer_table_note(table, (coffer_note_kind)kind).count > 0;
-    }
-    return count;
-}
+/* ---- The screen ---- */
 
 static void put_label(cli_output *out, const char *label)
 {
     const size_t len = strlen(label);
-    cli_put_text(out, "  ");
-    cli_put_text(out, label);
-    cli_put_repeat(out, ' ', len < 12 ? 12 - len : 1);
-}
-
-static void put_right(cli_output *out, uint64_t number, size_t width)
-{
-    char text[CLI_NUMBER_SIZE];
-    const size_t len = cli_number_text(text, number, true);
-    cli_put_repeat(out, ' ', len < width ? width - len : 0);
-    cli_put(out, text, len);
-}
-
-static void show_dtypes(cli_output *out, const info_sums *sums)
-{
-    char text[CLI_NUMBER_SIZE];
-    const size_t width = cli_number_text(text, sums->elements, true);
-    for (size_t i = 0; i < sums->share_count; i++) {
-        const info_share *share = &sums->shares[i];
-        const char *name = coffer_dtype_name(share->dtype);
-        put_label(out, i == 0 ? "dtypes" : "");
-        cli_put_text(out, name);
-        cli_put_repeat(out, ' ', strlen(name) < 12 ? 12 - strlen(name) : 1);
-        put_right(out, share->tensors, 7);
-        cli_put_text(out, share->tensors == 1 ? " tensor   " : " tensors  ");
-        put_right(out, share->elements, width);
-        cli_put_text(out, " parameters  ");
-        cli_put_bytes(out, share->bytes);
-        cli_put_char(out, '\n');
+    cli_put_repeat(out, ' ', INDENT);
+    if (len > 0) {
+        cli_put_styled(out, CLI_DIM, label);
     }
+    cli_put_repeat(out, ' ', len < LABEL_WIDTH ? LABEL_WIDTH - len : 1);
+}
+
+/* A label and what it says, folded to the terminal. */
+static void show_text(cli_output *out, const char *label, const char *text)
+{
+    put_label(out, label);
+    cli_put_folded(out, text, INDENT + LABEL_WIDTH, INDENT + LABEL_WIDTH);
+    cli_put_char(out, '\n');
+}
+
+static void show_number(cli_output *out, const char *label, uint64_t number)
+{
+    char text[CLI_NUMBER_SIZE];
+    cli_number_text(text, number, true);
+    show_text(out, label, text);
+}
+
+/* Where the bytes are: the file, its header and its data. */
+static void show_sizes(cli_output *out, const coffer *model)
+{
+    const coffer_table *table = coffer_shard_table(model, 0);
+    const uint64_t file_size = coffer_shard_size(model, 0);
+    const uint64_t data_offset = coffer_table_data_offset(table);
+    char text[256];
+    char exact[CLI_NUMBER_SIZE];
+    char other[CLI_NUMBER_SIZE];
+    cli_number_text(exact, file_size, true);
+    cli_bytes_text(other, file_size);
+    snprintf(text, sizeof text, file_size >= 1000 ? "%s bytes (%s)" : "%s bytes", exact, other);
+    show_text(out, "file", text);
+    cli_number_text(exact, data_offset - 8, true);
+    cli_number_text(other, coffer_table_slack(table), true);
+    snprintf(text, sizeof text, "%s bytes, %s of them slack for edits of the metadata", exact, other);
+    show_text(out, "header", text);
+    cli_number_text(exact, data_offset, true);
+    cli_number_text(other, data_alignment(data_offset), true);
+    snprintf(text, sizeof text, "from byte %s, aligned to %s byte%s", exact, other,
+             data_alignment(data_offset) == 1 ? "" : "s");
+    show_text(out, "data", text);
+}
+
+/* A value that is JSON is shown as such, any other as a line; both are cut, and say so. */
+static void put_value(cli_output *out, const coffer_pair *pair, size_t used)
+{
+    char shown[8 * VALUE_MOST + 64];
+    char cut[96];
+    const size_t indent = INDENT + LABEL_WIDTH + 2;
+    if (cli_is_json(pair->value, pair->value_len)) {
+        const size_t lines = cli_put_json(out, pair->value, pair->value_len, indent, JSON_LINES_MOST);
+        if (lines > 0) {
+            cli_put_char(out, '\n');
+            cli_put_repeat(out, ' ', indent);
+            snprintf(cut, sizeof cut, "... (cut: %zu more lines; coffer meta shows all)", lines);
+            cli_put_folded(out, cut, indent, indent);
+        }
+        return;
+    }
+    const size_t len = cli_cut_at_character(pair->value, pair->value_len, VALUE_MOST);
+    const size_t shown_len = coffer_escape(pair->value, len, shown, sizeof shown);
+    if (len < pair->value_len) {
+        char number[CLI_NUMBER_SIZE];
+        cli_number_text(number, pair->value_len, true);
+        snprintf(shown + shown_len, sizeof shown - shown_len, "... (cut: %s bytes; coffer meta shows all)", number);
+    }
+    cli_put_folded(out, shown, used, indent);
 }
 
 static void show_metadata(cli_output *out, const coffer_table *table)
 {
     const size_t count = coffer_table_metadata_count(table);
+    char text[128];
+    char number[CLI_NUMBER_SIZE];
     coffer_pair pair;
     if (count == 0) {
-        put_label(out, "metadata");
-        cli_put_text(out, "none\n");
+        show_text(out, "metadata", "none");
     }
     for (size_t i = 0; i < count && i < METADATA_MOST && coffer_table_metadata_at(table, i, &pair); i++) {
+        const size_t key_len = cli_cut_at_character(pair.key, pair.key_len, KEY_MOST);
         put_label(out, i == 0 ? "metadata" : "");
+        cli_put_style(out, CLI_CYAN);
         cli_put_escaped(out, pair.key, pair.key_len, KEY_MOST);
+        cli_put_style(out, CLI_PLAIN);
         cli_put_text(out, " = ");
-        if (cli_put_escaped(out, pair.value, pair.value_len, VALUE_MOST)) {
-            cli_put_text(out, " (cut: ");
-            cli_put_grouped(out, pair.value_len);
-            cli_put_text(out, " bytes; coffer meta shows all)");
-        }
+        put_value(out, &pair, INDENT + LABEL_WIDTH + cli_escaped_width(pair.key, key_len) + 3);
         cli_put_char(out, '\n');
     }
     if (count > METADATA_MOST) {
-        put_label(out, "");
-        cli_put_text(out, "... and ");
-        cli_put_grouped(out, count - METADATA_MOST);
-        cli_put_text(out, " more; coffer meta shows all\n");
+        cli_number_text(number, count - METADATA_MOST, true);
+        snprintf(text, sizeof text, "... and %s more; coffer meta shows all", number);
+        show_text(out, "", text);
     }
 }
 
@@ -147,75 +137,42 @@ static void show_notes(cli_output *out, const coffer_table *table)
 {
     bool first = true;
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
-        if (note.count == 0) {
-            continue;
+        char text[256];
+        if (cli_note_text(table, (coffer_note_kind)kind, text, sizeof text)) {
+            show_text(out, first ? "notes" : "", text);
+            first = false;
         }
-        put_label(out, first ? "notes" : "");
-        cli_put_text(out, coffer_note_text((coffer_note_kind)kind));
-        cli_put_text(out, " (");
-        cli_put_grouped(out, note.count);
-        cli_put_text(out, note.count == 1 ? " time, at byte " : " times, first at byte ");
-        cli_put_number(out, note.offset);
-        cli_put_text(out, ")\n");
-        first = false;
     }
     if (first) {
-        put_label(out, "notes");
-        cli_put_text(out, "none\n");
+        show_text(out, "notes", "none");
     }
 }
 
-static void show_number(cli_output *out, const char *label, uint64_t number)
-{
-    put_label(out, label);
-    cli_put_grouped(out, number);
-    cli_put_char(out, '\n');
-}
-
-static void show_screen(cli_output *out, const char *path, const coffer *model, const info_sums *sums)
+static void show_screen(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
     const coffer_table *table = coffer_shard_table(model, 0);
-    const uint64_t file_size = coffer_shard_size(model, 0);
-    const uint64_t data_offset = coffer_table_data_offset(table);
-    cli_put_escaped(out, path, strlen(path), 0);
+    cli_put_style(out, CLI_BOLD);
+    cli_put_cut(out, path, strlen(path), out->width);
+    cli_put_style(out, CLI_PLAIN);
     cli_put_char(out, '\n');
-    put_label(out, "format");
-    cli_put_text(out, "safetensors\n");
-    put_label(out, "file");
-    cli_put_grouped(out, file_size);
-    cli_put_text(out, " bytes");
-    if (file_size >= 1000) {
-        cli_put_text(out, " (");
-        cli_put_bytes(out, file_size);
-        cli_put_char(out, ')');
-    }
-    cli_put_char(out, '\n');
-    put_label(out, "header");
-    cli_put_grouped(out, data_offset - 8);
-    cli_put_text(out, " bytes, ");
-    cli_put_grouped(out, coffer_table_slack(table));
-    cli_put_text(out, " of them slack for edits of the metadata\n");
-    put_label(out, "data");
-    cli_put_text(out, "from byte ");
-    cli_put_grouped(out, data_offset);
-    cli_put_text(out, ", aligned to ");
-    cli_put_grouped(out, data_alignment(data_offset));
-    cli_put_text(out, data_alignment(data_offset) == 1 ? " byte\n" : " bytes\n");
-    show_number(out, "tensors", coffer_count(model));
+    show_text(out, "format", "safetensors");
+    show_sizes(out, model);
+    show_number(out, "tensors", sums->tensors);
     show_number(out, "parameters", sums->elements);
-    show_dtypes(out, sums);
+    cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
     show_notes(out, table);
 }
 
-static void show_line(cli_output *out, const char *path, const coffer *model, const info_sums *sums)
+/* ---- A line, and for programs ---- */
+
+static void show_line(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
-    const size_t notes = count_note_kinds(coffer_shard_table(model, 0));
+    const size_t notes = cli_count_notes(coffer_shard_table(model, 0));
     cli_put_escaped(out, path, strlen(path), 0);
     cli_put_text(out, ": ");
-    cli_put_grouped(out, coffer_count(model));
-    cli_put_text(out, coffer_count(model) == 1 ? " tensor, " : " tensors, ");
+    cli_put_grouped(out, sums->tensors);
+    cli_put_text(out, sums->tensors == 1 ? " tensor, " : " tensors, ");
     cli_put_grouped(out, sums->elements);
     cli_put_text(out, sums->elements == 1 ? " parameter, " : " parameters, ");
     cli_put_bytes(out, coffer_shard_size(model, 0));
@@ -225,34 +182,21 @@ static void show_line(cli_output *out, const char *path, const coffer *model, co
     }
     if (notes > 0) {
         cli_put_text(out, ", ");
+        cli_put_style(out, CLI_YELLOW);
         cli_put_grouped(out, notes);
         cli_put_text(out, notes == 1 ? " note" : " notes");
+        cli_put_style(out, CLI_PLAIN);
     }
     cli_put_char(out, '\n');
 }
 
-static void json_sums(cli_output *out, const info_sums *sums)
+static void json_number(cli_output *out, const char *key, uint64_t number)
 {
-    cli_json_key(out, "parameters");
-    cli_json_number(out, sums->elements);
-    cli_json_key(out, "dtypes");
-    cli_json_open(out, '{', true);
-    for (size_t i = 0; i < sums->share_count; i++) {
-        const info_share *share = &sums->shares[i];
-        cli_json_key(out, coffer_dtype_name(share->dtype));
-        cli_json_open(out, '{', false);
-        cli_json_key(out, "tensors");
-        cli_json_number(out, share->tensors);
-        cli_json_key(out, "parameters");
-        cli_json_number(out, share->elements);
-        cli_json_key(out, "bytes");
-        cli_json_number(out, share->bytes);
-        cli_json_close(out, '}');
-    }
-    cli_json_close(out, '}');
+    cli_json_key(out, key);
+    cli_json_number(out, number);
 }
 
-static void show_json(cli_output *out, const char *path, const coffer *model, const info_sums *sums)
+static void show_json(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
     const coffer_table *table = coffer_shard_table(model, 0);
     const uint64_t data_offset = coffer_table_data_offset(table);
@@ -261,34 +205,51 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     cli_json_string(out, path);
     cli_json_key(out, "format");
     cli_json_string(out, "safetensors");
-    cli_json_key(out, "file_size");
-    cli_json_number(out, coffer_shard_size(model, 0));
-    cli_json_key(out, "header_size");
-    cli_json_number(out, data_offset - 8);
-    cli_json_key(out, "slack");
-    cli_json_number(out, coffer_table_slack(table));
-    cli_json_key(out, "data_offset");
-    cli_json_number(out, data_offset);
-    cli_json_key(out, "data_size");
-    cli_json_number(out, coffer_table_data_size(table));
-    cli_json_key(out, "alignment");
-    cli_json_number(out, data_alignment(data_offset));
-    cli_json_key(out, "tensors");
-    cli_json_number(out, coffer_count(model));
-    json_sums(out, sums);
+    json_number(out, "file_size", coffer_shard_size(model, 0));
+    json_number(out, "header_size", data_offset - 8);
+    json_number(out, "slack", coffer_table_slack(table));
+    json_number(out, "data_offset", data_offset);
+    json_number(out, "data_size", coffer_table_data_size(table));
+    json_number(out, "alignment", data_alignment(data_offset));
+    json_number(out, "tensors", sums->tensors);
+    json_number(out, "parameters", sums->elements);
+    cli_json_dtypes(out, sums);
     cli_json_metadata(out, table);
     cli_json_notes(out, table);
     cli_json_close(out, '}');
 }
 
+static void show_tsv(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
+{
+    const coffer_table *table = coffer_shard_table(model, 0);
+    cli_tsv_text(out, path);
+    cli_tsv_text(out, "safetensors");
+    cli_tsv_number(out, coffer_shard_size(model, 0));
+    cli_tsv_number(out, coffer_table_data_offset(table) - 8);
+    cli_tsv_number(out, coffer_table_slack(table));
+    cli_tsv_number(out, coffer_table_data_size(table));
+    cli_tsv_number(out, sums->tensors);
+    cli_tsv_number(out, sums->elements);
+    cli_tsv_raw(out, "");
+    for (size_t i = 0; i < sums->share_count; i++) {
+        cli_put_text(out, i == 0 ? "" : ",");
+        cli_put_text(out, coffer_dtype_name(sums->shares[i].dtype));
+    }
+    cli_tsv_number(out, coffer_table_metadata_count(table));
+    cli_tsv_number(out, cli_count_notes(table));
+    cli_tsv_end(out);
+}
+
+/* ---- The command ---- */
+
 static coffer_status count(void *ctx, cli_file *file)
 {
     (void)ctx;
-    file->result = malloc(sizeof(info_sums));
+    file->result = malloc(sizeof(cli_sums));
     if (file->result == NULL) {
         return cli_no_memory(&file->err);
     }
-    count_file(file->model, file->result);
+    cli_sums_of(file->model, file->result);
     return COFFER_OK;
 }
 
@@ -301,6 +262,8 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     }
     if (app->json) {
         show_json(&app->out, file->path, file->model, file->result);
+    } else if (app->tsv) {
+        show_tsv(&app->out, file->path, file->model, file->result);
     } else if (*screen) {
         show_screen(&app->out, file->path, file->model, file->result);
     } else {
@@ -313,11 +276,16 @@ static int run_info(cli *app, const cli_arguments *arguments)
 {
     bool screen = arguments->name_count == 1;
     const cli_file_work work = { true, "reading", count, show_info, &screen };
+    if (app->tsv) {
+        cli_put_text(&app->out, "path\tformat\tfile_size\theader_size\tslack\tdata_size\ttensors\tparameters\tdtypes\t"
+                                "metadata\tnotes\n");
+    }
     return cli_each_file(app, &work, arguments->names, arguments->name_count);
 }
 
 static const cli_option INFO_OPTIONS[] = {
     CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
 };
 
@@ -333,13 +301,9 @@ const cli_command cli_info = {
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
-    .about = "Shows one screen about a file, or a line for each of several. Only the header is read, whatever\n"
-             "the file's size. Slack is the room in the header in which `coffer meta` edits in place.\n"
-             "\n"
-             "JSON: path, format, file_size, header_size, slack, data_offset, data_size, alignment, tensors,\n"
-             "parameters, dtypes {NAME: {tensors, parameters, bytes}}, metadata, notes [{kind, text, count,\n"
-             "offset}]. A file that fails has path and error {code, name, message, tensor, offset, expected,\n"
-             "actual}, where null means that it does not apply.\n",
+    .about = "Shows one screen about a file, or a line for each of several; - is standard input. Only the header\n"
+             "is read, whatever the file's size. Slack is the room in the header in which `coffer meta` edits in\n"
+             "place. Metadata that are JSON are shown as such.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

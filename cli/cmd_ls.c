@@ -1,144 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ls PATH: the tensors of a file, a line each. */
+/* coffer ls PATH: the tensors of a file, a line each; as a tree, as sums, as a map. */
+#include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_report.h"
+#include "cli_sums.h"
 #include "cli_text.h"
+#include "ls.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_WIDTH_MOST 80 /* a longer name pushes its own line only */
-#define SHAPE_WIDTH_MOST 40
-
-typedef struct ls_widths {
-    size_t name;
-    size_t dtype;
-    size_t shape;
-} ls_widths;
-
-typedef struct ls_size {
-    uint64_t size;
-    uint32_t index;
-} ls_size;
-
-static int compare_sizes(const void *left, const void *right)
+size_t ls_shape_text(char text[LS_SHAPE_SIZE], const coffer_tensor *tensor)
 {
-    const ls_size *a = left;
-    const ls_size *b = right;
-    if (a->size != b->size) {
-        return a->size > b->size ? -1 : 1;
-    }
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-/* The largest first; those of one size in file order. */
-static bool sort_by_size(const coffer *model, uint32_t *order)
-{
-    const size_t count = coffer_count(model);
-    ls_size *sizes = malloc((count + 1) * sizeof *sizes);
-    if (sizes == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        sizes[i].size = coffer_at(model, i)->size;
-        sizes[i].index = (uint32_t)i;
-    }
-    qsort(sizes, count, sizeof *sizes, compare_sizes);
-    for (size_t i = 0; i < count; i++) {
-        order[i] = sizes[i].index;
-    }
-    free(sizes);
-    return true;
-}
-
-/* The order in which the tensors are listed, or NULL without memory. */
-static uint32_t *make_order(const coffer *model, const char *sort)
-{
-    const size_t count = coffer_count(model);
-    uint32_t *order = calloc(count + 1, sizeof *order);
-    if (order == NULL) {
-        return NULL;
-    }
-    if (strcmp(sort, "name") == 0) {
-        coffer_sort_by_name(model, order);
-    } else if (strcmp(sort, "size") == 0) {
-        if (!sort_by_size(model, order)) {
-            free(order);
-            return NULL;
+    size_t len = 0;
+    text[len++] = '[';
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (LS_SHAPE_SIZE - len < CLI_NUMBER_SIZE + 8) {
+            memcpy(text + len, ", ...", 5); /* nobody reads so many dimensions; --json has them all */
+            len += 5;
+            break;
         }
-    } else {
-        for (size_t i = 0; i < count; i++) {
-            order[i] = (uint32_t)i;
-        }
-    }
-    return order;
-}
-
-static size_t shape_width(const coffer_tensor *tensor)
-{
-    char text[CLI_NUMBER_SIZE];
-    size_t width = 2 + (tensor->rank > 1 ? (tensor->rank - 1) * (size_t)2 : 0);
-    for (size_t i = 0; i < tensor->rank; i++) {
-        width += cli_number_text(text, tensor->shape[i], false);
-    }
-    return width;
-}
-
-static void put_shape(cli_output *out, const coffer_tensor *tensor)
-{
-    cli_put_char(out, '[');
-    for (size_t i = 0; i < tensor->rank; i++) {
         if (i > 0) {
-            cli_put_text(out, ", ");
+            text[len++] = ',';
+            text[len++] = ' ';
         }
-        cli_put_number(out, tensor->shape[i]);
+        len += cli_number_text(text + len, tensor->shape[i], false);
     }
-    cli_put_char(out, ']');
+    text[len++] = ']';
+    text[len] = '\0';
+    return len;
 }
 
-static size_t larger_up_to(size_t a, size_t b, size_t most)
+void ls_remark_cut(cli *app, size_t shown, size_t total, const char *what)
 {
-    return b > a && b <= most ? b : a;
-}
-
-static ls_widths measure(const coffer *model)
-{
-    ls_widths widths = { 0, 0, 0 };
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        const size_t name = cli_escaped_width(tensor->name, tensor->name_len);
-        widths.name = larger_up_to(widths.name, name, NAME_WIDTH_MOST);
-        widths.dtype = larger_up_to(widths.dtype, strlen(coffer_tensor_dtype_name(tensor)), NAME_WIDTH_MOST);
-        widths.shape = larger_up_to(widths.shape, shape_width(tensor), SHAPE_WIDTH_MOST);
+    char few[CLI_NUMBER_SIZE];
+    char many[CLI_NUMBER_SIZE];
+    if (shown < total) {
+        cli_number_text(few, shown, true);
+        cli_number_text(many, total, true);
+        cli_remark(app, "cut by --limit: %s of %s %s shown", few, many, what);
     }
-    return widths;
 }
 
-static void put_padding(cli_output *out, size_t used, size_t width)
+/* ---- A line each ---- */
+
+static void row(cli_columns *columns, const coffer_tensor *tensor)
 {
-    cli_put_repeat(out, ' ', (used < width ? width - used : 0) + 2);
+    char shape[LS_SHAPE_SIZE];
+    char size[CLI_NUMBER_SIZE];
+    const size_t shape_len = ls_shape_text(shape, tensor);
+    const size_t size_len = cli_bytes_text(size, tensor->size);
+    cli_columns_cell(columns, tensor->name, tensor->name_len);
+    cli_columns_text(columns, coffer_tensor_dtype_name(tensor));
+    cli_columns_cell(columns, shape, shape_len);
+    cli_columns_cell(columns, size, size_len);
 }
 
-static void show_row(cli_output *out, const coffer_tensor *tensor, const ls_widths *widths)
+static void text_rows(cli_output *out, const ls_selection *selection)
 {
-    const char *dtype = coffer_tensor_dtype_name(tensor);
-    cli_put_escaped(out, tensor->name, tensor->name_len, 0);
-    put_padding(out, cli_escaped_width(tensor->name, tensor->name_len), widths->name);
-    cli_put_text(out, dtype);
-    put_padding(out, strlen(dtype), widths->dtype);
-    put_shape(out, tensor);
-    put_padding(out, shape_width(tensor), widths->shape);
-    cli_put_bytes(out, tensor->size);
-    cli_put_char(out, '\n');
-}
-
-static void show_rows(cli_output *out, const coffer *model, const uint32_t *order)
-{
-    const ls_widths widths = measure(model);
-    for (size_t i = 0; i < coffer_count(model) && out->error == 0; i++) {
-        show_row(out, coffer_at(model, order[i]), &widths);
+    cli_columns columns = { .out = out, .count = 4, .measuring = true, .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
+    for (size_t i = 0; i < selection->count; i++) {
+        row(&columns, coffer_at(selection->model, selection->order[i]));
+    }
+    cli_columns_fit(&columns);
+    for (size_t i = 0; i < selection->count && out->error == 0; i++) {
+        row(&columns, coffer_at(selection->model, selection->order[i]));
     }
 }
 
@@ -159,59 +88,179 @@ static void json_tensor(cli_output *out, const coffer_tensor *tensor)
     cli_json_close(out, '}');
 }
 
-static void show_json(cli_output *out, const char *path, const coffer *model, const uint32_t *order)
+static void json_rows(cli_output *out, const ls_selection *selection)
 {
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
-    cli_json_string(out, path);
+    cli_json_string(out, selection->path);
+    cli_json_key(out, "total");
+    cli_json_number(out, selection->total);
     cli_json_key(out, "tensors");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; i < coffer_count(model) && out->error == 0; i++) {
-        json_tensor(out, coffer_at(model, order[i]));
+    for (size_t i = 0; i < selection->count && out->error == 0; i++) {
+        json_tensor(out, coffer_at(selection->model, selection->order[i]));
     }
     cli_json_close(out, ']');
     cli_json_close(out, '}');
 }
 
-static int list_file(cli *app, const char *path, const char *sort)
+static void tsv_rows(cli_output *out, const ls_selection *selection)
+{
+    cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize\n");
+    for (size_t i = 0; i < selection->count && out->error == 0; i++) {
+        const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
+        cli_tsv_text_n(out, tensor->name, tensor->name_len);
+        cli_tsv_text(out, coffer_tensor_dtype_name(tensor));
+        cli_tsv_shape(out, tensor->shape, tensor->rank);
+        cli_tsv_number(out, coffer_tensor_elements(tensor));
+        cli_tsv_number(out, tensor->offset);
+        cli_tsv_number(out, tensor->size);
+        cli_tsv_end(out);
+    }
+}
+
+void ls_show_rows(cli *app, const ls_selection *selection)
+{
+    if (app->json) {
+        json_rows(&app->out, selection);
+    } else if (app->tsv) {
+        tsv_rows(&app->out, selection);
+    } else {
+        text_rows(&app->out, selection);
+    }
+    ls_remark_cut(app, selection->count, selection->total, "tensors");
+}
+
+/* ---- Sums ---- */
+
+static void tsv_dtypes(cli_output *out, const cli_sums *sums)
+{
+    cli_put_text(out, "dtype\ttensors\tparameters\tbytes\n");
+    for (size_t i = 0; i < sums->share_count; i++) {
+        cli_tsv_text(out, coffer_dtype_name(sums->shares[i].dtype));
+        cli_tsv_number(out, sums->shares[i].tensors);
+        cli_tsv_number(out, sums->shares[i].elements);
+        cli_tsv_number(out, sums->shares[i].bytes);
+        cli_tsv_end(out);
+    }
+}
+
+static void show_dtypes(cli *app, const ls_selection *selection)
+{
+    cli_output *out = &app->out;
+    cli_sums sums = { .share_count = 0 };
+    for (size_t i = 0; i < selection->count; i++) {
+        cli_sums_add(&sums, coffer_at(selection->model, selection->order[i]));
+    }
+    cli_sums_close(&sums);
+    if (app->json) {
+        cli_json_open(out, '{', true);
+        cli_json_key(out, "path");
+        cli_json_string(out, selection->path);
+        cli_json_dtypes(out, &sums);
+        cli_json_close(out, '}');
+    } else if (app->tsv) {
+        tsv_dtypes(out, &sums);
+    } else {
+        cli_sums_show(out, &sums, NULL, 0);
+    }
+}
+
+/* ---- The command ---- */
+
+static int show(cli *app, const cli_arguments *arguments, const ls_selection *selection, size_t limit)
+{
+    if (cli_given(arguments, CLI_OPTION_TREE)) {
+        return ls_show_tree(app, selection, limit);
+    }
+    if (cli_given(arguments, CLI_OPTION_MAP)) {
+        return ls_show_map(app, selection);
+    }
+    if (cli_given(arguments, CLI_OPTION_DTYPES)) {
+        show_dtypes(app, selection);
+    } else {
+        ls_show_rows(app, selection);
+    }
+    return CLI_EXIT_OK;
+}
+
+/* A pattern of whole names is not what everybody expects. */
+static void remark_no_match(cli *app, const char *path, const char *filter)
+{
+    char shown[256];
+    coffer_escape(filter, strlen(filter), shown, sizeof shown);
+    if (strpbrk(filter, "*?[") == NULL) {
+        cli_remark_path(app, path, "no tensor is named \"%s\"; those with it in their names: --filter '*%s*'", shown,
+                        shown);
+    } else {
+        cli_remark_path(app, path, "no tensor's name matches \"%s\"", shown);
+    }
+}
+
+static int list(cli *app, const cli_arguments *arguments, size_t limit)
 {
     int code = CLI_EXIT_OK;
-    coffer *model = cli_open(app, path, false, &code);
+    ls_selection selection = { .path = arguments->names[0] };
+    coffer *model = cli_open(app, selection.path, false, &code);
     if (model == NULL) {
         return code;
     }
-    uint32_t *order = make_order(model, sort);
-    if (order == NULL) {
-        code = cli_fail_memory(app, path);
-    } else if (app->json) {
-        show_json(&app->out, path, model, order);
+    /* Where lines are not tensors, the limit is on lines. */
+    const bool lines = cli_given(arguments, CLI_OPTION_TREE);
+    selection.model = model;
+    if (!ls_select(&selection, arguments, lines ? SIZE_MAX : limit)) {
+        code = cli_fail_memory(app, selection.path);
     } else {
-        show_rows(&app->out, model, order);
+        code = show(app, arguments, &selection, limit);
+        if (selection.total == 0 && coffer_count(model) > 0) {
+            remark_no_match(app, selection.path, cli_value(arguments, CLI_OPTION_FILTER));
+        }
     }
-    free(order);
+    free(selection.order);
     coffer_close(model);
     return code;
 }
 
 static int run_ls(cli *app, const cli_arguments *arguments)
 {
-    const char *sort = cli_value(arguments, CLI_OPTION_SORT);
-    if (sort == NULL) {
-        sort = "offset";
+    const char *limit_text = cli_value(arguments, CLI_OPTION_LIMIT);
+    const bool tree = cli_given(arguments, CLI_OPTION_TREE);
+    const bool map = cli_given(arguments, CLI_OPTION_MAP);
+    const bool dtypes = cli_given(arguments, CLI_OPTION_DTYPES);
+    size_t limit = SIZE_MAX;
+    if (tree + map + dtypes > 1) {
+        return cli_usage_error(app, "--tree, --map and --dtypes exclude each other");
     }
-    return list_file(app, arguments->names[0], sort);
+    if ((tree || map || dtypes) && cli_given(arguments, CLI_OPTION_SORT)) {
+        return cli_usage_error(app, "--sort is for the list; --tree, --map and --dtypes have orders of their own");
+    }
+    if ((map || dtypes) && limit_text != NULL) {
+        return cli_usage_error(app, "--limit is for the list and --tree; a map and sums are whole");
+    }
+    if (limit_text != NULL && !cli_read_count(limit_text, &limit)) {
+        return cli_usage_error(app, "--limit wants a number");
+    }
+    return list(app, arguments, limit);
 }
 
 static const cli_option LS_OPTIONS[] = {
+    { CLI_OPTION_TREE, 't', "tree", NULL, "a tree of names, with equal layers folded into one: layers.#", NULL },
+    { CLI_OPTION_DTYPES, 0, "dtypes", NULL, "sums by dtype", NULL },
+    { CLI_OPTION_MAP, 0, "map", NULL, "where in the file the header and the largest tensors are", NULL },
+    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only names that match; may be given many times", NULL },
     { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first",
       "name|offset|size" },
+    { CLI_OPTION_LIMIT, 0, "limit", "N", "at most so many lines", NULL },
     CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
 };
 
 static const cli_example LS_EXAMPLES[] = {
     { "coffer ls model.safetensors", "all tensors, as they lie in the file" },
-    { "coffer ls --sort size model.safetensors | head", "the ten largest" },
+    { "coffer ls --tree model.safetensors", "the model's structure, layers folded" },
+    { "coffer ls --sort size --limit 10 model.safetensors", "the ten largest" },
+    { "coffer ls --filter '*.attn.*' --dtypes model.safetensors", "what attention takes, by dtype" },
     { NULL, NULL },
 };
 
@@ -220,10 +269,12 @@ const cli_command cli_ls = {
     .run = run_ls,
     .summary = "list the tensors of a file: name, dtype, shape, size",
     .usage = "PATH",
-    .about = "Lists a file's tensors, a line each. Control characters in names are shown as \\x1b.\n"
+    .about = "Lists a file's tensors, a line each; - is standard input. Control characters in names are shown\n"
+             "as \\x1b, and on a narrow terminal long names are cut in the middle. A GLOB is of whole names: * is\n"
+             "any text, ? one character, [a-z] one of a set. --sort name is natural: layer 2 before layer 10.\n"
              "\n"
-             "JSON: path and tensors [{name, dtype, shape, elements, offset, size}], offset and size in bytes,\n"
-             "offset from the start of the file. A file that fails has path and error (see coffer help info).\n",
+             "--tree folds the numbers in names where shapes and dtypes agree: \"q_proj × 80\" below \"layers.#\"\n"
+             "are 80 tensors. Where they do not agree, it says which numbers a line stands for.\n",
     .options = LS_OPTIONS,
     .examples = LS_EXAMPLES,
     .least_names = 1,

@@ -126,7 +126,10 @@ def make_golden_files(folder):
     notes       all that is legal but odd: an empty name, names that differ in case, an unaligned tensor
     empty       no tensor, no metadata
     types       every dtype
-    short, html what downloads leave behind"""
+    short, html what downloads leave behind
+    bad/        a file for each rule of the format that breaks it"""
+    (folder / "bad").mkdir()
+    assert list(bad_files(folder / "bad"))
     make(folder / "model.safetensors", {
         "wte.weight": ("F32", [4, 3], floats(*range(12))),
         "h.0.bias": ("F16", [3], struct.pack("<3e", 0.1, -2, 65504)),

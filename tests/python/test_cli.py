@@ -145,8 +145,8 @@ def test_info_screen(tmp_path):
         f"  data        from byte {header + 8}, aligned to {alignment_of(header + 8)} bytes\n"
         "  tensors     2\n"
         "  parameters  503\n"
-        "  dtypes      F32               1 tensor   500 parameters  2.0 kB\n"
-        "              BOOL              1 tensor     3 parameters  3 B\n"
+        "  dtypes      F32   1 tensor   500 parameters  2.0 kB\n"
+        "              BOOL  1 tensor     3 parameters     3 B\n"
         "  metadata    esc = \\x1b[31m\n"
         "              format = pt\n"
         f"              note = {'x' * 100}... (cut: 150 bytes; coffer meta shows all)\n"
@@ -252,7 +252,7 @@ def test_ls_of_equal_sizes_keeps_the_order_of_the_file(tmp_path):
 def test_ls_of_nothing_is_nothing(tmp_path):
     path = make(tmp_path / "m", {})
     assert answer("ls", path) == ""
-    assert data_of("ls", path) == {"path": path, "tensors": []}
+    assert data_of("ls", path) == {"path": path, "total": 0, "tensors": []}
 
 
 @pytest.mark.parametrize(("size", "text"), [(999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"),
@@ -264,7 +264,7 @@ def test_ls_shows_sizes_for_people(tmp_path, size, text):
 
 def test_ls_json(model):
     start = os.path.getsize(model) - 62
-    assert data_of("ls", model) == {"path": model, "tensors": [
+    assert data_of("ls", model) == {"path": model, "total": 3, "tensors": [
         {"name": "wte.weight", "dtype": "F32", "shape": [4, 3], "elements": 12, "offset": start, "size": 48},
         {"name": "h.0.bias", "dtype": "F16", "shape": [3], "elements": 3, "offset": start + 48, "size": 6},
         {"name": "step", "dtype": "I64", "shape": [], "elements": 1, "offset": start + 54, "size": 8}]}
@@ -943,7 +943,7 @@ def test_standard_input_that_is_none(redirection, message):
 
 
 def test_messages_come_behind_the_data_before_them(tmp_path, model):
-    result = subprocess.run([CLI, "check", model, str(tmp_path / "missing"), model], stdout=subprocess.PIPE,
+    result = subprocess.run([CLI, "check", "-q", "--strict", model, str(tmp_path / "missing"), model], stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, check=False)
     lines = [line for line in result.stdout.splitlines() if ": note: " not in line]
     assert [line.split(": ")[0] for line in lines] == [model, "coffer", model]

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of tensors: which a pattern takes, in which order people expect them, and which of them are layers' numbers. */
+#ifndef COFFER_CLI_NAMES_H
+#define COFFER_CLI_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether a whole name matches a pattern of the shell's kind: `*` is any text (dots and slashes too), `?` one character,
+   [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is. Time is at most the
+   product of both lengths. */
+bool cli_matches(const char *glob, const char *name, size_t name_len);
+
+/* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
+   that begin alike up to a dot are neighbours in it. */
+int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* Where the part of a name that begins at `start` ends: at the next dot or slash, or at the name's end. */
+size_t cli_part_end(const char *name, size_t name_len, size_t start);
+/* Whether that part is a number: the number of a layer, of an expert. */
+bool cli_part_is_number(const char *name, size_t start, size_t end);
+
+#endif
