@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of devices, as `safe_open` takes them."""
+
+from __future__ import annotations
+
+from ._errors import SafetensorError
+
+_NUMBERED = frozenset({"cuda", "npu", "xpu", "xla", "mlu", "hpu", "musa"})
+_SINGLE = frozenset({"cpu", "mps"})
+
+
+def device(value: object) -> str | int:
+    """The device that `value` names, in full ("cuda:0"); an int stays one."""
+    if value is None:
+        return "cpu"
+    if isinstance(value, int) and value >= 0:
+        return int(value)
+    if not isinstance(value, str):
+        raise SafetensorError(f"device {value!r} is invalid")
+    kind, colon, number = value.partition(":")
+    if value in _SINGLE:
+        return value
+    if kind == "mps":
+        return kind
+    if kind not in _NUMBERED:
+        raise SafetensorError(f"device {value} is invalid")
+    return f"{kind}:{_number(number) if colon else 0}"
+
+
+def _number(text: str) -> int:
+    if not text:
+        raise ValueError("cannot parse integer from empty string")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("invalid digit found in string")
+    return int(text)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be written between the brackets of a slice that `safe_open.get_slice` gave, where no framework indexes itself.
+
+Integers, slices with positive steps, one ellipsis, and the empty list. Bounds that count from the end follow Python's rules;
+an index or a bound beyond the end is an error.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from ._errors import SafetensorError
+
+Entry = int | slice
+
+_LARGEST = 2**63
+
+
+def entries(index: object, shape: Sequence[int]) -> list[Entry]:
+    """The index with at most one entry for each dimension, checked: integers within bounds, slices, no ellipsis."""
+    found = _spread(index, shape)
+    if len(found) > len(shape):
+        raise _refused(found, shape, "more slicing indexes than dimensions in tensor")
+    for dimension, (entry, size) in enumerate(zip(found, shape, strict=False)):
+        beyond = _beyond(entry, size)
+        if beyond is not None:
+            what = f"index {beyond} out of bounds for tensor dimension #{dimension} of size {size}"
+            raise _refused(found, shape, what)
+    return found
+
+
+def text(found: Sequence[Entry]) -> str:
+    """As it would be written between the brackets."""
+    return ", ".join(str(entry) if isinstance(entry, int) else _slice_text(entry) for entry in found)
+
+
+def _spread(index: object, shape: Sequence[int]) -> list[Entry]:
+    if isinstance(index, list):
+        if index:
+            raise SafetensorError("Non empty lists are not implemented")
+        return [slice(0, 0)]
+    items = index if isinstance(index, tuple) else (index,)
+    found: list[Entry] = []
+    seen_ellipsis = False
+    for position, item in enumerate(items):
+        if item is not Ellipsis:
+            found.append(_entry(item, position, len(found), shape))
+        elif seen_ellipsis:
+            raise SafetensorError("Only one ellipsis (...) is allowed in slice index")
+        else:
+            seen_ellipsis = True
+            found += [slice(None)] * (len(shape) - (len(items) - 1))
+    return found
+
+
+def _entry(item: object, position: int, dimension: int, shape: Sequence[int]) -> Entry:
+    if isinstance(item, slice):
+        return _slice(item)
+    size = shape[dimension] if dimension < len(shape) else 0
+    number = _integer(item)
+    if number is None:
+        what = f"Unsupported slice index at position {position}: expected slice, int, or ellipsis"
+        raise SafetensorError(what)
+    if number >= 0:
+        return number
+    if number + size < 0:
+        raise SafetensorError(f"Invalid index {number} for dimension {dimension} of size {size}")
+    return number + size
+
+
+def _integer(item: object) -> int | None:
+    try:
+        number = operator.index(item)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return number if -_LARGEST <= number < _LARGEST else None
+
+
+def _slice(item: slice) -> slice:
+    bounds = [None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)]
+    step = bounds[2]
+    if step is not None and step <= 0:
+        raise SafetensorError(f"Slice step must be a positive integer, got {step}")
+    for bound in bounds:
+        if bound is not None and bound >= _LARGEST:
+            raise OverflowError("int too big to convert")
+    return slice(*bounds)
+
+
+def _beyond(entry: Entry, size: int) -> int | None:
+    """The index that `entry` names behind a dimension's end. In a dimension of length 0 every slice is empty."""
+    if isinstance(entry, int):
+        return entry if entry >= size else None
+    if size > 0 and entry.start is not None and entry.start >= size:
+        return entry.start  # type: ignore[no-any-return]
+    if size > 0 and entry.stop is not None and entry.stop > size:
+        return entry.stop - 1  # type: ignore[no-any-return]
+    return None
+
+
+def _slice_text(entry: slice) -> str:
+    start, stop = ("" if bound is None else bound for bound in (entry.start, entry.stop))
+    step = "" if entry.step in (None, 1) else f":{entry.step}"
+    return f"{start}:{stop}{step}"
+
+
+def _refused(found: Sequence[Entry], shape: Sequence[int], why: str) -> SafetensorError:
+    return SafetensorError(f"Error during slicing [{text(found)}] with shape {list(shape)}: {why}")

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""safe_open: a file's tensors, one by one, for a framework."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import IO, Any, Literal, NoReturn
+
+from . import _native
+from ._devices import device as device_of
+from ._errors import Error, NoTensorError, SafetensorError
+from ._frameworks import Framework, framework, framework_of
+from ._wording import file_path, reading_failed, wrong_type
+
+Backend = Literal["mmap", "pread"]
+
+# "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
+_ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
+
+
+def open_model(filename: object, backend: object) -> _native.Model:
+    """Opens a file as the drop-in does, with its exceptions."""
+    path = file_path(filename)
+    access = access_of(backend)
+    try:
+        return _native.Model.open(path, access=access)
+    except Error as error:
+        reading_failed(error, "deserializing header", path)
+
+
+def access_of(backend: object) -> _native.Access:
+    if not isinstance(backend, str):
+        raise wrong_type("backend", backend, "str")
+    if backend not in _ACCESS:
+        raise SafetensorError(f'backend "{backend}" is invalid (expected one of: "mmap", "pread")')
+    return _ACCESS[backend]
+
+
+def no_tensor(name: str, error: Error) -> NoReturn:
+    raise SafetensorError(f"File does not contain tensor {name}") from error
+
+
+class _Reader:
+    """An opened file, and the framework its tensors are for."""
+
+    __slots__ = ("_framework", "_model")
+
+    _model: _native.Model | None
+    _framework: Framework
+
+    def keys(self) -> list[str]:
+        """The names of the tensors, in order."""
+        return self._opened().keys()
+
+    def offset_keys(self) -> list[str]:
+        """The names of the tensors, in the order of their data in the file."""
+        return self._opened().offset_keys()
+
+    def metadata(self) -> dict[str, str] | None:
+        """The metadata; None when the file has none."""
+        return self._opened().metadata()
+
+    def get_tensor(self, name: str) -> Any:
+        """A tensor."""
+        model = self._opened()
+        if not isinstance(name, str):
+            raise wrong_type("name", name, "str")
+        try:
+            return self._framework.whole(model, name)
+        except NoTensorError as error:
+            no_tensor(name, error)
+
+    def get_tensors(self) -> dict[str, Any]:
+        """Every tensor, by name."""
+        return self._framework.all(self._opened())
+
+    def get_slice(self, name: str) -> PySafeSlice:
+        """A tensor to take parts of: nothing is read before it is indexed."""
+        model = self._opened()
+        if not isinstance(name, str):
+            raise wrong_type("name", name, "str")
+        try:
+            return PySafeSlice(model, self._framework, model.find(name))
+        except NoTensorError as error:
+            no_tensor(name, error)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, _exc_type: type[BaseException] | None, _exc_value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._model = None  # what was handed out keeps it open
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+    def _opened(self) -> _native.Model:
+        if self._model is None:
+            raise SafetensorError("File is closed")
+        return self._model
+
+
+class safe_open(_Reader):  # noqa: N801  the reference's name
+    """Opens a file: reads and checks its header, but no tensor before it is asked for.
+
+    filename   str or os.PathLike
+    framework  "pt", "np", "tf", "flax", "mlx", "paddle", or another of their names
+    device     where the tensors go, for those frameworks that have devices: "cuda:0", or its number
+    backend    "mmap": torch's and paddle's tensors view a private map of the file; "pread": they are read
+
+    May be used as a context manager. Tensors and slices stay usable after its end.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        filename: str | os.PathLike[str],
+        framework: str,
+        device: str | int | None = "cpu",
+        *,
+        backend: Backend = "mmap",
+    ) -> safe_open:
+        path = file_path(filename)
+        self = super().__new__(cls)
+        self._framework = _framework_on(framework, device)
+        self._model = open_model(path, backend)
+        return self
+
+
+class _safe_open_handle(_Reader):  # noqa: N801  the reference's name
+    """The same of a file that is already open; `f` has to be one of the operating system's, and may be closed afterwards."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls, f: IO[Any], framework: str, device: str | int | None = "cpu", *, backend: Backend = "mmap"
+    ) -> _safe_open_handle:
+        self = super().__new__(cls)
+        self._framework = _framework_on(framework, device)
+        access = access_of(backend)
+        fileno, name = f.fileno, f.name  # what is no file of the system's has no name
+        try:
+            self._model = _native.Model.open(fileno(), access=access)
+        except Error as error:
+            reading_failed(error, "deserializing header", str(name))
+        return self
+
+
+def _framework_on(name: object, device: object) -> Framework:
+    if not isinstance(name, str):
+        raise wrong_type("framework", name, "str")
+    return framework(framework_of(name), device_of(device))
+
+
+class PySafeSlice:
+    """A tensor of a file, of which parts can be taken: slice[1:3, ..., 0]."""
+
+    __slots__ = ("_framework", "_model", "_tensor")
+
+    def __init__(self, model: _native.Model, framework: Framework, tensor: _native.Tensor) -> None:
+        self._model = model
+        self._framework = framework
+        self._tensor = tensor
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """The name in files, "F32"."""
+        return self._tensor.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._framework.part(self._model, self._tensor.name, index)

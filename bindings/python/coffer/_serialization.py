@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""serialize, serialize_file, deserialize and TensorSpec: files from tensors in memory, and back, without a framework."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+from . import _native
+from ._dtypes import format_name
+from ._errors import Error, SafetensorError
+from ._wording import file_path, reading_failed, writing_failed, wrong_type
+
+Sync = Literal["replace", "always", "never"]
+
+
+class TensorSpec:
+    """A tensor to write: what it is, and where in memory its bytes are.
+
+    dtype     the framework's name, "float32"; afterwards that of the format, "F32"
+    shape     lengths; of float4_e2m1fn_x2 in pairs, as torch has them, and the last is doubled here
+    data_ptr  the address of its first byte; the memory has to stay there until the file is written
+    data_len  bytes
+    """
+
+    __slots__ = ("_data_len", "_data_ptr", "_dtype", "_shape")
+
+    def __new__(cls, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> TensorSpec:
+        if not isinstance(dtype, str):
+            raise wrong_type("dtype", dtype, "str")
+        self = super().__new__(cls)
+        lengths = _lengths(shape)
+        self._data_ptr = _unsigned("data_ptr", data_ptr)
+        self._data_len = _unsigned("data_len", data_len)
+        self._dtype = format_name(dtype)
+        self._shape = _in_elements(lengths) if self._dtype == "F4" else lengths
+        return self
+
+    @property
+    def dtype(self) -> str:
+        """The name in files, "F32"."""
+        return self._dtype
+
+    @property
+    def shape(self) -> list[int]:
+        """As the file will have it."""
+        return self._shape.copy()
+
+    @property
+    def data_ptr(self) -> int:
+        return self._data_ptr
+
+    @property
+    def data_len(self) -> int:
+        return self._data_len
+
+    def __repr__(self) -> str:
+        where = f"data_ptr={self._data_ptr}, data_len={self._data_len}"
+        return f"TensorSpec(dtype='{self._dtype}', shape={self._shape}, {where})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("cannot pickle 'TensorSpec' object: the memory it points to stays behind")
+
+
+class DeserializedTensor(TypedDict):
+    """A tensor as `deserialize` gives it."""
+
+    shape: list[int]
+    dtype: str
+    data: bytearray
+
+
+def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a file that holds these tensors.
+
+    The memory that each `TensorSpec` points to has to be valid until the call returns.
+    """
+    try:
+        return _native.serialize(_entries(tensor_dict), _checked(metadata))
+    except Error as error:
+        writing_failed(error)
+
+
+def serialize_file(
+    tensor_dict: dict[str, TensorSpec],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+) -> None:
+    """Writes a file that holds these tensors. It takes the place of an older one when it is complete.
+
+    The memory that each `TensorSpec` points to has to be valid until the call returns. `sync` says when the bytes are made to
+    survive a power cut: "replace" before an older file is replaced, "always", or "never".
+    """
+    entries = _entries(tensor_dict)
+    path = file_path(filename)
+    try:
+        _native.serialize_file(entries, path, _checked(metadata), sync=sync)
+    except Error as error:
+        writing_failed(error)
+
+
+def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
+    """The tensors of a file that is in memory, each with a copy of its bytes."""
+    if not isinstance(bytes, _bytes):
+        raise wrong_type("bytes", bytes, "bytes")
+    try:
+        model = _native.Model.open(memoryview(bytes))
+    except Error as error:
+        reading_failed(error, "deserializing")
+    found: list[tuple[str, DeserializedTensor]] = []
+    for name, dtype, shape, offset, size in model.infos():
+        data = bytearray(memoryview(bytes)[offset : offset + size])
+        found.append((name, {"shape": list(shape), "dtype": dtype, "data": data}))
+    return found
+
+
+_bytes = bytes  # which a parameter hides
+
+
+def _entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
+    if not isinstance(tensor_dict, dict):
+        raise wrong_type("tensor_dict", tensor_dict, "dict")
+    found: list[_native.Entry] = []
+    for name, spec in tensor_dict.items():
+        if not isinstance(name, str):
+            raise wrong_type("tensor_dict", name, "str")
+        if not isinstance(spec, TensorSpec):
+            raise wrong_type("tensor_dict", spec, "TensorSpec")
+        found.append((name, spec._dtype, spec._shape, (spec._data_ptr, spec._data_len)))
+    return found
+
+
+def _checked(metadata: object) -> dict[str, str] | None:
+    if metadata is None:
+        return None
+    if not isinstance(metadata, dict):
+        raise wrong_type("metadata", metadata, "dict")
+    for text in (*metadata, *metadata.values()):
+        if not isinstance(text, str):
+            raise wrong_type("metadata", text, "str")
+    return metadata
+
+
+def _unsigned(argument: str | None, value: object) -> int:
+    """An integer of 64 bits without a sign."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise TypeError(f"argument '{argument}': {error}") from None
+    number.to_bytes(8, "little")  # an OverflowError says what is wrong
+    return number
+
+
+def _lengths(shape: Sequence[int]) -> list[int]:
+    if isinstance(shape, str):
+        raise TypeError("argument 'shape': Can't extract `str` to `Vec`")
+    if not hasattr(shape, "__getitem__") or isinstance(shape, dict):
+        raise wrong_type("shape", shape, "Sequence")
+    return [_unsigned("shape", length) for length in shape]
+
+
+def _in_elements(lengths: list[int]) -> list[int]:
+    """The shape in elements of one in pairs."""
+    if not lengths:
+        return lengths
+    if lengths[-1] >= 2**63:
+        raise SafetensorError(f"F4 last-dim {lengths[-1]} doubled to logical shape overflows usize")
+    return [*lengths[:-1], 2 * lengths[-1]]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the drop-in fails: with the exceptions and the texts that callers of safetensors match on.
+
+The library's own error, which says more, is the cause (`__cause__`) of each, so a traceback shows it, and its attributes (code,
+offset, expected, actual) are at hand.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from ._errors import Error, SafetensorError
+
+_OVERFLOW = "overflow computing buffer size from shape and/or element type"
+_SIZE = "invalid shape, data type, or offset for tensor"
+_BITS = "The slice is slicing for subbytes dtypes, and the slice does not end up at a byte boundary, this is invalid."
+
+_FIXED = {
+    "EMPTY": "header too small",
+    "TOO_SHORT": "header too small",
+    "HEADER_TOO_LARGE": "header too large",
+    "HEADER_LENGTH": "invalid JSON in header: EOF while parsing a value at line 1 column 0",
+    "IS_ZEROS": "invalid JSON in header: EOF while parsing a value at line 1 column 0",
+    "HEADER_TRUNCATED": "invalid header length",
+    "DATA_TRUNCATED": "incomplete metadata, file not fully covered",
+    "TRAILING_BYTES": "incomplete metadata, file not fully covered",
+    "OVERFLOW": _OVERFLOW,
+    "PARTIAL_BYTE": _BITS,
+    "SIZE": _SIZE,
+}
+_ABOUT_JSON = frozenset(
+    {"JSON", "DEPTH", "TYPE", "NUMBER", "MISSING_FIELD", "DTYPE", "DUPLICATE_NAME", "DUPLICATE_KEY"}
+)
+_ABOUT_OFFSETS = frozenset({"RANGE", "HOLE", "OVERLAP"})
+_NOT_A_FILE = frozenset({"DIRECTORY", "NOT_REGULAR"})
+
+
+def _what(error: Error) -> str | None:
+    """What is wrong with a file's contents; None for a failure of another kind."""
+    if error.code in _FIXED:
+        return _FIXED[error.code]
+    if error.code.startswith("IS_"):  # its first eight bytes, taken for a length, are beyond the limit
+        return "header too large"
+    if error.code in _ABOUT_JSON:
+        return f"invalid JSON in header: {error.message}"
+    if error.code == "UTF8":
+        return f"invalid UTF-8 in header: {error.message}"
+    if error.code in _ABOUT_OFFSETS:
+        return f"invalid offset for tensor `{error.tensor}`"
+    return None
+
+
+def reading_failed(error: Error, doing: str, path: str = "") -> NoReturn:
+    """Raises what `error` is called where a file is read; `doing` is "deserializing" or "deserializing header"."""
+    if error.code == "NOT_FOUND":
+        raise FileNotFoundError(f"No such file or directory: {path}") from error
+    if error.code in _NOT_A_FILE or error.code == "IO":
+        raise _system_error(error) from error
+    what = _what(error)
+    if what is None:
+        raise error
+    raise SafetensorError(f"Error while {doing}: {what}") from error
+
+
+def writing_failed(error: Error) -> NoReturn:
+    """Raises what `error` is called where a file is written."""
+    what = _FIXED.get(error.code, error.message)
+    if error.os_error:
+        what = f'I/O error: {os.strerror(error.os_error)} (os error {error.os_error}) at path "{error.path}"'
+    raise SafetensorError(f"Error while serializing: {what}") from error
+
+
+def _system_error(error: Error) -> OSError:
+    """The OSError of the kind that errno tells: PermissionError, IsADirectoryError."""
+    number = error.os_error or 0
+    return type(OSError(number, ""))(f"{error.path}: {error.message}")
+
+
+def sub_byte_slice(text: str, shape: list[int]) -> SafetensorError:
+    return SafetensorError(f"Error during slicing [{text}] with shape {shape}: {_BITS}")
+
+
+# ---- Arguments --------------------------------------------------------------------------------------------------------
+
+
+def wrong_type(argument: str, value: object, wanted: str) -> TypeError:
+    """`value`, given for `argument`, is of the wrong type."""
+    what = "'None'" if value is None else f"'{type(value).__name__}' object"
+    return TypeError(f"argument '{argument}': {what} is not an instance of '{wanted}'")
+
+
+def file_path(value: object) -> str:
+    """A path as text, from str or os.PathLike."""
+    try:
+        path = os.fspath(value)  # type: ignore[call-overload]
+    except TypeError as error:
+        raise TypeError(f"argument 'filename': {error}") from None
+    if not isinstance(path, str):
+        raise wrong_type("filename", path, "str")
+    path.encode()  # surrogates are no text, even where the system would take them for bytes
+    return path

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of jax arrays, by way of numpy's. jax makes float64 and int64 of 32 bits, unless it was told otherwise."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from . import numpy
+from ._safe_open import Backend
+from ._serialization import Sync
+
+
+def save(tensors: dict[str, Array], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a file that holds these arrays."""
+    return numpy.save(_jnp2np(tensors), metadata=metadata)
+
+
+def save_file(
+    tensors: dict[str, Array],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+) -> None:
+    """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
+    numpy.save_file(_jnp2np(tensors), filename, metadata=metadata, sync=sync)
+
+
+def load(data: bytes) -> dict[str, Array]:
+    """The arrays of a file that is in memory."""
+    return _np2jnp(numpy.load(data))
+
+
+def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, Array]:
+    """The arrays of a file."""
+    return _np2jnp(numpy.load_file(filename, backend=backend))
+
+
+def _np2jnp(numpy_dict: dict[str, Any]) -> dict[str, Array]:
+    return {name: jnp.array(array) for name, array in numpy_dict.items()}
+
+
+def _jnp2np(jnp_dict: dict[str, Array]) -> dict[str, Any]:
+    return {name: np.asarray(array) for name, array in jnp_dict.items()}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of mlx arrays, by way of numpy's."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from . import numpy
+from ._dtypes import numpy_dtype
+from ._safe_open import Backend
+from ._serialization import Sync
+
+
+def save(tensors: dict[str, mx.array], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a file that holds these arrays."""
+    return numpy.save(_mx2np(tensors), metadata=metadata)
+
+
+def save_file(
+    tensors: dict[str, mx.array],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+) -> None:
+    """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
+    numpy.save_file(_mx2np(tensors), filename, metadata=metadata, sync=sync)
+
+
+def load(data: bytes) -> dict[str, mx.array]:
+    """The arrays of a file that is in memory."""
+    return _np2mx(numpy.load(data))
+
+
+def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, mx.array]:
+    """The arrays of a file."""
+    return _np2mx(numpy.load_file(filename, backend=backend))
+
+
+def _np2mx(numpy_dict: dict[str, Any]) -> dict[str, mx.array]:
+    return {name: mx.array(array) for name, array in numpy_dict.items()}
+
+
+def _mx2np(mx_dict: dict[str, mx.array]) -> dict[str, Any]:
+    return {name: _array(value) for name, value in mx_dict.items()}
+
+
+def _array(value: Any) -> Any:
+    if getattr(value, "dtype", None) == mx.bfloat16:  # which numpy cannot take from a buffer
+        return np.array(value.view(mx.uint16)).view(numpy_dtype("BF16"))
+    return np.array(value)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of numpy arrays. bfloat16 and float8 arrays are those of ml_dtypes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ._dtypes import numpy_dtype as _getdtype
+from ._frameworks import ArrayFramework
+from ._safe_open import Backend, open_model
+from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def save(tensor_dict: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a file that holds these arrays."""
+    kept: list[Array] = []
+    return serialize(_flatten(tensor_dict, kept), metadata)
+
+
+def save_file(
+    tensor_dict: Mapping[str, Array],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+) -> None:
+    """Writes a file that holds these arrays. It takes the place of an older one when it is complete.
+
+    `sync` says when it is made to survive a power cut: "replace" before an older file is replaced, "always", or "never".
+    """
+    kept: list[Array] = []
+    serialize_file(_flatten(tensor_dict, kept), filename, metadata, sync=sync)
+
+
+def load(data: bytes) -> dict[str, Array]:
+    """The arrays of a file that is in memory, copied."""
+    return {
+        name: np.ndarray(found["shape"], _getdtype(found["dtype"]), buffer=found["data"])
+        for name, found in deserialize(data)
+    }
+
+
+def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, Array]:
+    """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads."""
+    return ArrayFramework().all(open_model(filename, backend))
+
+
+def _flatten(tensor_dict: Mapping[str, Array], keep_alive_buffer: list[Array]) -> dict[str, TensorSpec]:
+    """What to write. The arrays put into `keep_alive_buffer` hold the memory."""
+    found = {}
+    for name, array in tensor_dict.items():
+        dtype = array.dtype
+        contiguous = np.ascontiguousarray(array).reshape(array.shape)
+        if not _is_little_endian(array):
+            contiguous = contiguous.byteswap()
+        keep_alive_buffer.append(contiguous)
+        found[name] = TensorSpec(
+            dtype=dtype.name, shape=array.shape, data_ptr=contiguous.ctypes.data, data_len=contiguous.nbytes
+        )
+    return found
+
+
+def _is_little_endian(tensor: Array) -> bool:
+    order = tensor.dtype.byteorder
+    return order in "<|" or (order == "=" and sys.byteorder == "little")

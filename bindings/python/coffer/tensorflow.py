@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of tensorflow tensors, by way of numpy's arrays."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from . import numpy
+from ._safe_open import Backend
+from ._serialization import Sync
+
+
+def save(tensors: dict[str, tf.Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a file that holds these tensors."""
+    return numpy.save(_tf2np(tensors), metadata=metadata)
+
+
+def save_file(
+    tensors: dict[str, tf.Tensor],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+) -> None:
+    """Writes a file that holds these tensors; see `coffer.numpy.save_file`."""
+    numpy.save_file(_tf2np(tensors), filename, metadata=metadata, sync=sync)
+
+
+def load(data: bytes) -> dict[str, tf.Tensor]:
+    """The tensors of a file that is in memory."""
+    return _np2tf(numpy.load(data))
+
+
+def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, tf.Tensor]:
+    """The tensors of a file."""
+    return _np2tf(numpy.load_file(filename, backend=backend))
+
+
+def _np2tf(numpy_dict: dict[str, Any]) -> dict[str, tf.Tensor]:
+    return {name: tf.convert_to_tensor(array) for name, array in numpy_dict.items()}
+
+
+def _tf2np(tf_dict: dict[str, tf.Tensor]) -> dict[str, Any]:
+    return {name: tensor.numpy() for name, tensor in tf_dict.items()}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference and Coffer side by side: the same call on both, and what each made of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import safetensors
+
+from coffer import _safetensors
+
+assert "coffer" not in safetensors.__file__, "these tests compare with the real safetensors: run them without the drop-in"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two packages."""
+
+    package: types.ModuleType
+    ours: bool
+
+    def module(self, name: str) -> types.ModuleType:
+        return importlib.import_module(f"coffer.{name}" if self.ours else f"safetensors.{name}")
+
+
+REFERENCE = Side(safetensors, ours=False)
+COFFER = Side(_safetensors, ours=True)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception: its type's name, and its text."""
+
+    kind: str
+    text: str
+
+    def begins_as(self, other: Raised, words: str) -> bool:
+        """Whether both are of one type, and their texts go on differently only behind `words`."""
+        return self.kind == other.kind and words in self.text and (
+            self.text.partition(words)[0] == other.text.partition(words)[0]
+        )
+
+
+def outcome(call: Any, *arguments: Any, **keywords: Any) -> Any:
+    """What a call returned, made comparable, or the exception it raised."""
+    try:
+        return comparable(call(*arguments, **keywords))
+    except Exception as error:
+        return Raised(type(error).__name__, str(error))
+
+
+def comparable(value: Any) -> Any:
+    """Tensors as (framework, dtype, shape, bytes); containers of them in place."""
+    if isinstance(value, dict):
+        return {key: comparable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return type(value)(comparable(item) for item in value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return tensor(value)
+    return value
+
+
+def tensor(value: Any) -> tuple[str, str, tuple[int, ...], bytes]:
+    """A tensor of any framework, by its bytes: values that are not numbers compare too."""
+    framework = type(value).__module__.partition(".")[0]
+    if framework == "torch":
+        import torch
+
+        raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    elif framework == "paddle":
+        import paddle
+
+        raw = value.contiguous().reshape([-1]).view(paddle.uint8).numpy().tobytes() if value.numel() else b""
+    elif framework == "mlx":
+        import mlx.core as mx
+
+        raw = np.array(value.view(mx.uint16) if value.dtype == mx.bfloat16 else value).tobytes()
+    else:
+        raw = np.asarray(value).tobytes()
+    return framework, str(value.dtype), tuple(value.shape), raw
+
+
+def file_of(header: object, data: bytes = b"") -> bytes:
+    """A file of a header, given as JSON or as what is to become JSON."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+# Every dtype of the format, and the bits of an element.
+BITS = {
+    "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
+    "C64": 64, "F64": 64, "I64": 64, "U64": 64,
+}  # fmt: skip
+
+
+def one_tensor(dtype: str, shape: list[int], name: str = "a") -> bytes:
+    """A file of one tensor, of bytes that are 0 and 1 in turn: valid in every dtype."""
+    elements = 1
+    for length in shape:
+        elements *= length
+    data = bytes(i % 2 for i in range(elements * BITS[dtype] // 8))
+    return file_of({name: {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}}, data)
