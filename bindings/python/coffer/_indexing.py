@@ -22,10 +22,10 @@ def entries(index: object, shape: Sequence[int]) -> list[Entry]:
     found = _spread(index, shape)
     if len(found) > len(shape):
         raise _refused(found, shape, "more slicing indexes than dimensions in tensor")
-    for dimension, (entry, size) in enumerate(zip(found, shape, strict=False)):
-        beyond = _beyond(entry, size)
+    for dimension in reversed(range(len(found))):
+        beyond = _beyond(found[dimension], shape[dimension])
         if beyond is not None:
-            what = f"index {beyond} out of bounds for tensor dimension #{dimension} of size {size}"
+            what = f"index {beyond} out of bounds for tensor dimension #{dimension} of size {shape[dimension]}"
             raise _refused(found, shape, what)
     return found
 
@@ -41,16 +41,14 @@ def _spread(index: object, shape: Sequence[int]) -> list[Entry]:
             raise SafetensorError("Non empty lists are not implemented")
         return [slice(0, 0)]
     items = index if isinstance(index, tuple) else (index,)
+    if sum(item is Ellipsis for item in items) > 1:
+        raise SafetensorError("Only one ellipsis (...) is allowed in slice index")
     found: list[Entry] = []
-    seen_ellipsis = False
     for position, item in enumerate(items):
-        if item is not Ellipsis:
-            found.append(_entry(item, position, len(found), shape))
-        elif seen_ellipsis:
-            raise SafetensorError("Only one ellipsis (...) is allowed in slice index")
-        else:
-            seen_ellipsis = True
+        if item is Ellipsis:
             found += [slice(None)] * (len(shape) - (len(items) - 1))
+        else:
+            found.append(_entry(item, position, len(found), shape))
     return found
 
 
