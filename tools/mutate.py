@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes src/core in one place at a time, and sees whether the unit tests and the vectors notice.
 
-    tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--jobs N]    all of src/core, some files of it, or a sample
-    tools/mutate.py --self-test                                            see each verdict given to a planted mutant
+    tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--plain] [--jobs N]
+    tools/mutate.py --self-test    see each verdict given to a planted mutant
 
 A mutant is the sources with one token changed, one condition negated or one statement removed. Where its objects are the
 original's, to the byte, nothing was changed, and it does not count. Otherwise the test programs of core's topics are run with
@@ -478,7 +478,7 @@ class Judge:
         return killer
 
     def verdict(self, mutant):
-        """(verdict, by what)."""
+        """(verdict, by what), without the sanitizers."""
         plain = self.runner("plain", PLAIN)
         original = self.original(plain.bench, mutant, PLAIN)
         objects = plain.bench.build(mutant, PLAIN)
@@ -490,8 +490,10 @@ class Judge:
         if killer:
             return "killed", killer
         original = self.original(plain.bench, mutant, OPTIMISED)
-        if plain.bench.build(mutant, OPTIMISED) == original:
-            return "equivalent", ""
+        return ("equivalent" if plain.bench.build(mutant, OPTIMISED) == original else "lives"), ""
+
+    def verdict_sanitized(self, mutant):
+        """The same of one that lives without the sanitizers."""
         sanitized = self.runner("sanitized", SANITIZED)
         sanitized.bench.build(mutant, SANITIZED)
         killer = self.killer(sanitized, mutant)
@@ -520,10 +522,14 @@ class Results:
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
-                if row["verdict"] != "survived" or row["state"] == state:
+                if row["verdict"] not in ("lives", "survived") or row["state"] == state:
                     self.known[row["key"]] = (row["verdict"], row["by"])
                 else:
                     self.known.pop(row["key"], None)
+
+    def knows(self, key, unsettled):
+        """Whether there is a verdict, a last one or one of those."""
+        return key in self.known and (self.known[key][0] != "lives" or "lives" in unsettled)
 
     def add(self, key, verdict):
         self.known[key] = verdict
@@ -544,18 +550,22 @@ def judge_one(mutant):
     return mutant.key(), _judge.verdict(mutant)
 
 
-def judge_all(root, folder, mutants, results, jobs):
-    """Finds out what is not known yet."""
-    unknown = list({m.key(): m for m in mutants if m.key() not in results.known}.values())
-    started = time.monotonic()
-    if not unknown:
-        return
-    with multiprocessing.Pool(min(jobs, len(unknown)), start_worker, (root, folder)) as pool:
-        for done, (key, verdict) in enumerate(pool.imap_unordered(judge_one, unknown), 1):
-            results.add(key, verdict)
-            if sys.stderr.isatty() or done % 100 == 0:
+def judge_one_sanitized(mutant):
+    return mutant.key(), _judge.verdict_sanitized(mutant)
+
+
+def judge_all(root, folder, mutants, results, jobs, sanitizers):
+    """Finds out what is not known yet: all that live first, then what the sanitizers say of them, which takes longest."""
+    for judge, known in ((judge_one, ("lives",)), *([(judge_one_sanitized, ())] if sanitizers else [])):
+        unknown = list({m.key(): m for m in mutants if not results.knows(m.key(), known)}.values())
+        started = time.monotonic()
+        if not unknown:
+            continue
+        with multiprocessing.Pool(min(jobs, len(unknown)), start_worker, (root, folder)) as pool:
+            for done, (key, verdict) in enumerate(pool.imap_unordered(judge, unknown), 1):
+                results.add(key, verdict)
                 print(f"\r{done} of {len(unknown)} in {time.monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        print(file=sys.stderr)
 
 
 def judged_mutants(path):
@@ -587,7 +597,7 @@ def report(mutants, results, judged, complete):
     verdicts = [(m, results.known[m.key()]) for m in mutants]
     count = Counter(verdict for _, (verdict, _) in verdicts)
     sanitized = sum(by.endswith("sanitized") for _, (_, by) in verdicts)
-    survivors = [m for m, (verdict, _) in verdicts if verdict == "survived"]
+    survivors = [m for m, (verdict, _) in verdicts if verdict in ("lives", "survived")]
     known = [m for m in survivors if (m.file, *m.change()) in judged]
     problems = []
     for mutant in survivors:
@@ -599,7 +609,7 @@ def report(mutants, results, judged, complete):
         for file, before, after in sorted(judged - {(m.file, *m.change()) for m in survivors}):
             print(f"{JUDGED}: no such survivor in {file}\n    - {before}\n    + {after}")
             problems.append("an entry fits no survivor")
-    tried = count["killed"] + count["survived"]
+    tried = count["killed"] + len(survivors)
     print(f"{len(mutants)} mutants: {count['not compiling']} do not compile, {count['equivalent']} compile to the same, "
           f"{tried} count\n"
           f"{count['killed']} of these are killed ({sanitized} of them only under the sanitizers), {len(survivors)} survive, "
@@ -622,8 +632,8 @@ def mutate(root, folder, options):
         picked = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
         mutants = [mutants[i] for i in picked]
     results = Results(folder / "results.jsonl", fingerprint(root))
-    judge_all(root, folder, mutants, results, options.jobs)
-    problems = report(mutants, results, judged_mutants(root / JUDGED), not options.file and not options.sample)
+    judge_all(root, folder, mutants, results, options.jobs, not options.plain)
+    problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.plain))
     for problem, times in Counter(problems).items():
         print(f"mutate: {problem}" + (f" ({times} times)" if times > 1 else ""))
     return 1 if problems else 0
@@ -702,7 +712,10 @@ def self_test():
             found = [m for m in mutants if words in m.change()[1]]
             if len(found) != 1:
                 problems.append(f"{len(found)} mutants with {words}")
-            problems += [f"{words}: {got}" for got in map(judge.verdict, found) if list(got) != expected]
+            for mutant in found:
+                got = judge.verdict(mutant)
+                got = judge.verdict_sanitized(mutant) if got[0] == "lives" else got
+                problems += [f"{words}: {got}"] if list(got) != expected else []
     return problems
 
 
@@ -712,6 +725,7 @@ def main():
     parser.add_argument("--sample", type=int, help="only so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "1")))
+    parser.add_argument("--plain", action="store_true", help="without the sanitizers, which take longest")
     parser.add_argument("--self-test", action="store_true", help="see each verdict given to a planted mutant")
     options = parser.parse_args()
     if options.self_test:

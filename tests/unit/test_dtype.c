@@ -40,6 +40,39 @@ static void test_the_table(void **state)
     }
 }
 
+/* The bits of floats, from the papers that define them. A row of any other dtype has zeros there. */
+static void test_the_layout_of_floats(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t exponent;
+        uint8_t mantissa;
+        coffer__special special;
+        int16_t bias;
+    } layouts[COFFER_DTYPE_COUNT + 1] = {
+        [COFFER_F4] = { 2, 1, COFFER__SPECIAL_FINITE, 1 },
+        [COFFER_F6_E2M3] = { 2, 3, COFFER__SPECIAL_FINITE, 1 },
+        [COFFER_F6_E3M2] = { 3, 2, COFFER__SPECIAL_FINITE, 3 },
+        [COFFER_F8_E5M2] = { 5, 2, COFFER__SPECIAL_IEEE, 15 },
+        [COFFER_F8_E4M3] = { 4, 3, COFFER__SPECIAL_FN, 7 },
+        [COFFER_F8_E8M0] = { 8, 0, COFFER__SPECIAL_SCALE, 127 },
+        [COFFER_F8_E4M3FNUZ] = { 4, 3, COFFER__SPECIAL_FNUZ, 8 },
+        [COFFER_F8_E5M2FNUZ] = { 5, 2, COFFER__SPECIAL_FNUZ, 16 },
+        [COFFER_F16] = { 5, 10, COFFER__SPECIAL_IEEE, 15 },
+        [COFFER_BF16] = { 8, 7, COFFER__SPECIAL_IEEE, 127 },
+        [COFFER_F32] = { 8, 23, COFFER__SPECIAL_IEEE, 127 },
+        [COFFER_C64] = { 8, 23, COFFER__SPECIAL_IEEE, 127 },
+        [COFFER_F64] = { 11, 52, COFFER__SPECIAL_IEEE, 1023 },
+    };
+    for (int dtype = 0; dtype <= COFFER_DTYPE_COUNT; dtype++) {
+        const coffer__dtype_info *info = coffer__dtype((coffer_dtype)dtype);
+        assert_int_equal(info->exponent, layouts[dtype].exponent);
+        assert_int_equal(info->mantissa, layouts[dtype].mantissa);
+        assert_int_equal(info->special, layouts[dtype].special);
+        assert_int_equal(info->bias, layouts[dtype].bias);
+    }
+}
+
 static void test_what_is_no_dtype(void **state)
 {
     (void)state;
@@ -49,6 +82,7 @@ static void test_what_is_no_dtype(void **state)
         assert_int_equal(coffer_dtype_bits((coffer_dtype)numbers[i]), 0);
         assert_int_equal(coffer_dtype_alignment((coffer_dtype)numbers[i]), 0);
         assert_int_equal(coffer_dtype_kind((coffer_dtype)numbers[i]), COFFER_KIND_NONE);
+        assert_int_equal(coffer__dtype((coffer_dtype)numbers[i])->name_len, 0);
     }
     static const char *const names[] = { "", "f32", "F3", "F322", "F8", "F8_E4M3FN", "I128" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -77,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_table),
+        cmocka_unit_test(test_the_layout_of_floats),
         cmocka_unit_test(test_what_is_no_dtype),
         cmocka_unit_test(test_bits_multiply_in_order),
     };

@@ -6,6 +6,7 @@
 #include "json.h"
 #include "support_memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -340,6 +341,8 @@ static coffer_status skip_value(reading *in, size_t depth)
     coffer__scratch_free(&scratch);
     assert_int_equal(meter.blocks, 0);
     assert_null(scratch.block);
+    assert_int_equal(scratch.size, 0);
+    assert_int_equal(scratch.used, 0);
     return status;
 }
 
@@ -455,6 +458,30 @@ static void test_not_skipped(void **state)
     }
 }
 
+/* `digits` digits and the exponent that makes them a number of 309. */
+static void begin_large(reading *in, const char *twenty, int digits)
+{
+    char number[40];
+    snprintf(number, sizeof number, "%.*se%d", digits, twenty, 309 - digits);
+    begin(in, number);
+}
+
+/* The point can stand in every place; the largest double is 1.797...e308. */
+static void test_the_largest_number_in_every_spelling(void **state)
+{
+    (void)state;
+    for (int digits = 1; digits <= 20; digits++) {
+        reading in;
+        begin_large(&in, "17900000000000000000", digits);
+        assert_int_equal(skip_value(&in, 0), COFFER_OK);
+        assert_int_equal(coffer__left(&in.json.in), 0);
+        end(&in);
+        begin_large(&in, digits == 1 ? "2" : "18000000000000000000", digits);
+        expect_failed(&in, skip_value(&in, 0), COFFER_ERR_NUMBER, 0);
+        end(&in);
+    }
+}
+
 static void test_depth(void **state)
 {
     (void)state;
@@ -555,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_skipped),
         cmocka_unit_test(test_not_skipped),
+        cmocka_unit_test(test_the_largest_number_in_every_spelling),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_skipping_without_memory),
         cmocka_unit_test(test_scratch_has_an_end),
