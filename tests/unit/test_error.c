@@ -119,30 +119,58 @@ static void test_without_an_error_only_the_code_comes_back(void **state)
     coffer__error_clear(NULL);
 }
 
+/* `text` is `kept` bytes of a long name's beginning, `gap`, and as many of its end. */
+static void expect_cut(const char *text, size_t kept, const char *gap)
+{
+    assert_int_equal(strlen(text), 2 * kept + strlen(gap));
+    assert_memory_equal(text, "headnnn", 7);
+    assert_int_equal(text[kept - 1], 'n');
+    assert_memory_equal(text + kept, gap, strlen(gap));
+    assert_int_equal(text[kept + strlen(gap)], 'n');
+    assert_string_equal(text + strlen(text) - 7, "nnntail");
+}
+
 static void test_long_parts_are_cut(void **state)
 {
     (void)state;
+    static const char ellipsis[] = "\xE2\x80\xA6";
     char name[2000];
     memset(name, 'n', sizeof name);
     memcpy(name, "head", 4);
     memcpy(name + sizeof name - 5, "tail", 5);
     coffer_error err;
-    coffer__fail(&err, COFFER_ERR_NAME, "%q%q%q%q%q%q%q", name, sizeof name - 1, name, sizeof name - 1, name,
-                 sizeof name - 1, name, sizeof name - 1, name, sizeof name - 1, name, sizeof name - 1, name,
-                 sizeof name - 1);
-    assert_true(strlen(err.message) < sizeof err.message);
-    assert_memory_equal(err.message, "\"headnnn", 8);
+    coffer__fail(&err, COFFER_ERR_NAME, "%q", name, sizeof name - 1);
+    assert_int_equal(err.message[0], '"');
+    assert_string_equal(err.message + strlen(err.message) - 1, "\"");
+    err.message[strlen(err.message) - 1] = '\0';
+    expect_cut(err.message + 1, 46, ellipsis);
+    coffer__fail(&err, COFFER_ERR_NAME, "%p", name);
+    err.message[strlen(err.message) - 1] = '\0';
+    expect_cut(err.message + 1, 158, ellipsis);
     coffer__fail_tensor(&err, COFFER_ERR_NAME, name, sizeof name - 1);
-    assert_true(strlen(err.tensor) < sizeof err.tensor);
-    assert_memory_equal(err.tensor, "head", 4);
-    assert_string_equal(err.tensor + strlen(err.tensor) - 4, "tail");
-    assert_non_null(strstr(err.tensor, "\xE2\x80\xA6"));
+    expect_cut(err.tensor, (sizeof err.tensor - 4) / 2, ellipsis);
     coffer__fail_path(&err, COFFER_ERR_NAME, name);
-    assert_true(strlen(err.path) < sizeof err.path);
-    assert_memory_equal(err.path, "head", 4);
-    assert_string_equal(err.path + strlen(err.path) - 4, "tail");
-    coffer__fail_path(&err, COFFER_ERR_NAME, "short");
-    assert_string_equal(err.path, "short");
+    expect_cut(err.path, (sizeof err.path - 4) / 2, "...");
+    /* The longest that fits is whole. */
+    coffer__fail_path(&err, COFFER_ERR_NAME, name + sizeof name - sizeof err.path);
+    assert_string_equal(err.path, name + sizeof name - sizeof err.path);
+    coffer__fail_path(&err, COFFER_ERR_NAME, name + sizeof name - sizeof err.path - 1);
+    assert_int_equal(strlen(err.path), 2 * ((sizeof err.path - 4) / 2) + 3);
+}
+
+static void test_a_long_message_fills_its_room(void **state)
+{
+    (void)state;
+    char text[1000];
+    memset(text, 't', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    coffer_error err;
+    for (size_t size = sizeof err.message - 3; size < sizeof err.message + 3; size++) {
+        coffer__fail(&err, COFFER_ERR_NAME, "%s%u%s", text + sizeof text - 1 - size, (uint64_t)7, "u");
+        const size_t kept = size + 2 < sizeof err.message ? size + 2 : sizeof err.message - 1;
+        assert_int_equal(strlen(err.message), kept);
+        assert_int_equal(strspn(err.message, "t"), size < kept ? size : kept);
+    }
 }
 
 static void test_cutting_never_splits_a_character(void **state)
@@ -184,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_message_is_formatted),
         cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
         cmocka_unit_test(test_long_parts_are_cut),
+        cmocka_unit_test(test_a_long_message_fills_its_room),
         cmocka_unit_test(test_cutting_never_splits_a_character),
         cmocka_unit_test(test_sizes_and_errno_are_kept),
     };
