@@ -45,7 +45,7 @@ GENERAL_TESTS = ("parse", "vectors")
 MEMORY_LIMIT = 3 << 30
 
 CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
-FLAGS = ["-std=c11", "-w", "-Werror=return-type", "-fPIC", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"]
+FLAGS = ["-std=c11", "-Werror=return-type", "-fPIC", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"]
 PLAIN, OPTIMISED = ["-O1"], ["-O2"]
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SANITIZER_OPTIONS = {

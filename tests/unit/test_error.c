@@ -107,6 +107,16 @@ static void test_message_is_formatted(void **state)
     assert_string_equal(err.tensor, "");
 }
 
+static void test_numbers_at_their_ends(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer__fail(&err, COFFER_ERR_IO, "%d %d %d %d", (int64_t)-1, (int64_t)0, (int64_t)1, INT64_MAX);
+    assert_string_equal(err.message, "-1 0 1 9223372036854775807");
+    coffer__fail(&err, COFFER_ERR_IO, "%x %x %x", UINT64_MAX, (uint64_t)15, (uint64_t)16);
+    assert_string_equal(err.message, "0xffffffffffffffff 0xf 0x10");
+}
+
 static void test_without_an_error_only_the_code_comes_back(void **state)
 {
     (void)state;
@@ -210,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_its_name),
         cmocka_unit_test(test_message_is_formatted),
+        cmocka_unit_test(test_numbers_at_their_ends),
         cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
         cmocka_unit_test(test_long_parts_are_cut),
         cmocka_unit_test(test_a_long_message_fills_its_room),
