@@ -53,7 +53,7 @@ static bool sniff_is_text(const uint8_t *bytes, size_t size)
             return false;
         }
     }
-    return size > 0;
+    return true;
 }
 
 static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)

@@ -280,6 +280,27 @@ static void test_every_allocation_can_fail(void **state)
     assert_true(failures >= 8);
 }
 
+/* Memory grows by a part of what there is, not a little with each tensor, and not beyond a few times what is declared. */
+static void test_many_tensors_are_few_allocations(void **state)
+{
+    (void)state;
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_header *header = NULL;
+    assert_int_equal(coffer_header_new(&header, &allocator, NULL), COFFER_OK);
+    for (unsigned i = 0; i < 10000; i++) {
+        char name[32];
+        const uint64_t shape[] = { i, 4 };
+        snprintf(name, sizeof name, "layer.%u.weight", i);
+        assert_int_equal(coffer_header_add(header, name, strlen(name), COFFER_BF16, shape, 2, NULL), COFFER_OK);
+        assert_int_equal(coffer_header_set_metadata(header, name, strlen(name), "1", 1, NULL), COFFER_OK);
+    }
+    assert_true(meter.requests < 60);
+    assert_true(meter.held < 2000000);
+    coffer_header_free(header);
+    assert_int_equal(meter.blocks, 0);
+}
+
 /* A table of one thing of each dtype goes out and comes back. */
 static void test_round_trip_of_every_dtype(void **state)
 {
@@ -306,10 +327,15 @@ static void test_round_trip_of_every_dtype(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical_order_and_spelling), cmocka_unit_test(test_little_headers),
-        cmocka_unit_test(test_alignment_and_slack),          cmocka_unit_test(test_refusals_when_declaring),
-        cmocka_unit_test(test_refusals_when_building),       cmocka_unit_test(test_metadata_of_nothing),
-        cmocka_unit_test(test_limits_of_the_layout),         cmocka_unit_test(test_every_allocation_can_fail),
+        cmocka_unit_test(test_canonical_order_and_spelling),
+        cmocka_unit_test(test_little_headers),
+        cmocka_unit_test(test_alignment_and_slack),
+        cmocka_unit_test(test_refusals_when_declaring),
+        cmocka_unit_test(test_refusals_when_building),
+        cmocka_unit_test(test_metadata_of_nothing),
+        cmocka_unit_test(test_limits_of_the_layout),
+        cmocka_unit_test(test_every_allocation_can_fail),
+        cmocka_unit_test(test_many_tensors_are_few_allocations),
         cmocka_unit_test(test_round_trip_of_every_dtype),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,8 @@ static void test_text(void **state)
         { "hello", COFFER_OK },
         { "\xEF\xBB\xBF", COFFER_OK },
         { "\xEF\xBB<", COFFER_OK },
+        { "\xEF\xBB<<", COFFER_OK },
+        { "\xEF\xBB", COFFER_OK },
         { "        ", COFFER_OK },
         { "", COFFER_OK },
         { "<\x01", COFFER_OK },
@@ -134,6 +136,8 @@ static void test_text(void **state)
         { "<      \x02", COFFER_OK },
         /* What comes behind the eighth byte does not count: a header's length has eight. */
         { "<       \x02", COFFER_ERR_IS_HTML },
+        { "        \x0E<", COFFER_OK },
+        { "        \x08<", COFFER_OK },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const coffer_status status = sniffed(cases[i].bytes, strlen(cases[i].bytes));
