@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes src/core in one place at a time, and sees whether the unit tests and the vectors notice.
 
-    tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--plain] [--jobs N]
+    tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--quick] [--jobs N]
     tools/mutate.py --self-test    see each verdict given to a planted mutant
 
 A mutant is the sources with one token changed, one condition negated or one statement removed. Where its objects are the
@@ -40,8 +40,10 @@ JUDGED = "tests/mutants.md"
 LEAST_SCORE = 95.0
 COPIED = ("include", "src", "tests/unit", "tests/vectors")
 
-# Programs that look at core from more than one side. The others are named after the file that they test.
-GENERAL_TESTS = ("parse", "vectors")
+# Programs that look at core from more than one side. The others are named after the file that they test. What is slow runs
+# when all else is through, on what is left.
+SLOW_TEST = "test_large"
+GENERAL_TESTS = ("parse", "vectors", "large")
 MEMORY_LIMIT = 3 << 30
 
 CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
@@ -431,14 +433,12 @@ class Runner:
                 os.killpg(process.pid, 9)
                 return True
 
-    def killer(self, mutant):
-        """The first test program that fails."""
+    def killer(self, mutant, slow):
+        """The first test program that fails; of the slow one, or of the others."""
         own = f"test_{Path(mutant.file).stem}"
         last = self.last.setdefault(mutant.file, [])
-        # The slow ones last, however often they kill.
-        tests = sorted(self.bench.tests, key=lambda t: (self.seconds[t] > 1, t not in last, last.index(t) if t in last else 0,
-                                                        t != own, self.seconds[t]))
-        for test in tests:
+        tests = [t for t in self.bench.tests if (t == SLOW_TEST) == slow]
+        for test in sorted(tests, key=lambda t: (t not in last, last.index(t) if t in last else 0, t != own, self.seconds[t])):
             if self.fails(test, math.ceil(3 * self.seconds[test])):
                 self.last[mutant.file] = [test, *(t for t in last if t != test)]
                 return test
@@ -469,16 +469,16 @@ class Judge:
             self.originals[key] = bench.build(Mutant(mutant.file, mutant.text, mutant.start, mutant.start, ""), flags)
         return self.originals[key]
 
-    def killer(self, runner, mutant):
+    def killer(self, runner, mutant, slow):
         """The test that kills a mutant which was just built."""
         users = runner.bench.users(mutant)
-        killer = runner.killer(mutant) if runner.bench.link(users) else "the linker"
+        killer = runner.killer(mutant, slow) if runner.bench.link(users) else "the linker"
         if mutant.file.endswith(".h"):
             runner.bench.link()  # programs with the original's units; core is linked with every mutant
         return killer
 
     def verdict(self, mutant):
-        """(verdict, by what), without the sanitizers."""
+        """(verdict, by what), by the quick tests."""
         plain = self.runner("plain", PLAIN)
         original = self.original(plain.bench, mutant, PLAIN)
         objects = plain.bench.build(mutant, PLAIN)
@@ -486,18 +486,21 @@ class Judge:
             return "not compiling", ""
         if objects == original:
             return "equivalent", ""
-        killer = self.killer(plain, mutant)
+        killer = self.killer(plain, mutant, False)
         if killer:
             return "killed", killer
         original = self.original(plain.bench, mutant, OPTIMISED)
         return ("equivalent" if plain.bench.build(mutant, OPTIMISED) == original else "lives"), ""
 
-    def verdict_sanitized(self, mutant):
-        """The same of one that lives without the sanitizers."""
-        sanitized = self.runner("sanitized", SANITIZED)
-        sanitized.bench.build(mutant, SANITIZED)
-        killer = self.killer(sanitized, mutant)
-        return ("killed", f"{killer}, sanitized") if killer else ("survived", "")
+    def last_verdict(self, mutant):
+        """The same of one that lives so far, by the slow test, and by the quick ones under the sanitizers."""
+        for name, flags, slow in (("plain", PLAIN, True), ("sanitized", SANITIZED, False)):
+            runner = self.runner(name, flags)
+            runner.bench.build(mutant, flags)
+            killer = self.killer(runner, mutant, slow)
+            if killer:
+                return "killed", f"{killer}, sanitized" if name == "sanitized" else killer
+        return "survived", ""
 
 
 # ---- Results --------------------------------------------------------------------------------------------------------
@@ -550,13 +553,13 @@ def judge_one(mutant):
     return mutant.key(), _judge.verdict(mutant)
 
 
-def judge_one_sanitized(mutant):
-    return mutant.key(), _judge.verdict_sanitized(mutant)
+def judge_again(mutant):
+    return mutant.key(), _judge.last_verdict(mutant)
 
 
-def judge_all(root, folder, mutants, results, jobs, sanitizers):
-    """Finds out what is not known yet: all that live first, then what the sanitizers say of them, which takes longest."""
-    for judge, known in ((judge_one, ("lives",)), *([(judge_one_sanitized, ())] if sanitizers else [])):
+def judge_all(root, folder, mutants, results, jobs, quick):
+    """Finds out what is not known yet: by the quick tests first, then, of what lives, by those that take longest."""
+    for judge, known in ((judge_one, ("lives",)), *([(judge_again, ())] if not quick else [])):
         unknown = list({m.key(): m for m in mutants if not results.knows(m.key(), known)}.values())
         started = time.monotonic()
         if not unknown:
@@ -632,8 +635,8 @@ def mutate(root, folder, options):
         picked = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
         mutants = [mutants[i] for i in picked]
     results = Results(folder / "results.jsonl", fingerprint(root))
-    judge_all(root, folder, mutants, results, options.jobs, not options.plain)
-    problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.plain))
+    judge_all(root, folder, mutants, results, options.jobs, options.quick)
+    problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.quick))
     for problem, times in Counter(problems).items():
         print(f"mutate: {problem}" + (f" ({times} times)" if times > 1 else ""))
     return 1 if problems else 0
@@ -714,7 +717,7 @@ def self_test():
                 problems.append(f"{len(found)} mutants with {words}")
             for mutant in found:
                 got = judge.verdict(mutant)
-                got = judge.verdict_sanitized(mutant) if got[0] == "lives" else got
+                got = judge.last_verdict(mutant) if got[0] == "lives" else got
                 problems += [f"{words}: {got}"] if list(got) != expected else []
     return problems
 
@@ -725,7 +728,7 @@ def main():
     parser.add_argument("--sample", type=int, help="only so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "1")))
-    parser.add_argument("--plain", action="store_true", help="without the sanitizers, which take longest")
+    parser.add_argument("--quick", action="store_true", help="without the slow tests and the sanitizers")
     parser.add_argument("--self-test", action="store_true", help="see each verdict given to a planted mutant")
     options = parser.parse_args()
     if options.self_test:

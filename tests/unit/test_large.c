@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why: headers that are too large to be vectors, and those that somebody made to be slow: the limit on their length, nesting,
+ * a hundred thousand tensors, a million dimensions, names that collide. They are read all the same, in little memory and time,
+ * or refused at the right byte.
+ */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "support_memory.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- large headers ---- */
+
+static void store_length(uint8_t *file, size_t length)
+{
+    for (size_t i = 0; i < 8; i++) {
+        file[i] = (uint8_t)((uint64_t)length >> (8 * i));
+    }
+}
+
+/* A file whose header is `length` spaces, to be written over; freed by the caller. */
+static uint8_t *new_file(size_t length)
+{
+    uint8_t *file = malloc(8 + length);
+    assert_non_null(file);
+    store_length(file, length);
+    memset(file + 8, ' ', length);
+    return file;
+}
+
+static coffer_status parse_file(const uint8_t *file, size_t length, uint64_t max_header_size, coffer_error *err)
+{
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.file_size = 8 + length;
+    options.max_header_size = max_header_size;
+    coffer_table *table = NULL;
+    const coffer_status status = coffer_parse(&table, NULL, file, 8 + length, coffer_libc_allocator(), &options, err);
+    coffer_table_free(table);
+    return status;
+}
+
+static void test_header_limit(void **state)
+{
+    (void)state;
+    const size_t limit = COFFER_DEFAULT_MAX_HEADER_SIZE;
+    coffer_error err;
+    uint8_t *file = new_file(limit);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, limit, 0, &err), COFFER_OK);
+    free(file);
+    file = new_file(limit + 1);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, limit + 1, 0, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(err.offset, 0);
+    assert_int_equal(parse_file(file, limit + 1, limit + 1, &err), COFFER_OK);
+    free(file);
+}
+
+static void test_header_limit_can_be_lowered(void **state)
+{
+    (void)state;
+    coffer_error err;
+    uint8_t *file = new_file(64);
+    memcpy(file + 8, "{}", 2);
+    assert_int_equal(parse_file(file, 64, 64, &err), COFFER_OK);
+    assert_int_equal(parse_file(file, 64, 63, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(err.offset, 0);
+    free(file);
+}
+
+static void test_nesting_of_100000(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"a\":{\"x\":";
+    const size_t length = 100000 + sizeof begin - 1;
+    uint8_t *file = new_file(length);
+    coffer_error err;
+    memcpy(file + 8, begin, sizeof begin - 1);
+    memset(file + 8 + sizeof begin - 1, '[', 100000);
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DEPTH);
+    assert_int_equal(err.offset, 8 + sizeof begin - 1 + 125);
+    free(file);
+}
+
+/* The shortest tensors there can be, whose names are made so that none is another's. */
+static uint8_t *many_tensors(size_t count, size_t *length)
+{
+    const size_t room = count * 64 + 2;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, room - used,
+                                 "%c\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                                 i == 0 ? '{' : ',', i);
+    }
+    text[used++] = '}';
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+static void test_100000_tensors(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = many_tensors(100000, &length);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.file_size = 8 + length;
+    options.all_notes = true;
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_table_count(table), 100000);
+    assert_non_null(coffer_table_find(table, "1869f", 5));
+    assert_null(coffer_table_find(table, "186a0", 5));
+    assert_true(meter.peak <= 8 * length + 4096);
+    coffer_table_free(table);
+    assert_int_equal(meter.held, 0);
+    free(file);
+}
+
+/* The last of 100,000 tensors repeats the first's name: found, and not by comparing each with each. */
+static void test_duplicate_among_100000(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = many_tensors(100000, &length);
+    static const char tail[] = "\"1869f\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    char *last = (char *)file + 8 + length - (sizeof tail - 1);
+    assert_memory_equal(last, tail, sizeof tail - 1);
+    memcpy(last, "\"11111\"", 7);
+    coffer_error err;
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
+    assert_int_equal(err.offset, (uint64_t)(last - (char *)file));
+    free(file);
+}
+
+/* Dimensions take the most memory of all that a header can say. */
+static void test_a_million_dimensions(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,0],\"shape\":[0";
+    static const char end[] = "]}}";
+    const size_t rank = 1000001;
+    const size_t length = sizeof begin - 1 + 2 * (rank - 1) + sizeof end - 1;
+    uint8_t *file = new_file(length);
+    char *text = (char *)file + 8;
+    memcpy(text, begin, sizeof begin - 1);
+    for (size_t i = 0; i + 1 < rank; i++) {
+        memcpy(text + sizeof begin - 1 + 2 * i, ",9", 2);
+    }
+    memcpy(text + length - sizeof end + 1, end, sizeof end - 1);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_table_at(table, 0)->rank, rank);
+    assert_int_equal(coffer_table_at(table, 0)->shape[rank - 1], 9);
+    assert_true(meter.peak <= 8 * length + 4096);
+    coffer_table_free(table);
+    free(file);
+}
+
+/* ---- hostile keys and names ---- */
+
+/* `begin`, then `count` members with keys that differ, then `end`; all of it a file of a header without data. */
+static uint8_t *many_keys(size_t count, const char *begin, const char *value, const char *end, size_t *length)
+{
+    const size_t room = strlen(begin) + count * (16 + strlen(value)) + strlen(end) + 1;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = (size_t)snprintf(text, room, "%s", begin);
+    for (size_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, room - used, "%s\"%zx\":%s", i == 0 ? "" : ",", i, value);
+    }
+    used += (size_t)snprintf(text + used, room - used, "%s", end);
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+static void check_many_keys(const char *begin, const char *value, const char *end)
+{
+    size_t length = 0;
+    uint8_t *file = many_keys(200000, begin, value, end, &length);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
+    assert_true(meter.peak <= 8 * length + 4096);
+    coffer_table_free(table);
+    assert_int_equal(meter.held, 0);
+    free(file);
+}
+
+static void test_many_keys(void **state)
+{
+    (void)state;
+    static const char tensor[] = "\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]";
+    char begin[128];
+    check_many_keys("{\"__metadata__\":{", "\"\"", "}}");
+    snprintf(begin, sizeof begin, "{\"a\":{%s,", tensor);
+    check_many_keys(begin, "0", "}}");
+    snprintf(begin, sizeof begin, "{\"a\":{%s,\"x\":{", tensor);
+    check_many_keys(begin, "0", "}}}");
+}
+
+/* Names that all want the same few slots of the index, found by trying. */
+#define COLLIDING 4096
+
+static uint8_t *colliding_names(size_t *length)
+{
+    const size_t room = (size_t)COLLIDING * 80;
+    uint8_t *file = new_file(room);
+    char *text = (char *)file + 8;
+    size_t used = 0;
+    size_t found = 0;
+    for (size_t i = 0; found < COLLIDING; i++) {
+        char name[24];
+        const int name_len = snprintf(name, sizeof name, "n%zu", i);
+        if ((coffer__hash_name(name, (size_t)name_len) & (2 * COLLIDING - 1)) < 16) {
+            used += (size_t)snprintf(text + used, room - used,
+                                     "%c\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                                     found == 0 ? '{' : ',', name);
+            found++;
+        }
+    }
+    text[used++] = '}';
+    store_length(file, used);
+    *length = used;
+    return file;
+}
+
+/* They must not make the index slow: another takes its place, which finds them all the same. */
+static void test_names_that_collide(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = colliding_names(&length);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+    assert_int_equal(table->slot_count, 0);
+    assert_int_equal(coffer_table_count(table), COLLIDING);
+    for (size_t i = 0; i < COLLIDING; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        assert_ptr_equal(coffer_table_find(table, tensor->name, tensor->name_len), tensor);
+    }
+    assert_null(coffer_table_find(table, "n", 1));
+    assert_null(coffer_table_find(table, "", 0));
+    coffer_table_free(table);
+    free(file);
+}
+
+static void test_duplicate_among_names_that_collide(void **state)
+{
+    (void)state;
+    size_t length = 0;
+    uint8_t *file = colliding_names(&length);
+    /* The last name becomes that of the tensor before it, which is as long. */
+    char *text = (char *)file + 8;
+    char *last = text + length - 1;
+    char *other = NULL;
+    for (size_t seen = 0; seen < 2; last--) {
+        seen += last[0] == '"' && last[1] == 'n' ? 1 : 0;
+        other = last;
+    }
+    char *second = other + 1;
+    while (!(second[0] == '"' && second[1] == 'n')) {
+        second++;
+    }
+    size_t name_len = 1;
+    while (other[name_len] != '"') {
+        name_len++;
+    }
+    assert_int_equal(second[name_len], '"');
+    memcpy(second, other, name_len);
+    coffer_error err;
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
+    assert_int_equal(err.offset, (uint64_t)(second - (char *)file));
+    free(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_header_limit),
+        cmocka_unit_test(test_header_limit_can_be_lowered),
+        cmocka_unit_test(test_nesting_of_100000),
+        cmocka_unit_test(test_100000_tensors),
+        cmocka_unit_test(test_duplicate_among_100000),
+        cmocka_unit_test(test_a_million_dimensions),
+        cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_names_that_collide),
+        cmocka_unit_test(test_duplicate_among_names_that_collide),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
