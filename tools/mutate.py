@@ -346,7 +346,8 @@ class Bench:
                 sys.exit(f"mutate: {unit} does not compile\n{problem}")
             needs = (self.folder / self.object(unit)).with_suffix(".d").read_text(encoding="utf-8")
             self.needs[unit] = set(needs.replace("\\\n", " ").split()[1:])
-        self.link()
+        if not self.link():
+            sys.exit(f"mutate: the test programs do not link in {self.folder}")
 
     @staticmethod
     def object(unit, folder="objects"):
@@ -367,7 +368,7 @@ class Bench:
         if (not mutated or set(mutated) & set(self.core)) and not link("libcore.so", "-shared", *map(place, self.core)):
             return False
         return all(link(test, *map(place, [f"tests/unit/{test}.c", *self.support, *self.rest]), "libcore.so", "-lcmocka",
-                        "-lpthread", "-Wl,-rpath,$ORIGIN")
+                        "-lpthread", "-lm", "-Wl,-rpath,$ORIGIN")
                    for test in self.tests if shared or not mutated or f"tests/unit/{test}.c" in mutated)
 
     def users(self, mutant):
