@@ -94,13 +94,13 @@ static void test_message_is_formatted(void **state)
     coffer_error err;
     memset(&err, 0xA5, sizeof err);
     const coffer_status code =
-        coffer__fail_at(&err, COFFER_ERR_JSON, 77, "%s %u %d %d %x %x %q %p 100%%", "text", UINT64_MAX, INT64_MIN,
+        coffer__fail_at(&err, COFFER_ERR_JSON, 77, "%s %u %d %d %x %x %q %p 100%% so", "text", UINT64_MAX, INT64_MIN,
                         (int64_t)5, (uint64_t)0, (uint64_t)0xBEEF, "a\nb", (size_t)3, "dir/\x1b[31m");
     assert_int_equal(code, COFFER_ERR_JSON);
     assert_int_equal(err.code, COFFER_ERR_JSON);
     assert_int_equal(err.offset, 77);
     assert_string_equal(err.message, "text 18446744073709551615 -9223372036854775808 5 0x0 0xbeef \"a\\x0ab\" "
-                                     "\"dir/\\x1b[31m\" 100%");
+                                     "\"dir/\\x1b[31m\" 100% so");
     assert_int_equal(err.os_error, 0);
     assert_int_equal(err.expected, 0);
     assert_string_equal(err.path, "");
