@@ -18,6 +18,7 @@ static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
     [COFFER_NOTE_PADDING] = "padding",
     [COFFER_NOTE_CASE] = "case",
     [COFFER_NOTE_UNKNOWN_DTYPE] = "unknown_dtype",
+    [COFFER_NOTE_LONG_NUMBER] = "long_number",
 };
 
 void cli_json_metadata(cli_output *out, const coffer_table *table)

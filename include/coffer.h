@@ -82,7 +82,9 @@ typedef enum coffer_status {
     COFFER_ERR_DEPTH = 32,  /* values nested deeper than 127 */
     COFFER_ERR_TYPE = 33,   /* a value of another kind than the format wants there */
     COFFER_ERR_NUMBER = 34, /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
-    COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets */
+    COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets; in .bt layout A, or name */
+    COFFER_ERR_HEADER_ENDS = 36,   /* a bintensors header that ends within a number, a text or a list */
+    COFFER_ERR_PADDING = 37,       /* bytes other than spaces behind all that a bintensors header says */
 
     /* what the header says */
     COFFER_ERR_DUPLICATE_NAME = 40, /* two tensors of one name */
@@ -238,6 +240,19 @@ COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uin
    Zeros keep their sign, a NaN becomes the quiet one. COFFER_ERR_ARGUMENT for any other dtype. `data` needs no alignment. */
 COFFER_API coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data);
 
+/* ---- Formats --------------------------------------------------------------------------------------------------------- */
+
+/* How a file's header is spelt. docs/format.md and docs/bintensors.md say what is accepted as each. */
+typedef enum coffer_format {
+    COFFER_FORMAT_ANY = 0, /* in options: to read, what the content says; to write, safetensors */
+    COFFER_FORMAT_SAFETENSORS = 1,
+    COFFER_FORMAT_BINTENSORS = 2,      /* .bt, in the layout of 0.1 and later ("B") */
+    COFFER_FORMAT_BINTENSORS_ALPHA = 3 /* .bt, in that of before ("A"): read when it is asked for, never written */
+} coffer_format;
+
+/* "safetensors", "bintensors", "bintensors, layout A"; "" for any other. Static. */
+COFFER_API const char *coffer_format_name(coffer_format format);
+
 /* ---- Tensors, metadata, notes ---------------------------------------------------------------------------------------- */
 
 /* A tensor as the header states it. Handed out by pointer, singly, and grows at its end in later versions. */
@@ -273,12 +288,13 @@ typedef enum coffer_note_kind {
     COFFER_NOTE_CONTROL_NAME = 3,  /* a control character or NUL in a tensor's name */
     COFFER_NOTE_EMPTY_NAME = 4,    /* a tensor named "" */
     COFFER_NOTE_UNALIGNED = 5,     /* a tensor whose offset in the file is no multiple of its dtype's alignment */
-    COFFER_NOTE_PADDING = 6,       /* padding behind the header that is not spaces */
-    COFFER_NOTE_CASE = 7,          /* * names that differ only in the case of ASCII letters */
-    COFFER_NOTE_UNKNOWN_DTYPE = 8  /* a dtype that this version does not know (only with `unknown_dtypes`) */
+    COFFER_NOTE_PADDING = 6, /* padding behind the header that is not spaces (of bintensors: with `hidden_bytes`) */
+    COFFER_NOTE_CASE = 7,    /* * names that differ only in the case of ASCII letters */
+    COFFER_NOTE_UNKNOWN_DTYPE = 8, /* a dtype that this version does not know (only with `unknown_dtypes`) */
+    COFFER_NOTE_LONG_NUMBER = 9    /* of bintensors: a number that is longer than it has to be */
 } coffer_note_kind;
 
-#define COFFER_NOTE_COUNT 9 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
+#define COFFER_NOTE_COUNT 10 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
 
 typedef struct coffer_note {
     uint64_t count;  /* how often; 0: not seen */
@@ -304,24 +320,28 @@ typedef struct coffer_parse_options {
     uint64_t max_header_size; /* 0: COFFER_DEFAULT_MAX_HEADER_SIZE; at most COFFER_LARGEST_MAX_HEADER_SIZE */
     bool all_notes;           /* look for the costly notes too */
     bool unknown_dtypes;      /* accept dtypes not known, as a note; their size is what data_offsets say */
+    bool hidden_bytes;        /* accept bytes other than spaces in a bintensors header's padding, as a note */
+    coffer_format format; /* what the file is; COFFER_FORMAT_ANY: by its content, which is never taken for layout A */
 } coffer_parse_options;
 #define COFFER_PARSE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(coffer_parse_options), 0, 0, false, false                                                               \
+        sizeof(coffer_parse_options), 0, 0, false, false, false, COFFER_FORMAT_ANY                                     \
     }
 
 /*
  * Parses and validates the header at the start of a file. `bytes` are the first `size` bytes of the file, at least its
  * first 8 + N; more does no harm. With fewer the answer is COFFER_NEED_MORE and *need (when not NULL) says how many bytes
  * from the start of the file the next call wants: 8, then 8 + N. On success *need is 8 + N. Accepts what docs/format.md
- * says and nothing else; err->offset is the byte where the file departs from it. Memory is at most about 7 times
- * the header's bytes for hostile headers and about 1.3 times for real ones, the caller's bytes not counted.
+ * and docs/bintensors.md say and nothing else; err->offset is the byte where the file departs from it. Memory is at most about
+ * 7 times the header's bytes for hostile headers and about 1.3 times for real ones, the caller's bytes not counted; for those of
+ * bintensors, which are denser, about 24 and 4.
  */
 COFFER_API coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                                       const coffer_allocator *allocator, const coffer_parse_options *options,
                                       coffer_error *err);
 COFFER_API void coffer_table_free(coffer_table *table);
 
+COFFER_API coffer_format coffer_table_format(const coffer_table *table);
 COFFER_API size_t coffer_table_count(const coffer_table *table);
 /* Tensor `i` in order of offset (tensors of one offset: empty ones first, then as the header has them); NULL when i is not
    below the count. */
@@ -332,6 +352,8 @@ COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, con
 /* Fills `order` (of coffer_table_count entries) with the indices for coffer_table_at in byte order of the names. */
 COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);
 COFFER_API size_t coffer_table_metadata_count(const coffer_table *table);
+/* Whether the header has a place for metadata, be it an empty one: none and empty metadata are different files. */
+COFFER_API bool coffer_table_has_metadata(const coffer_table *table);
 /* Entry `i` in byte order of the keys; false when i is not below the count. */
 COFFER_API bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *pair);
 /* The value of a key, its length in *value_len (when not NULL); NULL when there is no such key. */
@@ -342,7 +364,7 @@ COFFER_API coffer_note coffer_table_note(const coffer_table *table, coffer_note_
 COFFER_API uint64_t coffer_table_data_offset(const coffer_table *table);
 /* Bytes of data: the end of the last tensor less coffer_table_data_offset. */
 COFFER_API uint64_t coffer_table_data_size(const coffer_table *table);
-/* Bytes of white space behind the header's closing brace: the room for an edit in place. */
+/* Bytes of padding behind all that the header says: the room for an edit in place. */
 COFFER_API uint64_t coffer_table_slack(const coffer_table *table);
 
 /* A header under construction: declare tensors and metadata in any order, then build. */
@@ -353,10 +375,12 @@ typedef struct coffer_header_options {
     uint64_t alignment;       /* of the data's start in the file: a power of two, at least 8; 0: 8 */
     uint64_t slack;           /* spaces to reserve behind the header for later edits of the metadata */
     uint64_t max_header_size; /* as in coffer_parse_options */
+    coffer_format format;     /* COFFER_FORMAT_ANY: safetensors */
+    bool empty_metadata;      /* write a place for metadata even when no key was set */
 } coffer_header_options;
 #define COFFER_HEADER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_header_options), 0, 0, 0                                                                         \
+        sizeof(coffer_header_options), 0, 0, 0, COFFER_FORMAT_ANY, false                                               \
     }
 
 COFFER_API coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator,
@@ -373,9 +397,9 @@ COFFER_API coffer_status coffer_header_set_metadata(coffer_header *header, const
 /*
  * Lays the file out and writes its first bytes: the length, the header and its padding, in the canonical order and spelling
  * (tensors by dtype, highest first, then by name; metadata by key; compact; spaces up to the alignment), which for the same
- * tensors are the bytes that the reference implementation writes. What was built is validated by coffer_parse before it is
- * handed out. *bytes and *table are borrowed until the header is freed; nothing can be declared afterwards. Either output
- * may be NULL. A second call returns the same bytes and ignores its options.
+ * tensors are the bytes that the format's reference implementation writes. A dtype that the format lacks is refused before
+ * anything is written (COFFER_ERR_DTYPE names the tensor). What was built is validated by coffer_parse before it is handed
+ * out. *bytes and *table are borrowed until the header is freed; nothing can be declared afterwards. Either output may be NULL. A second call returns the same bytes and ignores its options.
  */
 COFFER_API coffer_status coffer_header_build(coffer_header *header, const coffer_header_options *options,
                                              const void **bytes, uint64_t *size, const coffer_table **table,
@@ -415,13 +439,15 @@ typedef struct coffer_open_options {
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
     uint64_t max_header_size;          /* as in coffer_parse_options */
     coffer_access access;
-    bool populate;       /* fault the whole map in when it is made, rather than page by page */
-    bool all_notes;      /* as in coffer_parse_options */
-    bool unknown_dtypes; /* as in coffer_parse_options */
+    bool populate;        /* fault the whole map in when it is made, rather than page by page */
+    bool all_notes;       /* as in coffer_parse_options */
+    bool unknown_dtypes;  /* as in coffer_parse_options */
+    bool hidden_bytes;    /* as in coffer_parse_options */
+    coffer_format format; /* as in coffer_parse_options */
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false                                          \
+        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY                \
     }
 
 /* Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
@@ -566,10 +592,12 @@ typedef struct coffer_writer_options {
     /* Of a path: overwrite the existing file itself. Neither atomic nor crash-safe: for files that a rename cannot replace
        (bind mounts, some FUSE mounts). */
     bool in_place;
+    bool empty_metadata;  /* as in coffer_header_options */
+    coffer_format format; /* as in coffer_header_options */
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false                                             \
+        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY                   \
     }
 
 /*

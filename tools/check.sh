@@ -74,7 +74,7 @@ stage_cpp() {
 }
 
 stage_pytest() {
-    .venv/bin/python -m pytest tests/python -p no:cacheprovider
+    .venv/bin/python -m pytest tests/python tests/bintensors -p no:cacheprovider
 }
 
 build_and_test() { # build_and_test PRESET

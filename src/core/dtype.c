@@ -2,7 +2,7 @@
 /*
  * THE dtype table. Bit layouts: IEEE 754 (F16, F32, F64), bfloat16, OCP 8-bit Floating Point 1.0 (F8_E4M3, F8_E5M2), OCP
  * Microscaling Formats 1.0 (F8_E8M0, F6, F4), and the FNUZ forms as LLVM's APFloat names them. How wide elements are and in
- * which order they rank: the format's list of dtypes, safetensors 0.8.
+ * which order they rank: the format's list of dtypes, safetensors 0.8. The numbers in bintensors: its list, 0.2.
  */
 #include "dtype.h"
 
@@ -34,6 +34,20 @@ const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1] = {
     [COFFER_I64] = { "I64", 3, 64, 8, COFFER_KIND_SIGNED, 0, 0, 0, 0 },
     [COFFER_U64] = { "U64", 3, 64, 8, COFFER_KIND_UNSIGNED, 0, 0, 0, 0 },
 };
+
+const uint8_t coffer__dtype_tags[COFFER__TAG_COUNT] = {
+    COFFER_BOOL, COFFER_U8,  COFFER_I8,  COFFER_F8_E5M2, COFFER_F8_E4M3, COFFER_I16, COFFER_U16, COFFER_F16,
+    COFFER_BF16, COFFER_I32, COFFER_U32, COFFER_F32,     COFFER_F64,     COFFER_I64, COFFER_U64,
+};
+
+unsigned coffer__dtype_tag(coffer_dtype dtype)
+{
+    unsigned tag = 0;
+    while (tag < COFFER__TAG_COUNT && coffer__dtype_tags[tag] != dtype) {
+        tag++;
+    }
+    return tag;
+}
 
 const char *coffer_dtype_name(coffer_dtype dtype)
 {

@@ -28,6 +28,12 @@ typedef struct coffer__dtype_info {
 
 extern const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1];
 
+/* The numbers of dtypes in bintensors, and what each stands for, a coffer_dtype. Their order is that of the rows above. */
+#define COFFER__TAG_COUNT 15
+extern const uint8_t coffer__dtype_tags[COFFER__TAG_COUNT];
+/* The number of a dtype; COFFER__TAG_COUNT when it has none. */
+unsigned coffer__dtype_tag(coffer_dtype dtype);
+
 /* The row of a dtype; the row of COFFER_UNKNOWN_DTYPE (name "", bits 0) for every number that is none. */
 static inline const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
 {

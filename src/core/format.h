@@ -21,4 +21,8 @@ coffer_status coffer__parse_supplied(coffer_table **table, uint64_t *need, const
 coffer_status coffer__safetensors_read(coffer_table **table, coffer__intake *header,
                                        const coffer_parse_options *options, coffer_error *err);
 
+/* The same of bintensors, in the layout that options->format names. */
+coffer_status coffer__bintensors_read(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
+                                      coffer_error *err);
+
 #endif

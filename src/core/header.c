@@ -6,52 +6,19 @@
  * a hundred thousand tensors are three allocations that grow. Building sorts, measures, writes once, and lets the reader's
  * validator look at the result; the table that this gives is what tells where each tensor goes.
  */
+#include "header.h"
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "format.h"
 #include "json.h"
 #include "options.h"
 #include "sort.h"
 #include "text.h"
 
-#define HEADER_FRAME_SIZE 8u
 #define HEADER_LEAST_ALIGNMENT 8u
-
-typedef struct declared_tensor {
-    size_t name_at; /* in the arena */
-    size_t shape_at;
-    uint32_t name_len;
-    uint32_t rank;
-    coffer_dtype dtype;
-    uint32_t place; /* in the order of the file, once built */
-    uint64_t size;
-} declared_tensor;
-
-typedef struct declared_pair {
-    size_t key_at;
-    size_t value_at;
-    size_t key_len;
-    size_t value_len;
-} declared_pair;
-
-/* Memory that grows by doubling; `used` and `size` count bytes. */
-typedef struct header_block {
-    char *bytes;
-    size_t used;
-    size_t size;
-} header_block;
-
-struct coffer_header {
-    coffer_allocator allocator;
-    header_block tensors;
-    header_block pairs;
-    header_block arena;
-    uint8_t *bytes; /* the built header, with its length in front */
-    uint64_t size;
-    coffer_table *table;
-};
 
 static coffer_status header_grow(coffer_header *header, header_block *block, size_t more, coffer_error *err)
 {
@@ -81,21 +48,6 @@ static size_t header_keep(coffer_header *header, const void *bytes, size_t size)
     }
     header->arena.used += size;
     return at;
-}
-
-static declared_tensor *header_tensors(const coffer_header *header)
-{
-    return (declared_tensor *)(void *)header->tensors.bytes;
-}
-
-static declared_pair *header_pairs(const coffer_header *header)
-{
-    return (declared_pair *)(void *)header->pairs.bytes;
-}
-
-static size_t header_pair_count(const coffer_header *header)
-{
-    return header->pairs.used / sizeof(declared_pair);
 }
 
 size_t coffer_header_count(const coffer_header *header)
@@ -200,7 +152,7 @@ coffer_status coffer_header_add(coffer_header *header, const char *name, size_t 
     if (status != COFFER_OK) {
         return status;
     }
-    declared_tensor *tensor = &header_tensors(header)[coffer_header_count(header)];
+    declared_tensor *tensor = &coffer__header_tensors(header)[coffer_header_count(header)];
     memset(tensor, 0, sizeof *tensor);
     tensor->name_at = header_keep(header, name, name_len);
     tensor->name_len = (uint32_t)name_len;
@@ -234,7 +186,7 @@ coffer_status coffer_header_set_metadata(coffer_header *header, const char *key,
     if (status != COFFER_OK) {
         return status;
     }
-    declared_pair *pair = &header_pairs(header)[header_pair_count(header)];
+    declared_pair *pair = &coffer__header_pairs(header)[coffer__header_pair_count(header)];
     *pair = (declared_pair){ header_keep(header, key, key_len), 0, key_len, value_len };
     pair->value_at = header_keep(header, value, value_len);
     header->pairs.used += sizeof *pair;
@@ -247,8 +199,8 @@ coffer_status coffer_header_set_metadata(coffer_header *header, const char *key,
 static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_header *header = ctx;
-    const declared_tensor *first = &header_tensors(header)[a];
-    const declared_tensor *second = &header_tensors(header)[b];
+    const declared_tensor *first = &coffer__header_tensors(header)[a];
+    const declared_tensor *second = &coffer__header_tensors(header)[b];
     if (first->dtype != second->dtype) {
         return first->dtype > second->dtype;
     }
@@ -258,8 +210,8 @@ static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
 
 static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_t b)
 {
-    const declared_pair *first = &header_pairs(header)[a];
-    const declared_pair *second = &header_pairs(header)[b];
+    const declared_pair *first = &coffer__header_pairs(header)[a];
+    const declared_pair *second = &coffer__header_pairs(header)[b];
     return coffer__compare_names(header->arena.bytes + first->key_at, first->key_len,
                                  header->arena.bytes + second->key_at, second->key_len);
 }
@@ -269,18 +221,17 @@ static bool declared_key_before(const void *ctx, uint32_t a, uint32_t b)
     return declared_key_compare(ctx, a, b) < 0;
 }
 
-/* Text that is measured (bytes NULL) or written; `size` counts it either way. */
-typedef struct header_text {
-    char *bytes;
-    uint64_t size;
-} header_text;
+bool coffer__header_pair_counts(const coffer_header *header, const uint32_t *order, size_t i)
+{
+    return i + 1 == coffer__header_pair_count(header) || declared_key_compare(header, order[i], order[i + 1]) != 0;
+}
 
-static char *text_end(const header_text *text)
+static char *text_end(const coffer__header_text *text)
 {
     return text->bytes == NULL ? NULL : text->bytes + text->size;
 }
 
-static void put_literal(header_text *text, const char *literal)
+static void put_literal(coffer__header_text *text, const char *literal)
 {
     const size_t size = coffer__text_len(literal);
     if (text->bytes != NULL) {
@@ -289,27 +240,26 @@ static void put_literal(header_text *text, const char *literal)
     text->size += size;
 }
 
-static void put_string(header_text *text, const char *string, size_t string_len)
+static void put_string(coffer__header_text *text, const char *string, size_t string_len)
 {
     text->size += coffer__json_write_string(text_end(text), string, string_len);
 }
 
-static void put_u64(header_text *text, uint64_t value)
+static void put_u64(coffer__header_text *text, uint64_t value)
 {
     text->size += coffer__write_u64(text_end(text), value);
 }
 
-static void put_metadata(header_text *text, const coffer_header *header, const uint32_t *order)
+static void put_metadata(coffer__header_text *text, const coffer_header *header, const uint32_t *order)
 {
-    const size_t count = header_pair_count(header);
+    const size_t count = coffer__header_pair_count(header);
     bool first = true;
     put_literal(text, "\"__metadata__\":{");
     for (size_t i = 0; i < count; i++) {
-        /* Of several with one key, the last that was set counts; equal keys are in the order of their setting. */
-        if (i + 1 < count && declared_key_compare(header, order[i], order[i + 1]) == 0) {
+        if (!coffer__header_pair_counts(header, order, i)) {
             continue;
         }
-        const declared_pair *pair = &header_pairs(header)[order[i]];
+        const declared_pair *pair = &coffer__header_pairs(header)[order[i]];
         put_literal(text, first ? "" : ",");
         put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
         put_literal(text, ":");
@@ -319,7 +269,8 @@ static void put_metadata(header_text *text, const coffer_header *header, const u
     put_literal(text, "}");
 }
 
-static void put_tensor(header_text *text, const coffer_header *header, const declared_tensor *tensor, uint64_t begin)
+static void put_tensor(coffer__header_text *text, const coffer_header *header, const declared_tensor *tensor,
+                       uint64_t begin)
 {
     const uint64_t *shape = (const uint64_t *)(const void *)(header->arena.bytes + tensor->shape_at);
     put_string(text, header->arena.bytes + tensor->name_at, tensor->name_len);
@@ -337,29 +288,40 @@ static void put_tensor(header_text *text, const coffer_header *header, const dec
     put_literal(text, "]}");
 }
 
-/* The whole text, without padding. False when the offsets go beyond 2^64-1. */
-static bool put_header(header_text *text, const coffer_header *header, const uint32_t *tensor_order,
-                       const uint32_t *pair_order)
+/* The whole text of safetensors, without padding. */
+static void put_header(coffer__header_text *text, const coffer_header *header, const coffer__header_order *order)
 {
     uint64_t begin = 0;
-    uint64_t end = 0;
     const size_t count = coffer_header_count(header);
     put_literal(text, "{");
-    if (header_pair_count(header) > 0) {
-        put_metadata(text, header, pair_order);
+    if (order->has_metadata) {
+        put_metadata(text, header, order->pairs);
         put_literal(text, count > 0 ? "," : "");
     }
     for (size_t i = 0; i < count; i++) {
-        const declared_tensor *tensor = &header_tensors(header)[tensor_order[i]];
-        if (!coffer__add_u64(begin, tensor->size, &end)) {
-            return false;
-        }
+        const declared_tensor *tensor = &coffer__header_tensors(header)[order->tensors[i]];
         put_literal(text, i > 0 ? "," : "");
         put_tensor(text, header, tensor, begin);
-        begin = end;
+        begin += tensor->size;
     }
     put_literal(text, "}");
+}
+
+/* Whether the tensors' bytes can be counted. */
+static bool sizes_fit(const coffer_header *header)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < coffer_header_count(header); i++) {
+        if (!coffer__add_u64(sum, coffer__header_tensors(header)[i].size, &sum)) {
+            return false;
+        }
+    }
     return true;
+}
+
+static uint64_t header_limit(const coffer_header_options *options)
+{
+    return options->max_header_size == 0 ? COFFER_DEFAULT_MAX_HEADER_SIZE : options->max_header_size;
 }
 
 /* The size of the file's part before the data: the frame, the text, the slack and the padding. */
@@ -371,11 +333,11 @@ static coffer_status header_size(const coffer_header_options *options, uint64_t 
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the alignment %u is not a power of two of at least 8",
                             alignment);
     }
-    const uint64_t limit = options->max_header_size == 0 ? COFFER_DEFAULT_MAX_HEADER_SIZE : options->max_header_size;
-    const bool fits = coffer__add_u64(HEADER_FRAME_SIZE + text_size, options->slack, size) &&
+    const uint64_t limit = header_limit(options);
+    const bool fits = coffer__add_u64(COFFER__FRAME_SIZE + text_size, options->slack, size) &&
                       coffer__round_up_u64(*size, alignment, size);
-    if (!fits || *size - HEADER_FRAME_SIZE > limit || *size > SIZE_MAX / 2) {
-        const uint64_t actual = fits ? *size - HEADER_FRAME_SIZE : UINT64_MAX;
+    if (!fits || *size - COFFER__FRAME_SIZE > limit || *size > SIZE_MAX / 2) {
+        const uint64_t actual = fits ? *size - COFFER__FRAME_SIZE : UINT64_MAX;
         const coffer_status code =
             coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
                          "the header would have %u bytes, more than the limit of %u, and readers "
@@ -387,12 +349,12 @@ static coffer_status header_size(const coffer_header_options *options, uint64_t 
 }
 
 static coffer_status write_header(coffer_header *header, const coffer_header_options *options,
-                                  const uint32_t *tensor_order, const uint32_t *pair_order, coffer_error *err)
+                                  const coffer__header_order *order, coffer_error *err)
 {
-    header_text text = { NULL, 0 };
-    if (!put_header(&text, header, tensor_order, pair_order)) {
-        return coffer__fail(err, COFFER_ERR_OVERFLOW, "the tensors' sizes add up to more than 2^64-1 bytes");
-    }
+    void (*put)(coffer__header_text *, const coffer_header *, const coffer__header_order *) =
+        options->format == COFFER_FORMAT_BINTENSORS ? coffer__bintensors_put : put_header;
+    coffer__header_text text = { NULL, 0 };
+    put(&text, header, order);
     uint64_t size = 0;
     const uint64_t text_size = text.size;
     const coffer_status status = header_size(options, text_size, &size, err);
@@ -404,10 +366,10 @@ static coffer_status write_header(coffer_header *header, const coffer_header_opt
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %u bytes", size);
     }
     header->size = size;
-    coffer__store_u64le(header->bytes, size - HEADER_FRAME_SIZE);
-    text = (header_text){ (char *)header->bytes + HEADER_FRAME_SIZE, 0 };
-    put_header(&text, header, tensor_order, pair_order);
-    memset(header->bytes + HEADER_FRAME_SIZE + text_size, ' ', (size_t)(size - HEADER_FRAME_SIZE - text_size));
+    coffer__store_u64le(header->bytes, size - COFFER__FRAME_SIZE);
+    text = (coffer__header_text){ (char *)header->bytes + COFFER__FRAME_SIZE, 0 };
+    put(&text, header, order);
+    memset(header->bytes + COFFER__FRAME_SIZE + text_size, ' ', (size_t)(size - COFFER__FRAME_SIZE - text_size));
     return COFFER_OK;
 }
 
@@ -418,46 +380,84 @@ static void drop_built(coffer_header *header)
     header->size = 0;
 }
 
-/* Orders, writes, validates. `order` has room for all tensors and all pairs. */
-static coffer_status build_header(coffer_header *header, const coffer_header_options *options, uint32_t *order,
-                                  coffer_error *err)
+/* What can be said of the declarations as a whole, before they are written. */
+static coffer_status check_declared(const coffer_header *header, const coffer_header_options *options,
+                                    const coffer__header_order *order, coffer_error *err)
 {
-    const size_t count = coffer_header_count(header);
-    const size_t pair_count = header_pair_count(header);
-    uint32_t *pair_order = order + count;
-    for (size_t i = 0; i < count; i++) {
-        order[i] = (uint32_t)i;
+    if (!sizes_fit(header)) {
+        return coffer__fail(err, COFFER_ERR_OVERFLOW, "the tensors' sizes add up to more than 2^64-1 bytes");
     }
-    for (size_t i = 0; i < pair_count; i++) {
-        pair_order[i] = (uint32_t)i;
+    return options->format == COFFER_FORMAT_BINTENSORS
+               ? coffer__bintensors_check(header, order, header_limit(options), err)
+               : COFFER_OK;
+}
+
+/* Writes what was ordered, and validates it. */
+static coffer_status build_ordered(coffer_header *header, const coffer_header_options *options,
+                                   const coffer__header_order *order, coffer_error *err)
+{
+    coffer_status status = check_declared(header, options, order, err);
+    if (status == COFFER_OK) {
+        status = write_header(header, options, order, err);
     }
-    coffer__sort(order, count, declared_before, header);
-    coffer__sort(pair_order, pair_count, declared_key_before, header);
-    coffer_status status = write_header(header, options, order, pair_order, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.max_header_size = options->max_header_size;
+    parse.format = options->format;
     status = coffer_parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
     if (status != COFFER_OK) {
         drop_built(header);
         return status;
     }
-    for (size_t i = 0; i < count; i++) {
-        header_tensors(header)[order[i]].place = (uint32_t)i;
+    for (size_t i = 0; i < coffer_header_count(header); i++) {
+        coffer__header_tensors(header)[order->tensors[i]].place = (uint32_t)i;
     }
     return COFFER_OK;
+}
+
+/* Orders. `numbers` has room for all tensors and all pairs. */
+static coffer_status build_header(coffer_header *header, const coffer_header_options *options, uint32_t *numbers,
+                                  coffer_error *err)
+{
+    const size_t count = coffer_header_count(header);
+    const size_t pair_count = coffer__header_pair_count(header);
+    uint32_t *pair_numbers = numbers + count;
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < pair_count; i++) {
+        pair_numbers[i] = (uint32_t)i;
+    }
+    coffer__sort(numbers, count, declared_before, header);
+    coffer__sort(pair_numbers, pair_count, declared_key_before, header);
+    const coffer__header_order order = { numbers, pair_numbers, pair_count > 0 || options->empty_metadata };
+    return build_ordered(header, options, &order, err);
+}
+
+static coffer_status build_options(coffer_header_options *options, const coffer_header_options *given,
+                                   coffer_error *err)
+{
+    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
+    if (status == COFFER_OK && (unsigned)options->format > COFFER_FORMAT_BINTENSORS) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the option `format` is none that is written: safetensors or bintensors, but not layout A");
+    }
+    if (status == COFFER_OK && options->format == COFFER_FORMAT_ANY) {
+        options->format = COFFER_FORMAT_SAFETENSORS;
+    }
+    return status;
 }
 
 static coffer_status build_once(coffer_header *header, const coffer_header_options *given, coffer_error *err)
 {
     coffer_header_options options;
-    coffer_status status = coffer__options_copy(&options, sizeof options, given, err);
+    coffer_status status = build_options(&options, given, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const size_t items = coffer_header_count(header) + header_pair_count(header);
+    const size_t items = coffer_header_count(header) + coffer__header_pair_count(header);
     const size_t size = (items + 1) * sizeof(uint32_t);
     uint32_t *order = items <= UINT32_MAX ? coffer__alloc(&header->allocator, size) : NULL;
     if (order == NULL) {
@@ -497,5 +497,5 @@ const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i)
     if (header->bytes == NULL || i >= coffer_header_count(header)) {
         return NULL;
     }
-    return coffer_table_at(header->table, header_tensors(header)[i].place);
+    return coffer_table_at(header->table, coffer__header_tensors(header)[i].place);
 }

@@ -87,6 +87,9 @@ static coffer_status parse_options(const coffer_parse_options *given, coffer_par
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "max_header_size is above %u",
                             (uint64_t)COFFER_LARGEST_MAX_HEADER_SIZE);
     }
+    if ((unsigned)options->format > COFFER_FORMAT_BINTENSORS_ALPHA) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `format` has no such value");
+    }
     return COFFER_OK;
 }
 
@@ -111,15 +114,37 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
     return coffer__fail_sizes(err, code, expected, file_size);
 }
 
+const char *coffer_format_name(coffer_format format)
+{
+    static const char *const names[] = { "", "safetensors", "bintensors", "bintensors, layout A" };
+    return (unsigned)format < sizeof names / sizeof names[0] ? names[format] : "";
+}
+
+/* What the content says where nobody else does: bintensors begins with whether it has metadata, 0 or 1, and JSON never does. */
+static coffer_format format_of(const uint8_t *header, const coffer_parse_options *options)
+{
+    if (options->format != COFFER_FORMAT_ANY) {
+        return options->format;
+    }
+    return header[0] <= 1 ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
+}
+
 /* Reads the header behind the frame, and sees that the file ends where its data do. */
 static coffer_status parse_header(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
                                   coffer_error *err)
 {
     coffer_table *made = NULL;
-    coffer_status status = coffer__safetensors_read(&made, header, options, err);
+    const coffer_format format = format_of(header->bytes, options);
+    coffer_status status = COFFER_OK;
+    if (format == COFFER_FORMAT_SAFETENSORS) {
+        status = coffer__safetensors_read(&made, header, options, err);
+    } else {
+        status = coffer__bintensors_read(&made, header, options, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
+    made->format = format;
     status = check_file_size(made->data_offset, made->data_size, options->file_size, err);
     if (status == COFFER_OK && options->all_notes) {
         status = coffer__table_note_case(made, COFFER__FRAME_SIZE, err);

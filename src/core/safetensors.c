@@ -632,6 +632,7 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     builder->table->pairs_at = builder->used;
     const uint8_t next = coffer__json_peek(json);
     if (next == '{') {
+        builder->table->has_metadata = true;
         status = read_pairs(reader);
     } else if (coffer__next_is(&json->in, "null", 4)) {
         coffer__table_note(builder->table, COFFER_NOTE_NULL_METADATA, reader_offset(reader, json->in.position));

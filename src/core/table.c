@@ -438,6 +438,7 @@ const char *coffer_note_text(coffer_note_kind kind)
         [COFFER_NOTE_PADDING] = "the header is padded with something other than spaces",
         [COFFER_NOTE_CASE] = "names differ only in upper and lower case",
         [COFFER_NOTE_UNKNOWN_DTYPE] = "a tensor has a dtype that is not known",
+        [COFFER_NOTE_LONG_NUMBER] = "a number is longer than it has to be",
     };
     const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;
     return known ? texts[kind] : "";
@@ -451,6 +452,11 @@ void coffer_table_free(coffer_table *table)
         const coffer_allocator allocator = table->allocator;
         coffer__free(&allocator, table, table->block_size);
     }
+}
+
+coffer_format coffer_table_format(const coffer_table *table)
+{
+    return table->format;
 }
 
 size_t coffer_table_count(const coffer_table *table)
@@ -501,6 +507,11 @@ const coffer_tensor *coffer_table_find(const coffer_table *table, const char *na
         }
     }
     return NULL;
+}
+
+bool coffer_table_has_metadata(const coffer_table *table)
+{
+    return table->has_metadata;
 }
 
 size_t coffer_table_metadata_count(const coffer_table *table)

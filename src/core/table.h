@@ -52,12 +52,14 @@ struct coffer_table {
     size_t pair_order_at;
     size_t slots_at;
     size_t slot_count;        /* a power of two, or 0 */
-    size_t metadata_position; /* of the __metadata__ member in the header: its key's quote, … */
+    size_t metadata_position; /* of the metadata in the header: of safetensors, of the member's quote, … */
     size_t metadata_end;      /* … and one past its value; 0 when there is none */
     uint64_t data_offset;
     uint64_t data_size;
     uint64_t slack;
     coffer_note notes[COFFER_NOTE_COUNT];
+    coffer_format format;
+    bool has_metadata; /* a place for them, be it an empty one */
 };
 
 /* A table under construction. Entries are written at `used`, after room was reserved; every reservation may move the block,

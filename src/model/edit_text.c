@@ -3,6 +3,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "header.h"
 #include "json.h"
 #include "sort.h"
 #include "table.h"
@@ -184,6 +185,10 @@ static void edit_plan_removal(coffer__edit_text *text, const coffer_table *table
 
 static void edit_plan_splice(coffer__edit_text *text, const coffer_table *table)
 {
+    if (text->format == COFFER_FORMAT_BINTENSORS) {
+        text->tail_at = table->metadata_end;
+        return;
+    }
     const bool has_member = table->metadata_end != 0;
     if (text->pair_count == 0 && has_member) {
         edit_plan_removal(text, table);
@@ -194,9 +199,27 @@ static void edit_plan_splice(coffer__edit_text *text, const coffer_table *table)
     text->comma = !has_member && text->pair_count > 0 && coffer_table_count(table) > 0;
 }
 
+/* The metadata of bintensors, which the header begins with: whether there are any, and which. */
+static void edit_put_bintensors(coffer__header_text *out, const coffer__edit_text *text)
+{
+    coffer__bintensors_put_number(out, text->pair_count > 0 ? 1 : 0);
+    if (text->pair_count > 0) {
+        coffer__bintensors_put_number(out, text->pair_count);
+    }
+    for (size_t i = 0; i < text->pair_count; i++) {
+        coffer__bintensors_put_string(out, text->pairs[i].key, text->pairs[i].key_len);
+        coffer__bintensors_put_string(out, text->pairs[i].value, text->pairs[i].value_len);
+    }
+}
+
 /* Sizes are sums of at most 2^32 strings of at most 2^32 bytes, counted in 64 bits. */
 static uint64_t edit_member_size(const coffer__edit_text *text)
 {
+    if (text->format == COFFER_FORMAT_BINTENSORS) {
+        coffer__header_text measure = { NULL, 0 };
+        edit_put_bintensors(&measure, text);
+        return measure.size;
+    }
     if (text->pair_count == 0) {
         return 0;
     }
@@ -215,6 +238,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
     memset(text, 0, sizeof *text);
     text->allocator = table->allocator;
     text->header = header;
+    text->format = coffer_table_format(table);
     if (edits == NULL && count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the edits are NULL, but their count is %u", (uint64_t)count);
     }
@@ -259,7 +283,11 @@ void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out)
 {
     memcpy(out, text->header, text->head_end);
     char *at = (char *)out + text->head_end;
-    if (text->pair_count > 0) {
+    if (text->format == COFFER_FORMAT_BINTENSORS) {
+        coffer__header_text binary = { at, 0 };
+        edit_put_bintensors(&binary, text);
+        at += (size_t)binary.size;
+    } else if (text->pair_count > 0) {
         at = edit_write_member(at, text);
     }
     memcpy(at, text->header + text->tail_at, text->tail_end - text->tail_at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A header's text with other metadata: pure, no I/O. The text is spliced: every byte outside the "__metadata__" member is
- * kept as it was spelt, except for the padding behind the closing brace and the comma that joins the member to the others.
+ * A header's text with other metadata: pure, no I/O. The text is spliced: every byte outside the metadata is kept as it was
+ * spelt, except for the padding and, in JSON, the comma that joins the "__metadata__" member to the others.
  */
 #ifndef COFFER_MODEL_EDIT_TEXT_H
 #define COFFER_MODEL_EDIT_TEXT_H
@@ -10,6 +10,7 @@
 
 typedef struct coffer__edit_text {
     coffer_allocator allocator;
+    coffer_format format;
     const uint8_t *header; /* the old text; borrowed, as the strings of `pairs` are, from table and edits */
     coffer_pair *pairs;    /* the new metadata, in byte order of keys */
     size_t pair_count;

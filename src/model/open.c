@@ -101,6 +101,8 @@ static coffer_status open_parse(coffer *model, const void *bytes, size_t size, c
     parse.max_header_size = options->max_header_size;
     parse.all_notes = options->all_notes;
     parse.unknown_dtypes = options->unknown_dtypes;
+    parse.hidden_bytes = options->hidden_bytes;
+    parse.format = options->format;
     return coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, &model->allocator, &parse, err);
 }
 

@@ -152,6 +152,8 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     header_options.alignment = options->alignment;
     header_options.slack = options->slack;
     header_options.max_header_size = options->max_header_size;
+    header_options.format = options->format;
+    header_options.empty_metadata = options->empty_metadata;
     const void *bytes = NULL;
     uint64_t size = 0;
     const coffer_table *table = NULL;

@@ -22,6 +22,7 @@ def _enum(prefix):
 CODES = {"OK": 0, "NEED_MORE": 1} | {"ERR_" + name: value for name, value in _enum("COFFER_ERR_").items()}
 CODE_NAMES = {value: name.removeprefix("ERR_") for name, value in CODES.items()}
 NOTES = _enum("COFFER_NOTE_")
+FORMATS = _enum("COFFER_FORMAT_")
 _DTYPE_ENUM = HEADER.partition("typedef enum coffer_dtype {")[2].partition("}")[0]
 DTYPES = {name: int(value) for name, value in re.findall(r"\bCOFFER_([A-Z0-9_]+) = ([1-9]\d*)", _DTYPE_ENUM)}
 
@@ -55,14 +56,22 @@ class Note(ctypes.Structure):
 class ParseOptions(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("file_size", c_uint64), ("max_header_size", c_uint64),
-        ("all_notes", c_bool), ("unknown_dtypes", c_bool),
+        ("all_notes", c_bool), ("unknown_dtypes", c_bool), ("hidden_bytes", c_bool), ("format", c_int),
     ]  # fmt: skip
 
 
 class OpenOptions(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("allocator", c_void_p), ("max_header_size", c_uint64), ("access", c_int),
-        ("populate", c_bool), ("all_notes", c_bool), ("unknown_dtypes", c_bool),
+        ("populate", c_bool), ("all_notes", c_bool), ("unknown_dtypes", c_bool), ("hidden_bytes", c_bool),
+        ("format", c_int),
+    ]  # fmt: skip
+
+
+class HeaderOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("alignment", c_uint64), ("slack", c_uint64), ("max_header_size", c_uint64),
+        ("format", c_int), ("empty_metadata", c_bool),
     ]  # fmt: skip
 
 
@@ -91,6 +100,8 @@ _parse = _declare(LIB, "coffer_parse", c_int, POINTER(c_void_p), POINTER(c_uint6
 _table_free = _declare(LIB, "coffer_table_free", None, c_void_p)
 _table_count = _declare(LIB, "coffer_table_count", c_size_t, c_void_p)
 _table_at = _declare(LIB, "coffer_table_at", POINTER(Tensor), c_void_p, c_size_t)
+_table_format = _declare(LIB, "coffer_table_format", c_int, c_void_p)
+_table_has_metadata = _declare(LIB, "coffer_table_has_metadata", c_bool, c_void_p)
 _table_metadata_count = _declare(LIB, "coffer_table_metadata_count", c_size_t, c_void_p)
 _table_metadata_at = _declare(LIB, "coffer_table_metadata_at", c_bool, c_void_p, c_size_t, POINTER(Pair))
 _table_note = _declare(LIB, "coffer_table_note", Note, c_void_p, c_int)
@@ -104,8 +115,8 @@ _header_add = _declare(LIB, "coffer_header_add", c_int, c_void_p, c_char_p, c_si
                        c_size_t, POINTER(Error))  # fmt: skip
 _header_set_metadata = _declare(LIB, "coffer_header_set_metadata", c_int, c_void_p, c_char_p, c_size_t, c_char_p,
                                 c_size_t, POINTER(Error))  # fmt: skip
-_header_build = _declare(LIB, "coffer_header_build", c_int, c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_uint64),
-                         POINTER(c_void_p), POINTER(Error))  # fmt: skip
+_header_build = _declare(LIB, "coffer_header_build", c_int, c_void_p, POINTER(HeaderOptions), POINTER(c_void_p),
+                         POINTER(c_uint64), POINTER(c_void_p), POINTER(Error))  # fmt: skip
 _header_at = _declare(LIB, "coffer_header_at", POINTER(Tensor), c_void_p, c_size_t)
 
 ALLOCATOR = _libc_allocator()
@@ -131,6 +142,8 @@ class Verdict(NamedTuple):
     tensors: Optional[list] = None  # of TensorInfo, in order of offset
     metadata: Optional[dict] = None
     notes: Optional[dict] = None  # kind: first position, of those seen
+    format: Optional[int] = None
+    has_metadata: Optional[bool] = None
 
     @property
     def accepted(self):
@@ -165,13 +178,15 @@ def _verdict(status, err, table):
         if note.count:
             notes[name] = note.offset
     tensors = [_tensor_info(_table_at(table, i).contents) for i in range(_table_count(table))]
-    return Verdict("OK", 0, "", tensors, _metadata(table), notes)
+    said = _table_format(table), _table_has_metadata(table)
+    return Verdict("OK", 0, "", tensors, _metadata(table), notes, *said)
 
 
-def parse(content, all_notes=False, unknown_dtypes=False):
+def parse(content, all_notes=False, unknown_dtypes=False, hidden_bytes=False, format="ANY"):
     """coffer_parse of a whole file."""
     table, err = c_void_p(), Error()
-    options = ParseOptions(ctypes.sizeof(ParseOptions), len(content), 0, all_notes, unknown_dtypes)
+    flags = all_notes, unknown_dtypes, hidden_bytes
+    options = ParseOptions(ctypes.sizeof(ParseOptions), len(content), 0, *flags, FORMATS[format])
     status = _parse(byref(table), None, content, len(content), ALLOCATOR, byref(options), byref(err))
     verdict = _verdict(status, err, table)
     _table_free(table)
@@ -181,7 +196,7 @@ def parse(content, all_notes=False, unknown_dtypes=False):
 def open_and_read(path, access=0):
     """coffer_open of a file, then coffer_read of every tensor: the verdict and the tensors' bytes by name."""
     model, err = c_void_p(), Error()
-    options = OpenOptions(ctypes.sizeof(OpenOptions), None, 0, access, False, False, False)
+    options = OpenOptions(ctypes.sizeof(OpenOptions), None, 0, access)
     status = _open(byref(model), os.fsencode(path), byref(options), byref(err))
     table = _shard_table(model, 0) if status == 0 else None
     verdict = _verdict(status, err, table)
@@ -196,8 +211,9 @@ def open_and_read(path, access=0):
     return verdict, data
 
 
-def serialize(tensors, metadata=None):
+def serialize(tensors, metadata=None, format="SAFETENSORS", empty_metadata=False):
     """A whole file of (name, dtype, shape, bytes): the header by coffer_header_build, the bodies where it says."""
+    options = HeaderOptions(ctypes.sizeof(HeaderOptions), 0, 0, 0, FORMATS[format], empty_metadata)
     header, err = c_void_p(), Error()
     bytes_at, size = c_void_p(), c_uint64()
 
@@ -213,7 +229,7 @@ def serialize(tensors, metadata=None):
         for key, value in (metadata or {}).items():
             key, value = key.encode(), value.encode()
             check(_header_set_metadata(header, key, len(key), value, len(value), byref(err)))
-        check(_header_build(header, None, byref(bytes_at), byref(size), None, byref(err)))
+        check(_header_build(header, byref(options), byref(bytes_at), byref(size), None, byref(err)))
         content = bytearray(ctypes.string_at(bytes_at, size.value))
         for i, (_, _, _, body) in enumerate(tensors):
             tensor = _header_at(header, i).contents

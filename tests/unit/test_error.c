@@ -34,6 +34,8 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_TYPE,
         COFFER_ERR_NUMBER,
         COFFER_ERR_MISSING_FIELD,
+        COFFER_ERR_HEADER_ENDS,
+        COFFER_ERR_PADDING,
         COFFER_ERR_DUPLICATE_NAME,
         COFFER_ERR_DUPLICATE_KEY,
         COFFER_ERR_DTYPE,

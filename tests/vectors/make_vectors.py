@@ -14,6 +14,8 @@ import pickle
 import struct
 import sys
 
+import make_bintensors
+
 HERE = pathlib.Path(__file__).resolve().parent
 MARK = "※"
 MAX = 2**64 - 1
@@ -714,11 +716,13 @@ def build():
         refused_duplicates, refused_dtypes, refused_sizes, refused_coverage, refused_for_two_reasons, foreign,
     ):  # fmt: skip
         part()
+    for name, content in make_bintensors.build():
+        put(name, content)
     return VECTORS
 
 
 def existing():
-    return {path.name: path for path in HERE.iterdir() if path.suffix in (".safetensors", ".bin")}
+    return {path.name: path for path in HERE.iterdir() if path.suffix in (".safetensors", ".bin", ".bt")}
 
 
 def main():

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Header bytes → table, for bintensors (.bt). Behind the frame lies what the format's grammar says, in bytes, from left to right:
+ *
+ *   header (layout B)   metadata | count, tensors | padding
+ *   header (layout A)   metadata | count, tensors without names | count, names each with the index of its tensor | padding
+ *
+ *   metadata            0, or 1 and a count of pairs: key string, value string
+ *   tensor              name string | dtype's tag | rank, dimensions | begin | end, both within the data
+ *   string              length, bytes of UTF-8
+ *   any number          one byte up to 250; else 251, 252 or 253 and two, four or eight bytes, little-endian
+ *
+ * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first tensor whose range is
+ * not right. That order is the format's own. docs/bintensors.md has the verdict for every corner.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "dtype.h"
+#include "error.h"
+#include "format.h"
+#include "scan.h"
+#include "table.h"
+#include "text.h"
+
+/* The largest number that is a byte; those above it are markers. */
+#define BT_LARGEST_BYTE 250u
+/* What is kept of a header takes about that many times its bytes. */
+#define BT_TABLE_FACTOR 3u
+/* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions; a name and an index. */
+#define BT_LEAST_PAIR 2u
+#define BT_LEAST_TENSOR 4u
+#define BT_LEAST_NAME 2u
+#define BT_NO_TENSOR SIZE_MAX
+
+typedef struct bt_reader {
+    coffer__cursor in; /* the header */
+    coffer__builder builder;
+    coffer_error *err;
+    bool hidden_bytes;    /* bytes in the padding are allowed */
+    uint64_t data_offset; /* in the file */
+    uint64_t covered;     /* end of the data that the tensors before `wrong` cover */
+    size_t wrong;         /* the first tensor whose range is not right, or BT_NO_TENSOR */
+} bt_reader;
+
+typedef struct bt_string {
+    const uint8_t *bytes;
+    size_t length;
+    size_t position; /* of its length, in the header */
+} bt_string;
+
+static uint64_t bt_offset(size_t position)
+{
+    return COFFER__FRAME_SIZE + (uint64_t)position;
+}
+
+/* ---- numbers and strings ---- */
+
+static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const char *what)
+{
+    return coffer__fail_at(reader->err, COFFER_ERR_HEADER_ENDS, bt_offset(position),
+                           "the header ends at byte %u, within %s that begins at byte %u; get the file again",
+                           bt_offset(reader->in.length), what, bt_offset(position));
+}
+
+/* Reads a number that begins with a marker, of at most `most` bytes behind that. */
+static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
+{
+    static const uint64_t least[9] = { [2] = BT_LARGEST_BYTE + 1, [4] = UINT64_C(1) << 16, [8] = UINT64_C(1) << 32 };
+    coffer__cursor *in = &reader->in;
+    const size_t position = in->position;
+    const unsigned marker = in->base[position];
+    const size_t width = marker <= 253 ? (size_t)2 << (marker - 251) : most + 1;
+    if (width > most) {
+        return coffer__fail_at(reader->err, COFFER_ERR_NUMBER, bt_offset(position),
+                               "at byte %u, %x does not begin a number of at most %u bytes", bt_offset(position),
+                               (uint64_t)marker, (uint64_t)most);
+    }
+    if (width > coffer__left(in) - 1) {
+        return bt_fail_end(reader, position, "a number");
+    }
+    *value = 0;
+    for (size_t i = width; i > 0; i--) {
+        *value = *value << 8 | in->base[position + i];
+    }
+    in->position += 1 + width;
+    if (*value < least[width]) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
+    }
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_narrow_number(bt_reader *reader, size_t most, uint64_t *value)
+{
+    coffer__cursor *in = &reader->in;
+    if (in->position == in->length) {
+        return bt_fail_end(reader, in->position, "a number");
+    }
+    *value = in->base[in->position];
+    if (*value > BT_LARGEST_BYTE) {
+        return bt_marked_number(reader, most, value);
+    }
+    in->position++;
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_number(bt_reader *reader, uint64_t *value)
+{
+    return bt_narrow_number(reader, 8, value);
+}
+
+/* Reads how many items of `what` follow, of at least `least` bytes each. More than the rest of the header can hold are refused here, before
+   anything is made of the number. */
+static inline coffer_status bt_count(bt_reader *reader, size_t least, const char *what, size_t *count)
+{
+    const size_t position = reader->in.position;
+    uint64_t value = 0;
+    const coffer_status status = bt_number(reader, &value);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (value > coffer__left(&reader->in) / least) {
+        return bt_fail_end(reader, position, what);
+    }
+    *count = (size_t)value;
+    return COFFER_OK;
+}
+
+/* A text that is not plain has to be UTF-8 all the same; *has_control tells of control characters. */
+static coffer_status bt_check_text(const bt_reader *reader, const bt_string *string, size_t plain, bool *has_control)
+{
+    const char *text = (const char *)string->bytes;
+    for (size_t at = plain; at < string->length;) {
+        uint32_t code_point = 0;
+        const size_t size = coffer__utf8_decode(text + at, string->length - at, &code_point);
+        if (size == 0) {
+            const uint64_t offset = bt_offset((size_t)(string->bytes - reader->in.base) + at);
+            return coffer__fail_at(reader->err, COFFER_ERR_UTF8, offset, "at byte %u, a text is not UTF-8", offset);
+        }
+        *has_control = *has_control || coffer__is_control(code_point);
+        at += size;
+    }
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string, bool *has_control)
+{
+    *has_control = false;
+    string->position = reader->in.position;
+    const coffer_status status = bt_count(reader, 1, "a text", &string->length);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    string->bytes = reader->in.base + reader->in.position;
+    reader->in.position += string->length;
+    const size_t plain = coffer__scan_plain(string->bytes, string->length);
+    return plain == string->length ? COFFER_OK : bt_check_text(reader, string, plain, has_control);
+}
+
+/* ---- metadata ---- */
+
+static coffer_status bt_read_pair(bt_reader *reader)
+{
+    bt_string key = { 0 };
+    bt_string value = { 0 };
+    bool has_control = false;
+    coffer_status status = bt_read_string(reader, &key, &has_control);
+    if (status == COFFER_OK) {
+        status = bt_read_string(reader, &value, &has_control);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__pair pair = { (uint32_t)key.length, (uint32_t)value.length, (uint32_t)key.position };
+    const size_t size = coffer__pair_size(&pair);
+    status = coffer__builder_reserve(&reader->builder, size, coffer__left(&reader->in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *out = coffer__builder_at(&reader->builder, reader->builder.used);
+    memset(out, 0, size);
+    memcpy(out, &pair, sizeof pair);
+    memcpy(out + sizeof pair, key.bytes, key.length);
+    memcpy(out + sizeof pair + key.length + 1, value.bytes, value.length);
+    reader->builder.used += size;
+    reader->builder.table->pair_count++;
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_pairs(bt_reader *reader)
+{
+    size_t count = 0;
+    coffer_status status = bt_count(reader, BT_LEAST_PAIR, "the metadata", &count);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_pair(reader);
+    }
+    return status;
+}
+
+static coffer_status bt_read_metadata(bt_reader *reader)
+{
+    coffer__builder *builder = &reader->builder;
+    const uint8_t present = reader->in.base[0];
+    if (present > 1) {
+        return coffer__fail_at(
+            reader->err, COFFER_ERR_TYPE, bt_offset(0),
+            "at byte %u, %x tells neither that there is metadata (1) nor that there is none (0): this "
+            "is not a bintensors file",
+            bt_offset(0), (uint64_t)present);
+    }
+    reader->in.position++;
+    builder->table->pairs_at = builder->used;
+    coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
+    if (status == COFFER_OK) {
+        status = coffer__builder_reserve(builder, 8, coffer__left(&reader->in), reader->err);
+    }
+    builder->used = (builder->used + 7) & ~(size_t)7;
+    builder->table->has_metadata = present == 1;
+    builder->table->metadata_end = reader->in.position;
+    return status;
+}
+
+/* ---- tensors ---- */
+
+static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
+{
+    const size_t position = reader->in.position;
+    uint64_t tag = 0;
+    const coffer_status status = bt_narrow_number(reader, 4, &tag);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (tag >= COFFER__TAG_COUNT) {
+        return coffer__fail_at(reader->err, COFFER_ERR_DTYPE, bt_offset(position),
+                               "at byte %u, %u is not the number of one of the format's %u dtypes", bt_offset(position),
+                               tag, (uint64_t)COFFER__TAG_COUNT);
+    }
+    *dtype = (coffer_dtype)coffer__dtype_tags[tag];
+    return COFFER_OK;
+}
+
+/* Copies a name, by what may overwrite and read a few bytes behind it where those are there. */
+static inline void bt_copy_name(const bt_reader *reader, char *to, const bt_string *name)
+{
+    const size_t behind = reader->in.length - (size_t)(name->bytes - reader->in.base) - name->length;
+    if (behind >= 15) {
+        coffer__short_copy((uint8_t *)to, name->bytes, name->length);
+    } else {
+        memcpy(to, name->bytes, name->length);
+    }
+    to[name->length] = '\0';
+}
+
+/* Whether a tensor's range follows the one before it and is as long as dtype and shape make it. */
+static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *tensor, const uint64_t *shape,
+                               uint64_t end)
+{
+    uint64_t bits = 0;
+    return tensor->offset == reader->data_offset + reader->covered &&
+           coffer__tensor_bits(tensor->dtype, shape, tensor->rank, &bits) && bits / 8 == tensor->size &&
+           end >= reader->covered && end <= UINT64_MAX - reader->data_offset;
+}
+
+/* Adds the entry at `used`, complete but for its range, to the table. */
+static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint64_t *shape, uint64_t begin,
+                             uint64_t end)
+{
+    coffer_table *table = reader->builder.table;
+    coffer_tensor *tensor = &entry->tensor;
+    tensor->offset = reader->data_offset + begin;
+    tensor->size = end - begin;
+    tensor->shard = 0;
+    if (reader->wrong == BT_NO_TENSOR) {
+        if (bt_is_right(reader, tensor, shape, end)) {
+            reader->covered = end;
+        } else {
+            reader->wrong = table->count;
+        }
+    }
+    if ((tensor->offset & (coffer__dtype(tensor->dtype)->alignment - 1u)) != 0) {
+        coffer__table_note(table, COFFER_NOTE_UNALIGNED, tensor->offset);
+    }
+    if (tensor->name_len == 0) {
+        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, bt_offset(entry->position));
+    }
+    coffer__builder_add(&reader->builder,
+                        coffer__entry_shape_at(tensor->name_len) + (size_t)tensor->rank * sizeof(uint64_t));
+}
+
+/* Reads a tensor behind its name. */
+static inline coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
+{
+    coffer__builder *builder = &reader->builder;
+    coffer_dtype dtype = COFFER_UNKNOWN_DTYPE;
+    size_t rank = 0;
+    coffer_status status = bt_read_dtype(reader, &dtype);
+    if (status == COFFER_OK) {
+        status = bt_count(reader, 1, "a shape", &rank);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
+    /* Where sizes have 32 bits a shape may be larger than those: no block is, and asking for one says so. */
+    const size_t shape_size = rank <= SIZE_MAX / 16 ? rank * sizeof(uint64_t) : SIZE_MAX / 2;
+    status = coffer__builder_reserve(builder, shape_at + 16 + shape_size, coffer__left(&reader->in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__entry *entry = coffer__builder_at(builder, builder->used);
+    bt_copy_name(reader, (char *)(entry + 1), name);
+    uint64_t *shape = coffer__builder_at(builder, builder->used + shape_at);
+    for (size_t i = 0; i < rank && status == COFFER_OK; i++) {
+        status = bt_number(reader, &shape[i]);
+    }
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    status = status == COFFER_OK ? bt_number(reader, &begin) : status;
+    status = status == COFFER_OK ? bt_number(reader, &end) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    entry->position = (uint32_t)name->position;
+    entry->tensor.name_len = (uint32_t)name->length;
+    entry->tensor.rank = (uint32_t)rank;
+    entry->tensor.dtype = dtype;
+    bt_accept(reader, entry, shape, begin, end);
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_named_tensor(bt_reader *reader)
+{
+    bt_string name = { 0 };
+    bool has_control = false;
+    coffer_status status = bt_read_string(reader, &name, &has_control);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (has_control) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+    }
+    status = bt_read_tensor(reader, &name);
+    return status == COFFER_OK ? status
+                               : coffer__fail_tensor(reader->err, status, (const char *)name.bytes, name.length);
+}
+
+static coffer_status bt_read_tensors(bt_reader *reader)
+{
+    size_t count = 0;
+    coffer_status status = bt_count(reader, BT_LEAST_TENSOR + 1, "the list of tensors", &count);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_named_tensor(reader);
+    }
+    return status;
+}
+
+/* ---- layout A ---- */
+
+static coffer_status bt_skip_tensor(bt_reader *reader)
+{
+    coffer_dtype dtype = COFFER_UNKNOWN_DTYPE;
+    size_t rank = 0;
+    coffer_status status = bt_read_dtype(reader, &dtype);
+    if (status == COFFER_OK) {
+        status = bt_count(reader, 1, "a shape", &rank);
+    }
+    /* The two numbers behind the dimensions are the range. */
+    for (size_t i = 0; i < rank + 2 && status == COFFER_OK; i++) {
+        uint64_t ignored = 0;
+        status = bt_number(reader, &ignored);
+    }
+    return status;
+}
+
+/* Reads a name and the index of its tensor: places[index] becomes where it stands. */
+static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t count)
+{
+    bt_string name = { 0 };
+    bool has_control = false;
+    coffer_status status = bt_read_string(reader, &name, &has_control);
+    const size_t position = reader->in.position;
+    uint64_t index = 0;
+    if (status == COFFER_OK) {
+        status = bt_number(reader, &index);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* No name stands at 0, where the header tells whether there are metadata. */
+    if (index >= count || places[index] != 0) {
+        return coffer__fail_at(reader->err, COFFER_ERR_MISSING_FIELD, bt_offset(position),
+                               index < count ? "at byte %u, a second name is given to tensor %u of %u"
+                                             : "at byte %u, a name is given to tensor %u, but there are only %u",
+                               bt_offset(position), index, (uint64_t)count);
+    }
+    places[index] = (uint32_t)name.position;
+    return COFFER_OK;
+}
+
+/* Reads the tensors, which begin at `tensors_at`, once more, each with its name. */
+static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_t *places, size_t count)
+{
+    const size_t end = reader->in.position;
+    coffer_status status = COFFER_OK;
+    reader->in.position = tensors_at;
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        const size_t tensor_at = reader->in.position;
+        bt_string name = { 0 };
+        bool has_control = false;
+        reader->in.position = places[i];
+        /* The string was read before, so it cannot fail. */
+        (void)bt_read_string(reader, &name, &has_control);
+        if (has_control) {
+            coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+        }
+        reader->in.position = tensor_at;
+        status = bt_read_tensor(reader, &name);
+    }
+    reader->in.position = end;
+    return status;
+}
+
+static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t count)
+{
+    const size_t position = reader->in.position;
+    size_t names = 0;
+    coffer_status status = bt_count(reader, BT_LEAST_NAME, "the list of names", &names);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (names != count) {
+        return coffer__fail_at(reader->err, COFFER_ERR_MISSING_FIELD, bt_offset(position),
+                               "at byte %u, %u names are given to %u tensors", bt_offset(position), (uint64_t)names,
+                               (uint64_t)count);
+    }
+    const coffer_allocator allocator = reader->builder.table->allocator;
+    const size_t size = (count + 1) * sizeof(uint32_t);
+    uint32_t *places = coffer__alloc_zeroed(&allocator, size);
+    if (places == NULL) {
+        return coffer__fail(reader->err, COFFER_ERR_MEMORY, "no memory for the places of names (%u bytes)",
+                            (uint64_t)size);
+    }
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_place(reader, places, count);
+    }
+    if (status == COFFER_OK) {
+        status = bt_join(reader, tensors_at, places, count);
+    }
+    coffer__free(&allocator, places, size);
+    return status;
+}
+
+/* As many names as tensors, and each index at most once: then every tensor has one. */
+static coffer_status bt_read_alpha(bt_reader *reader)
+{
+    size_t count = 0;
+    coffer_status status = bt_count(reader, BT_LEAST_TENSOR, "the list of tensors", &count);
+    const size_t tensors_at = reader->in.position;
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_skip_tensor(reader);
+    }
+    return status == COFFER_OK ? bt_read_names(reader, tensors_at, count) : status;
+}
+
+/* ---- the header ---- */
+
+/* Behind the last item there are spaces, or bytes that no reader shows. */
+static coffer_status bt_read_padding(bt_reader *reader)
+{
+    coffer_table *table = reader->builder.table;
+    table->slack = coffer__left(&reader->in);
+    for (size_t at = reader->in.position; at < reader->in.length; at++) {
+        if (reader->in.base[at] == ' ') {
+            continue;
+        }
+        if (!reader->hidden_bytes) {
+            return coffer__fail_at(reader->err, COFFER_ERR_PADDING, bt_offset(at),
+                                   "at byte %u, behind all that the header says, there is a byte that is no space: "
+                                   "something may be hidden there; to read the file all the same, allow hidden bytes",
+                                   bt_offset(at));
+        }
+        coffer__table_note(table, COFFER_NOTE_PADDING, bt_offset(at));
+    }
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_header(bt_reader *reader, bool alpha)
+{
+    coffer_status status = bt_read_metadata(reader);
+    if (status == COFFER_OK) {
+        status = alpha ? bt_read_alpha(reader) : bt_read_tensors(reader);
+    }
+    return status == COFFER_OK ? bt_read_padding(reader) : status;
+}
+
+/* Says what is not right with the range of a tensor, of which the data before it end at `covered`. */
+static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_offset, uint64_t covered,
+                                   coffer_error *err)
+{
+    const uint64_t at = bt_offset(((const coffer__entry *)(const void *)tensor)->position);
+    const uint64_t begin = tensor->offset - data_offset;
+    const uint64_t end = begin + tensor->size;
+    uint64_t bits = 0;
+    coffer_status code = COFFER_OK;
+    if (begin != covered) {
+        code = coffer__fail_at(err, begin > covered ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, at,
+                               "tensor %q begins at byte %u of the data, but the one before it ends at byte %u",
+                               tensor->name, (size_t)tensor->name_len, begin, covered);
+        coffer__fail_sizes(err, code, covered, begin);
+    } else if (end >= begin && !coffer__tensor_bits(tensor->dtype, tensor->shape, tensor->rank, &bits)) {
+        code = coffer__fail_at(err, COFFER_ERR_OVERFLOW, at, "the shape's product, in bits, is beyond 2^64-1");
+    } else if (end >= begin && bits / 8 != tensor->size) {
+        code = coffer__fail_at(err, COFFER_ERR_SIZE, at,
+                               "dtype and shape make %u bytes, but the range from %u to %u has %u", bits / 8, begin,
+                               end, tensor->size);
+        coffer__fail_sizes(err, code, bits / 8, tensor->size);
+    } else {
+        code = coffer__fail_at(err, COFFER_ERR_RANGE, at, "from %u to %u is no range within a file", begin, end);
+    }
+    return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
+}
+
+/* The size that the table's block begins with, as that of a text would be. */
+static size_t bt_text_size(size_t header_size)
+{
+    return header_size <= SIZE_MAX / 16 ? BT_TABLE_FACTOR * header_size : header_size;
+}
+
+coffer_status coffer__bintensors_read(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
+                                      coffer_error *err)
+{
+    /* All of it at once: such headers are short, and layout A needs its end before its beginning. */
+    coffer_status status = coffer__intake_rest(header, 0, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    bt_reader reader;
+    memset(&reader, 0, sizeof reader);
+    reader.in = (coffer__cursor){ header->bytes, header->size, 0 };
+    reader.err = err;
+    reader.hidden_bytes = options->hidden_bytes;
+    reader.data_offset = header->end;
+    reader.wrong = BT_NO_TENSOR;
+    status = coffer__builder_init(&reader.builder, header->allocator, bt_text_size(header->size), err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = bt_read_header(&reader, options->format == COFFER_FORMAT_BINTENSORS_ALPHA);
+    if (status != COFFER_OK) {
+        coffer__builder_discard(&reader.builder);
+        return status;
+    }
+    coffer_table *made = NULL;
+    status = coffer__builder_seal(&reader.builder, true, COFFER__FRAME_SIZE, &made, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (reader.wrong != BT_NO_TENSOR) {
+        status = bt_fail_range(coffer_table_at(made, reader.wrong), reader.data_offset, reader.covered, err);
+        coffer_table_free(made);
+        return status;
+    }
+    made->data_offset = reader.data_offset;
+    made->data_size = reader.covered;
+    *table = made;
+    return COFFER_OK;
+}
