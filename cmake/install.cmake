@@ -1,25 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What an install holds: both libraries, the headers, a CMake package, a pkg-config file and the command. All of it may be
-# moved as a whole: nothing in it names the place where it was installed.
+# What an install holds, in three components, of which a system's packages are made (cmake/package.cmake):
+#
+#   runtime      the shared library
+#   development  the static one, the headers, a CMake package and a pkg-config file
+#   command      the command, its manual page, and completions for bash, zsh and fish
+#
+# All of it may be moved as a whole: nothing in it names the place where it was installed.
 include(CMakePackageConfigHelpers)
 
+set(COFFER_ZSH_DIR share/zsh/site-functions CACHE STRING "Where zsh looks for completions, below the prefix")
 set(coffer_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coffer)
 
-install(TARGETS coffer_shared coffer_static EXPORT coffer_targets)
-install(FILES ${PROJECT_SOURCE_DIR}/include/coffer.h ${PROJECT_SOURCE_DIR}/include/coffer.hpp TYPE INCLUDE)
+# ---- The components ---------------------------------------------------------------------------------------------------
+
+install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/include/coffer.h ${PROJECT_SOURCE_DIR}/include/coffer.hpp TYPE INCLUDE COMPONENT development)
+set(coffer_parts shared static)
 if(TARGET coffer_cli)
-  install(TARGETS coffer_cli)
+  install(TARGETS coffer_cli EXPORT coffer_cli RUNTIME COMPONENT command)
+  list(APPEND coffer_parts cli)
+endif()
+if(TARGET coffer_manual)
+  install(FILES ${coffer_manual_dir}/coffer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  install(FILES ${coffer_manual_dir}/coffer.bash RENAME coffer DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          COMPONENT command)
+  install(FILES ${coffer_manual_dir}/coffer.zsh RENAME _coffer DESTINATION ${COFFER_ZSH_DIR} COMPONENT command)
+  install(FILES ${coffer_manual_dir}/coffer.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+          COMPONENT command)
 endif()
 
-install(EXPORT coffer_targets NAMESPACE coffer:: FILE coffer-targets.cmake DESTINATION ${coffer_package_dir})
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/coffer-config.cmake.in ${PROJECT_BINARY_DIR}/coffer-config.cmake
-                              INSTALL_DESTINATION ${coffer_package_dir} NO_SET_AND_CHECK_MACRO)
+# ---- The CMake package ------------------------------------------------------------------------------------------------
+
+foreach(part ${coffer_parts})
+  install(EXPORT coffer_${part} NAMESPACE coffer:: FILE coffer-${part}.cmake DESTINATION ${coffer_package_dir}
+          COMPONENT development)
+endforeach()
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/coffer-config.cmake.in ${PROJECT_BINARY_DIR}/coffer-config.cmake
+  INSTALL_DESTINATION ${coffer_package_dir} PATH_VARS CMAKE_INSTALL_BINDIR NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/coffer-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/coffer-config.cmake ${PROJECT_BINARY_DIR}/coffer-config-version.cmake
-        DESTINATION ${coffer_package_dir})
+        DESTINATION ${coffer_package_dir} COMPONENT development)
 
-# The file finds the prefix from its own place, unless a directory was given as an absolute path.
+# ---- The pkg-config file ----------------------------------------------------------------------------------------------
+# It finds the prefix from its own place, unless a directory was given as an absolute path.
+
 file(RELATIVE_PATH coffer_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 cmake_path(APPEND coffer_pc_libdir "\${prefix}" ${CMAKE_INSTALL_LIBDIR})
 cmake_path(APPEND coffer_pc_includedir "\${prefix}" ${CMAKE_INSTALL_INCLUDEDIR})
@@ -29,4 +56,4 @@ else()
   string(REGEX REPLACE "/$" "" coffer_pc_prefix "\${pcfiledir}/${coffer_pc_to_prefix}")
 endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/coffer.pc.in ${PROJECT_BINARY_DIR}/coffer.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/coffer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/coffer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -105,6 +105,10 @@ find_missing() {
         need_command clang-format clang-format
         need_command cppcheck cppcheck
         need_command strace strace
+        need_command fish fish
+        need_command zsh zsh
+        need_command mandoc mandoc
+        need_command groff groff-base
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;
     bench)

@@ -50,7 +50,8 @@ if grep -rIlF -e "$prefix" -e "$checkout" -e "$work" "$prefix" "$work/stage"; th
     echo 'the files above name the place where they were built or installed' >&2
     exit 1
 fi
-for file in bin/coffer include/coffer.h include/coffer.hpp; do
+for file in bin/coffer include/coffer.h include/coffer.hpp share/man/man1/coffer.1 share/zsh/site-functions/_coffer \
+    share/bash-completion/completions/coffer share/fish/vendor_completions.d/coffer.fish; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 [ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]
@@ -61,17 +62,40 @@ expect_version 'the installed command' sh -c '"$1" --version | head -n 1' sh "$p
 
 # ---- CMake ------------------------------------------------------------------------------------------------------------
 
-consume_by_cmake() { # consume_by_cmake WAY TARGET SHARED(yes|no)
-    local folder=$work/$1-${2//:/-}
+consume_by_cmake() { # consume_by_cmake WAY TARGET SHARED(yes|no) [COMPONENTS]
+    local folder=$work/$1-${2//:/-}${4:+-${4/;/-}}
     cmake --no-warn-unused-cli -G Ninja -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCOFFER_WAY="$1" -DCOFFER_TARGET="$2" \
-        -DCOFFER_CHECKOUT="$checkout" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+        -DCOFFER_CHECKOUT="$checkout" -DCOFFER_COMPONENTS="${4:-}" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
     cmake --build "$folder" --target consumer >"$work/log" || { cat "$work/log"; exit 1; }
-    expect_version "$1, $2" "$folder/consumer"
+    expect_version "$1, $2${4:+, components $4}" "$folder/consumer"
     expect_needed "$folder/consumer" "$3"
 }
 
 consume_by_cmake package coffer::coffer yes
 consume_by_cmake package coffer::static no
+[ "$(head -n 1 "$work/package-coffer--static/from-cli.txt")" = "coffer $version" ]
+consume_by_cmake package coffer::coffer yes shared
+consume_by_cmake package coffer::static no static
+consume_by_cmake package coffer::static no 'static;cli'
+[ "$(head -n 1 "$work/package-coffer--static-static-cli/from-cli.txt")" = "coffer $version" ]
+
+refuses_component() { # refuses_component COMPONENT: clearly
+    if cmake -G Ninja -S "$here" -B "$work/refused-$1" -DCOFFER_WAY=package -DCOFFER_TARGET=coffer::static \
+        -DCOFFER_COMPONENTS="static;$1" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1; then
+        echo "the package claims to have a component $1" >&2
+        exit 1
+    fi
+    tr -s ' \n' ' ' <"$work/log" | grep -qF "There is no component \"$1\" here; installed are: $2." || { cat "$work/log"; exit 1; }
+    echo "ok: package, no component $1"
+}
+
+refuses_component python 'shared, static, cli'
+# As where the command is a package of its own.
+mv "$prefix/bin/coffer" "$work/command"
+refuses_component cli 'shared, static'
+consume_by_cmake package coffer::static no 'static'
+mv "$work/command" "$prefix/bin/coffer"
+
 consume_by_cmake subdirectory coffer::coffer yes
 consume_by_cmake subdirectory coffer::static no
 consume_by_cmake fetch coffer::static no
