@@ -8,12 +8,14 @@
 #include "cli_report.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define INTERRUPT_CHECK 100   /* milliseconds between looking for Ctrl-C */
 #define PIPE_FIRST (1u << 20) /* bytes of the first buffer for a pipe */
 
 /* ---- Standard input ---- */
@@ -64,6 +66,19 @@ static bool grow_pipe(pipe_bytes *pipe)
     return true;
 }
 
+/* Waits until there is something to read, or an end; false after Ctrl-C. That comes to the main thread, and this one may be
+   another, which no signal wakes. */
+static bool wait_for_pipe(void)
+{
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    while (!cli_interrupted()) {
+        if (poll(&input, 1, INTERRUPT_CHECK) != 0) {
+            return !cli_interrupted();
+        }
+    }
+    return false;
+}
+
 static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
 {
     for (;;) {
@@ -80,12 +95,12 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
                                     "file first");
             }
         }
+        if (!wait_for_pipe()) {
+            return stdin_failed(err, COFFER_ERR_CANCELLED, "cancelled");
+        }
         const ssize_t got = read(STDIN_FILENO, pipe->bytes + pipe->size, pipe->room - pipe->size);
         if (got == 0) {
             return COFFER_OK;
-        }
-        if (got < 0 && cli_interrupted()) {
-            return stdin_failed(err, COFFER_ERR_CANCELLED, "cancelled");
         }
         if (got < 0 && errno != EINTR) {
             return stdin_failed(err, COFFER_ERR_IO, "standard input cannot be read");
@@ -169,6 +184,9 @@ static void show_file(void *ctx, size_t i)
     cli_file *file = &run->files[i];
     if (!cli_interrupted()) {
         run->code = cli_worse(run->code, run->work->show(run->app, run->work->ctx, file));
+    }
+    if (run->app->out.width > 0) {
+        cli_output_flush(&run->app->out); /* whoever watches shall see it at once */
     }
     coffer_close(file->model);
     free(file->result);

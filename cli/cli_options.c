@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The words that are still to be read. */
 typedef struct word_list {
@@ -58,17 +59,19 @@ static int unknown_option(cli *app, const cli_command *command, const char *name
     return cli_usage_error(app, "unknown option --%s; did you mean --%s?", shown, nearest->name);
 }
 
-/* Whether `value` is one of "name|offset|size". */
-static bool is_among(const char *values, const char *value)
+/* Which of "name|offset|size" a value is, in upper or lower case; -1: none. */
+static int place_among(const char *values, const char *value)
 {
     const size_t value_len = strlen(value);
+    int place = 0;
     for (const char *next = values; next != NULL; next = strchr(next, '|')) {
         next += *next == '|';
-        if (strcspn(next, "|") == value_len && memcmp(next, value, value_len) == 0) {
-            return true;
+        if (strcspn(next, "|") == value_len && strncasecmp(next, value, value_len) == 0) {
+            return place;
         }
+        place++;
     }
-    return false;
+    return -1;
 }
 
 /* "name|offset|size" as people write it: "name, offset or size". */
@@ -87,7 +90,7 @@ static void list_values(const char *values, char *text, size_t size)
 
 static int choose(cli *app, cli_arguments *arguments, const cli_option *option, const char *value)
 {
-    if (value != NULL && option->values != NULL && !is_among(option->values, value)) {
+    if (value != NULL && option->values != NULL && place_among(option->values, value) < 0) {
         char known[256];
         list_values(option->values, known, sizeof known);
         return cli_usage_error(app, "--%s wants %s", option->name, known);
@@ -215,4 +218,16 @@ const char *cli_value(const cli_arguments *arguments, cli_option_id id)
         }
     }
     return value;
+}
+
+int cli_which(const cli_arguments *arguments, cli_option_id id)
+{
+    int which = -1;
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        const cli_choice *choice = &arguments->choices[i];
+        if (choice->option->id == id && choice->option->values != NULL) {
+            which = place_among(choice->option->values, choice->value);
+        }
+    }
+    return which;
 }

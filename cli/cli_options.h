@@ -17,5 +17,7 @@ void cli_free_arguments(cli_arguments *arguments);
 /* Whether an option was given, and the value it was given last (NULL when it was not). */
 bool cli_given(const cli_arguments *arguments, cli_option_id id);
 const char *cli_value(const cli_arguments *arguments, cli_option_id id);
+/* Which of its values an option with a list of them was given last, from 0 on; -1 when it was not given. */
+int cli_which(const cli_arguments *arguments, cli_option_id id);
 
 #endif

@@ -161,25 +161,27 @@ size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t wi
     return width;
 }
 
-/* Columns of a word, up to the next space; *size gets its bytes. */
-static size_t word_width(const char *text, size_t *size)
+/* Bytes up to the next space, and the columns that they take. */
+static size_t word_size(const char *text, size_t text_len, size_t *width)
 {
-    size_t width = 0;
-    const size_t len = strcspn(text, " ");
-    for (size_t i = 0; i < len; i++) {
-        width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    size_t size = 0;
+    *width = 0;
+    while (size < text_len && text[size] != ' ') {
+        *width += ((unsigned char)text[size++] & 0xC0) != 0x80;
     }
-    *size = len;
-    return width;
+    return size;
 }
 
-void cli_put_folded(cli_output *out, const char *text, size_t used, size_t indent)
+size_t cli_put_folded(cli_output *out, const char *text, size_t text_len, size_t used, size_t indent)
 {
     size_t column = used;
-    while (*text != '\0') {
-        size_t size = 0;
-        const size_t spaces = strspn(text, " ");
-        const size_t width = word_width(text + spaces, &size);
+    for (size_t at = 0; at < text_len;) {
+        size_t spaces = 0;
+        size_t width = 0;
+        while (at + spaces < text_len && text[at + spaces] == ' ') {
+            spaces++;
+        }
+        const size_t size = word_size(text + at + spaces, text_len - at - spaces, &width);
         if (out->width > 0 && column > indent && column + spaces + width > out->width) {
             cli_put_char(out, '\n');
             cli_put_repeat(out, ' ', indent);
@@ -188,9 +190,10 @@ void cli_put_folded(cli_output *out, const char *text, size_t used, size_t inden
             cli_put_repeat(out, ' ', spaces);
             column += spaces + width;
         }
-        cli_put(out, text + spaces, size);
-        text += spaces + size;
+        cli_put(out, text + at + spaces, size);
+        at += spaces + size;
     }
+    return column;
 }
 
 const char *cli_style_text(cli_style style)

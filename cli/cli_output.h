@@ -64,8 +64,8 @@ bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t 
 /* The same cut in the middle, which "…" shows, to at most `width` columns (0: never). Returns the columns it took. */
 size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t width);
 /* Text that is safe already, broken at spaces where a terminal's line ends; `used` columns of the first line are taken, and
-   the others are indented. Ends no line. */
-void cli_put_folded(cli_output *out, const char *text, size_t used, size_t indent);
+   the others are indented. Ends no line. Returns the columns that the last line has then. */
+size_t cli_put_folded(cli_output *out, const char *text, size_t text_len, size_t used, size_t indent);
 /* What follows is in that style, until CLI_PLAIN. */
 void cli_put_style(cli_output *out, cli_style style);
 void cli_put_styled(cli_output *out, cli_style style, const char *text);

@@ -102,7 +102,9 @@ int cli_progress_add(cli_progress *progress, uint64_t amount)
 int cli_progress_call(void *part, uint64_t done, uint64_t total)
 {
     cli_progress_part *share = part;
-    (void)total;
+    if (share->whole->total == 0) {
+        share->whole->total = total; /* a single call, whose total only the library knows */
+    }
     const uint64_t amount = done - share->done;
     share->done = done;
     return cli_progress_add(share->whole, amount);

@@ -36,7 +36,8 @@ typedef struct cli_progress_part {
     uint64_t done;
 } cli_progress_part;
 
-/* Counts bytes; `total` may be 0 when it is not known. One may be under way at a time. */
+/* Counts bytes; `total` may be 0 when only the library knows it, for work that is a single call. One progress may be under way
+   at a time. */
 void cli_progress_begin(cli_progress *progress, cli *app, const char *label, uint64_t total);
 /* Counts things instead: files. */
 void cli_progress_begin_count(cli_progress *progress, cli *app, const char *label, uint64_t total);

@@ -4,7 +4,9 @@
 
 #include "cli_interrupt.h"
 #include "cli_progress.h"
+#include "cli_text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -196,6 +198,35 @@ void cli_json_error(cli *app, const char *path, const coffer_error *err)
     cli_json_close(out, '}');
 }
 
+/* "; did you mean "model.safetensors"?" when there is a file of nearly that name. */
+static void suggest_file(const char *path, char *text, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    const size_t name_len = strlen(name);
+    char folder[4096] = ".";
+    size_t best = cli_distance_limit(name_len) + 1;
+    text[0] = '\0';
+    if (slash != NULL) {
+        snprintf(folder, sizeof folder, "%.*s/", (int)(slash - path), path);
+    }
+    DIR *entries = name_len > 0 ? opendir(folder) : NULL;
+    const struct dirent *entry = NULL;
+    /* Only the main thread reports. cppcheck-suppress readdirCalled */
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        const size_t distance = cli_distance(entry->d_name, strlen(entry->d_name), name, name_len, best);
+        if (distance < best && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            char shown[256];
+            coffer_escape(entry->d_name, strlen(entry->d_name), shown, sizeof shown);
+            snprintf(text, size, "; did you mean \"%s\"?", shown);
+            best = distance;
+        }
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+}
+
 int cli_fail(cli *app, const char *path, const coffer_error *err)
 {
     char place[512];
@@ -203,6 +234,9 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
         return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: whoever pressed it knows */
     }
     cli_error_place(err, false, place, sizeof place);
+    if (err->code == COFFER_ERR_NOT_FOUND) {
+        suggest_file(path, place, sizeof place);
+    }
     cli_say_path(app, path, "%s%s", err->message, place);
     if (app->json) {
         cli_json_open(&app->out, '{', true);

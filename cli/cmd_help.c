@@ -7,6 +7,50 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TEXT_WIDTH 100 /* what the texts in the tables are broken for */
+#define OPTION_WIDTH 26
+#define NARROW 60 /* below this, what an option does stands on a line of its own */
+
+/* Lines as they are or, on a terminal that is narrower, whole paragraphs folded. */
+static void show_text(cli_output *out, const char *text)
+{
+    if (out->width == 0 || out->width >= TEXT_WIDTH) {
+        cli_put_text(out, text);
+        return;
+    }
+    size_t column = 0;
+    while (*text != '\0') {
+        const size_t len = strcspn(text, "\n");
+        if (len == 0) {
+            cli_put_text(out, column > 0 ? "\n\n" : "\n");
+            column = 0;
+        } else {
+            column = column > 0 ? cli_put_folded(out, " ", 1, column, 0) : 0;
+            column = cli_put_folded(out, text, len, column, 0);
+        }
+        text += len + (text[len] == '\n');
+    }
+    if (column > 0) {
+        cli_put_char(out, '\n');
+    }
+}
+
+/* A word at the left, and what it means, folded beside it or below. */
+static void show_entry(cli_output *out, const char *head, size_t width, const char *text)
+{
+    const size_t used = strlen(head);
+    const bool below = out->width > 0 && out->width < NARROW && width > 12;
+    const size_t indent = below ? 8 : width;
+    cli_put_text(out, head);
+    if (below) {
+        cli_put_char(out, '\n');
+    }
+    const size_t column = below ? 0 : used;
+    cli_put_repeat(out, ' ', column < indent ? indent - column : 2);
+    cli_put_folded(out, text, strlen(text), column < indent ? indent : column + 2, indent);
+    cli_put_char(out, '\n');
+}
+
 static void show_options(cli_output *out, const cli_command *command)
 {
     const cli_option *option = NULL;
@@ -14,13 +58,9 @@ static void show_options(cli_output *out, const cli_command *command)
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         char head[64];
         const char letter[] = { '-', option->letter, ',', ' ', '\0' };
-        const int len = snprintf(head, sizeof head, "  %s--%s%s%s", option->letter != 0 ? letter : "    ", option->name,
-                                 option->argument != NULL ? " " : "", option->argument != NULL ? option->argument : "");
-        const size_t used = len > 0 ? (size_t)len : 0;
-        cli_put_text(out, head);
-        cli_put_repeat(out, ' ', used < 26 ? 26 - used : 2);
-        cli_put_text(out, option->summary);
-        cli_put_char(out, '\n');
+        snprintf(head, sizeof head, "  %s--%s%s%s", option->letter != 0 ? letter : "    ", option->name,
+                 option->argument != NULL ? " " : "", option->argument != NULL ? option->argument : "");
+        show_entry(out, head, OPTION_WIDTH, option->summary);
     }
 }
 
@@ -38,36 +78,32 @@ static void show_examples(cli_output *out, const cli_example *examples)
 
 void cli_show_overview(cli_output *out)
 {
-    cli_put_text(out, "coffer - look into, check and edit safetensors files\n\nUsage: coffer COMMAND [OPTIONS] ...\n\n"
-                      "Commands:\n");
+    show_text(out, "coffer - look into, check and edit safetensors files\n");
+    cli_put_text(out, "\nUsage: coffer COMMAND [OPTIONS] ...\n\nCommands:\n");
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
-        const cli_command *command = CLI_COMMANDS[i];
-        const size_t len = strlen(command->name);
-        cli_put_text(out, "  ");
-        cli_put_text(out, command->name);
-        cli_put_repeat(out, ' ', len < 8 ? 8 - len : 1);
-        cli_put_text(out, command->summary);
-        cli_put_char(out, '\n');
+        char head[32];
+        snprintf(head, sizeof head, "  %s", CLI_COMMANDS[i]->name);
+        show_entry(out, head, 10, CLI_COMMANDS[i]->summary);
     }
     show_options(out, &cli_top);
-    cli_put_text(out, "\nExit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index),\n"
-                      "2 wrong usage, 3 something could not be read or written.\n"
-                      "\nStart with:  coffer info model.safetensors\n"
+    cli_put_char(out, '\n');
+    show_text(out, "Exit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index), 2 wrong\n"
+                   "usage, 3 something could not be read or written, 130 Ctrl-C.\n");
+    cli_put_text(out, "\nStart with:  coffer info model.safetensors\n"
                       "More about a command:  coffer help COMMAND\n");
 }
 
 void cli_show_help(cli_output *out, const cli_command *command)
 {
-    cli_put_text(out, "coffer ");
-    cli_put_text(out, command->name);
-    cli_put_text(out, " - ");
-    cli_put_text(out, command->summary);
-    cli_put_text(out, "\n\nUsage: coffer ");
+    char head[160];
+    snprintf(head, sizeof head, "coffer %s - %s\n", command->name, command->summary);
+    show_text(out, head);
+    cli_put_text(out, "\nUsage: coffer ");
     cli_put_text(out, command->name);
     cli_put_text(out, " [OPTIONS] ");
     cli_put_text(out, command->usage);
     cli_put_text(out, "\n\n");
-    cli_put_text(out, command->about);
+    show_text(out, command->about);
     show_options(out, command);
     show_examples(out, command->examples);
 }

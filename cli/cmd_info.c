@@ -46,7 +46,7 @@ static void put_label(cli_output *out, const char *label)
 static void show_text(cli_output *out, const char *label, const char *text)
 {
     put_label(out, label);
-    cli_put_folded(out, text, INDENT + LABEL_WIDTH, INDENT + LABEL_WIDTH);
+    cli_put_folded(out, text, strlen(text), INDENT + LABEL_WIDTH, INDENT + LABEL_WIDTH);
     cli_put_char(out, '\n');
 }
 
@@ -93,7 +93,7 @@ static void put_value(cli_output *out, const coffer_pair *pair, size_t used)
             cli_put_char(out, '\n');
             cli_put_repeat(out, ' ', indent);
             snprintf(cut, sizeof cut, "... (cut: %zu more lines; coffer meta shows all)", lines);
-            cli_put_folded(out, cut, indent, indent);
+            cli_put_folded(out, cut, strlen(cut), indent, indent);
         }
         return;
     }
@@ -104,7 +104,7 @@ static void put_value(cli_output *out, const coffer_pair *pair, size_t used)
         cli_number_text(number, pair->value_len, true);
         snprintf(shown + shown_len, sizeof shown - shown_len, "... (cut: %s bytes; coffer meta shows all)", number);
     }
-    cli_put_folded(out, shown, used, indent);
+    cli_put_folded(out, shown, strlen(shown), used, indent);
 }
 
 static void show_metadata(cli_output *out, const coffer_table *table)

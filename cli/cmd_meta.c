@@ -3,6 +3,7 @@
 #include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
+#include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -16,10 +17,23 @@ static void show_all(cli_output *out, const coffer_table *table)
 {
     coffer_pair pair;
     for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+        cli_put_style(out, CLI_CYAN);
         cli_put_escaped(out, pair.key, pair.key_len, 0);
+        cli_put_style(out, CLI_PLAIN);
         cli_put_text(out, " = ");
         cli_put_escaped(out, pair.value, pair.value_len, 0);
         cli_put_char(out, '\n');
+    }
+}
+
+static void show_tsv(cli_output *out, const coffer_table *table)
+{
+    coffer_pair pair;
+    cli_put_text(out, "key\tvalue\n");
+    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+        cli_tsv_text_n(out, pair.key, pair.key_len);
+        cli_tsv_text_n(out, pair.value, pair.value_len);
+        cli_tsv_end(out);
     }
 }
 
@@ -90,6 +104,8 @@ static int show(cli *app, const cli_arguments *arguments)
         cli_json_string(&app->out, path);
         cli_json_metadata(&app->out, table);
         cli_json_close(&app->out, '}');
+    } else if (app->tsv) {
+        show_tsv(&app->out, table);
     } else {
         show_all(&app->out, table);
     }
@@ -191,19 +207,26 @@ static coffer_edit *collect_edits(cli *app, const cli_arguments *arguments, size
     return edits;
 }
 
-static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *options)
+static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked)
 {
     const char *path = arguments->names[0];
     size_t count = 0;
     int code = CLI_EXIT_OK;
     coffer_edit_way way = COFFER_EDITED_NOTHING;
     coffer_error err;
+    cli_progress progress;
     coffer_edit *edits = collect_edits(app, arguments, &count, &code);
     if (edits == NULL) {
         return code;
     }
+    cli_progress_begin(&progress, app, "rewriting", 0);
+    cli_progress_part part = { &progress, 0 };
+    coffer_edit_options options = *asked;
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
     const double start = cli_seconds();
-    const coffer_status status = coffer_edit_metadata(path, edits, count, options, &way, &err);
+    const coffer_status status = coffer_edit_metadata(path, edits, count, &options, &way, &err);
+    cli_progress_end(&progress);
     free(edits);
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
@@ -239,6 +262,12 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if (options.follow_links && !recovers && !edits && !rewrites) {
         return cli_usage_error(app, "--follow-links goes with --set, --unset, --rewrite or --recover");
     }
+    if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
+        return cli_usage_error(app, "standard input can be shown, not edited; name the file");
+    }
+    if (app->tsv && (recovers || edits || rewrites || arguments->name_count == 2)) {
+        return cli_usage_error(app, "--tsv is for all keys");
+    }
     if (recovers) {
         return recover(app, arguments->names[0], &options);
     }
@@ -253,6 +282,7 @@ static const cli_option META_OPTIONS[] = {
       NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left", NULL },
     CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
 };
 
@@ -268,14 +298,10 @@ const cli_command cli_meta = {
     .run = run_meta,
     .summary = "show or edit the metadata of a file",
     .usage = "PATH [KEY]",
-    .about =
-        "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
-        "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
-        "rewritten and gets slack for the next time. How it was done is said on standard error.\n"
-        "\n"
-        "JSON: path and metadata {KEY: VALUE}; with KEY: path, key, value (null: no such key); after a\n"
-        "change: path, done (\"nothing\", \"clone\", \"in_place\", \"rewrite\", \"recovered\"), seconds. A file that\n"
-        "fails has path and error (see coffer help info).\n",
+    .about = "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
+             "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
+             "rewritten and gets slack for the next time. How it was done is said on standard error. - is\n"
+             "standard input, which can be shown only.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,

@@ -6,7 +6,6 @@
 #include "cli_options.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What qsort orders: it takes no context, so each item brings its key along. */
 typedef struct ls_item {
@@ -73,7 +72,7 @@ static bool passes(const cli_arguments *arguments, const coffer_tensor *tensor)
 bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit)
 {
     const size_t count = coffer_count(selection->model);
-    const char *order = cli_value(arguments, CLI_OPTION_SORT);
+    const int order = cli_which(arguments, CLI_OPTION_SORT); /* 0: name, 1: offset, 2: size */
     selection->order = malloc((count + 1) * sizeof *selection->order);
     if (selection->order == NULL) {
         return false;
@@ -85,8 +84,8 @@ bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t l
         }
     }
     selection->count = selection->total < limit ? selection->total : limit;
-    if (order == NULL || strcmp(order, "offset") == 0) {
+    if (order < 0 || order == 1) {
         return true;
     }
-    return sort(selection, strcmp(order, "size") == 0 ? compare_sizes : compare_names);
+    return sort(selection, order == 2 ? compare_sizes : compare_names);
 }

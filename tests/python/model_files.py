@@ -126,6 +126,8 @@ def make_golden_files(folder):
     notes       all that is legal but odd: an empty name, names that differ in case, an unaligned tensor
     empty       no tensor, no metadata
     types       every dtype
+    wide        a tensor of 50 rows of 40 elements
+    empty_tensor  a tensor without an element
     short, html what downloads leave behind
     bad/        a file for each rule of the format that breaks it"""
     (folder / "bad").mkdir()
@@ -148,6 +150,8 @@ def make_golden_files(folder):
     make(folder / "types.safetensors", {
         dtype.lower(): (dtype, [4], bytes(i % 2 if dtype == "BOOL" else 16 + i for i in range(bits_of(dtype) // 2)))
         for dtype in types})
+    make(folder / "wide.safetensors", {"x": ("I32", [50, 40], struct.pack("<2000i", *range(2000)))})
+    make(folder / "empty_tensor.safetensors", {"e": ("F32", [0, 3], b"")})
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "short.safetensors").write_bytes(whole[:-20])
     (folder / "html.safetensors").write_text("<!doctype html><title>Sign in</title>\n")
