@@ -212,7 +212,8 @@ static void suggest_file(const char *path, char *text, size_t size)
     }
     DIR *entries = name_len > 0 ? opendir(folder) : NULL;
     const struct dirent *entry = NULL;
-    /* Only the main thread reports. cppcheck-suppress readdirCalled */
+    /* Only the main thread reports. */
+    /* cppcheck-suppress readdirCalled */
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
         const size_t distance = cli_distance(entry->d_name, strlen(entry->d_name), name, name_len, best);
         if (distance < best && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
