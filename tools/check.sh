@@ -124,8 +124,10 @@ stage install stage_install
 stage amalgamation stage_amalgamation
 stage cpp stage_cpp
 stage pytest stage_pytest
+stage python-package tools/python_package.sh
 
 echo
 echo "make check: every stage passed in $SECONDS s"
 sed -n '/tests passed/,$p' "$logs/ctest.log"
 tail -n 1 "$logs/pytest.log"
+grep -E '^=+ .* passed' "$logs/python-package.log"

@@ -6,8 +6,9 @@
 #   tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins; for
-# `check` and `cross` it unpacks cmocka for the machines that qemu plays in build/cross.
+# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and for
+# `check` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check` and
+# `cross` it unpacks cmocka for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,6 +50,10 @@ has_cross_compiler() { # has_cross_compiler TRIPLET: with the headers of libc, w
 
 has_cross_cmocka() { # has_cross_cmocka MACHINE
     [ -d "build/cross/$1" ]
+}
+
+has_python_headers() {
+    has python3 && python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 }
 
 clang_runtime_package() {
@@ -109,6 +114,7 @@ find_missing() {
         need_command zsh zsh
         need_command mandoc mandoc
         need_command groff groff-base
+        need has_python_headers "python's headers" python3-dev
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;
     bench)
@@ -186,16 +192,16 @@ unpack_cross_cmocka() { # unpack_cross_cmocka MACHINE...
     rm -rf "$folder"
 }
 
-make_venv() {
-    if cmp -s tests/requirements.txt .venv/requirements.txt; then
+make_venv() { # make_venv FOLDER REQUIREMENTS: an environment with what the file pins
+    if cmp -s "$2" "$1/requirements.txt"; then
         return
     fi
-    echo 'setup: making .venv with what tests/requirements.txt pins'
-    rm -rf .venv
-    python3 -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+    echo "setup: making $1 with what $2 pins"
+    rm -rf "$1"
+    python3 -m venv "$1"
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2"
     # Copied last: its presence says that the environment is complete.
-    cp tests/requirements.txt .venv/requirements.txt
+    cp "$2" "$1/requirements.txt"
 }
 
 case $goal in
@@ -220,6 +226,9 @@ check | cross)
     has_cross_cmocka s390x && has_cross_cmocka armel || unpack_cross_cmocka s390x armel
     ;;&
 check | bench)
-    make_venv
+    make_venv .venv tests/requirements.txt
+    ;;&
+check)
+    make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;
 esac

@@ -30,7 +30,7 @@ class Model:
 
     @staticmethod
     def open(
-        source: str | bytes | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike,
+        source: str | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike,
         *,
         access: Access = "auto",
         populate: bool = False,
@@ -38,7 +38,7 @@ class Model:
         unknown_dtypes: bool = False,
         all_notes: bool = False,
     ) -> Model:
-        """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (any other buffer).
+        """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
         access   "map" (read-only map), "private" (copy-on-write map: memory may be changed, the file never is), "read" (no
                  map: tensors are read into memory of their own), or "auto": "read" on network file systems, else "private"
@@ -116,13 +116,16 @@ class Tensor:
     @property
     def offset(self) -> int | None:
         """Of its first byte in the file; None for a slice whose bytes are not contiguous there."""
+    @property
+    def writable(self) -> bool:
+        """Whether a writable buffer can be had: it is a private map, or was read."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
         """A slice, as lazy as the whole, by Python's rules; reading it reads only its runs."""
     def __buffer__(self, flags: int, /) -> memoryview:
         """A view of the map where there is one and it is aligned and contiguous there, else of a copy. Read-only, unless
-        a writable buffer is asked for and the memory is a private map or a copy. Dtypes that the buffer protocol lacks are
-        bytes (format "B", one dimension)."""
+        a writable buffer is asked for and the memory is a private map or a copy. It lives as long as this object, and is
+        the same each time. Dtypes that the buffer protocol lacks are bytes (format "B", one dimension)."""
     def __dlpack__(
         self,
         *,
@@ -177,7 +180,7 @@ class Writer:
     def __new__(
         cls,
         path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | int,
-        tensors: Iterable[tuple[str, str, Sequence[int]]],
+        tensors: Mapping[str, tuple[str, Sequence[int]]] | Iterable[tuple[str, str, Sequence[int]]],
         metadata: Mapping[str, str] | None = None,
         *,
         sync: Sync = "replace",

@@ -31,6 +31,18 @@ const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyO
     return tensor;
 }
 
+int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t count)
+{
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != count) {
+        PyErr_SetString(PyExc_TypeError, what);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        items[i] = PyTuple_GetItem(tuple, i);
+    }
+    return 0;
+}
+
 int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank)
 {
     PyObject *items = PySequence_Tuple(sequence);
@@ -118,11 +130,9 @@ int py_add_metadata(const py_state *state, coffer_header *header, PyObject *meta
     int result = 0;
     const Py_ssize_t count = PyList_Size(pairs);
     for (Py_ssize_t i = 0; result == 0 && i < count; i++) {
-        PyObject *key = NULL;
-        PyObject *value = NULL;
-        result = PyArg_ParseTuple(PyList_GetItem(pairs, i), "OO", &key, &value)
-                     ? arguments_add_pair(state, header, key, value)
-                     : -1;
+        PyObject *pair[2];
+        result = py_unpack(PyList_GetItem(pairs, i), "the metadata are pairs of str", pair, 2);
+        result = result < 0 ? -1 : arguments_add_pair(state, header, pair[0], pair[1]);
     }
     Py_DECREF(pairs);
     return result;

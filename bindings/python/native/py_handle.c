@@ -74,8 +74,3 @@ coffer_access py_handle_access(const py_handle *handle)
 {
     return handle->access;
 }
-
-bool py_handle_is_memory(const py_handle *handle)
-{
-    return handle->is_memory;
-}

@@ -130,6 +130,10 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
         model_access_from(state, access, &options.access, &automatic) < 0 || model_source_init(&source, from) < 0) {
         return NULL;
     }
+    if (source.is_memory && options.access == COFFER_MAP_PRIVATE) {
+        /* Memory that was lent is not to be changed. */
+        options.access = COFFER_MAP;
+    }
     options.populate = populate != 0;
     options.max_header_size = max_header_size;
     options.unknown_dtypes = unknown_dtypes != 0;

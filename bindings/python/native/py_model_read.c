@@ -153,13 +153,12 @@ PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs)
 static int target_init(const py_state *state, const py_handle *handle, PyObject *pair, coffer_read_target *target,
                        Py_buffer *buffer)
 {
-    PyObject *name = NULL;
-    PyObject *memory = NULL;
-    if (!PyArg_ParseTuple(pair, "OO;a target is a pair of a name and a buffer", &name, &memory)) {
+    PyObject *items[2];
+    if (py_unpack(pair, "a target is a pair of a name and a buffer", items, 2) < 0) {
         return -1;
     }
-    target->tensor = py_find(state, handle, name);
-    if (target->tensor == NULL || PyObject_GetBuffer(memory, buffer, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
+    target->tensor = py_find(state, handle, items[0]);
+    if (target->tensor == NULL || PyObject_GetBuffer(items[1], buffer, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
         return -1;
     }
     target->buffer = buffer->buf;
@@ -266,7 +265,7 @@ PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     /* Consumers of plain capsules take the memory for writable. */
-    const bool must_copy = copy || py_handle_access(handle) != COFFER_MAP_PRIVATE || py_handle_is_memory(handle);
+    const bool must_copy = copy || py_handle_access(handle) != COFFER_MAP_PRIVATE;
     model_choice choice = { NULL, 0 };
     py_view *views = NULL;
     PyObject *list = NULL;

@@ -67,8 +67,6 @@ py_handle *py_handle_retain(py_handle *handle);
 void py_handle_release(py_handle *handle);
 coffer *py_handle_model(const py_handle *handle);
 coffer_access py_handle_access(const py_handle *handle);
-/* Whether the bytes are memory that the caller lent. */
-bool py_handle_is_memory(const py_handle *handle);
 
 /* ---- Parts of tensors (py_part.c) --------------------------------------------------------------------------------- */
 
@@ -143,6 +141,8 @@ PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_t
 
 /* The tensor that a Python string names, or NULL and Error NO_TENSOR. */
 const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name);
+/* The `count` items of a tuple, borrowed; what is none of that length is a TypeError that says `what`. */
+int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t count);
 /* A shape: a sequence of non-negative ints. *shape is released by PyMem_Free. */
 int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank);
 /* A path (*fd is -1 then, and *path a bytes object) or a descriptor (*path is NULL). */

@@ -33,14 +33,13 @@ static int body_init(serialize_body *body, PyObject *data)
 {
     memset(body, 0, sizeof *body);
     if (PyTuple_Check(data)) {
-        unsigned long long address = 0;
-        unsigned long long size = 0;
-        if (!PyArg_ParseTuple(data, "KK;data is a buffer or a pair of address and size", &address, &size)) {
+        PyObject *pair[2];
+        if (py_unpack(data, "data are a buffer, or a pair of address and size", pair, 2) < 0) {
             return -1;
         }
-        body->bytes = (const void *)(uintptr_t)address;
-        body->size = size;
-        return 0;
+        body->bytes = PyLong_AsVoidPtr(pair[0]);
+        body->size = PyErr_Occurred() == NULL ? PyLong_AsUnsignedLongLong(pair[1]) : 0;
+        return PyErr_Occurred() == NULL ? 0 : -1;
     }
     if (PyObject_GetBuffer(data, &body->buffer, PyBUF_C_CONTIGUOUS) < 0) {
         return -1;
@@ -52,12 +51,10 @@ static int body_init(serialize_body *body, PyObject *data)
 
 static int job_add(const py_state *state, serialize_job *job, PyObject *entry)
 {
-    PyObject *name = NULL;
-    PyObject *dtype = NULL;
-    PyObject *shape = NULL;
-    PyObject *data = NULL;
-    if (!PyArg_ParseTuple(entry, "OOOO;an entry is (name, dtype, shape, data)", &name, &dtype, &shape, &data) ||
-        py_add_tensor(state, job->header, name, dtype, shape) < 0 || body_init(&job->bodies[job->count], data) < 0) {
+    PyObject *items[4];
+    if (py_unpack(entry, "an entry is (name, dtype, shape, data)", items, 4) < 0 ||
+        py_add_tensor(state, job->header, items[0], items[1], items[2]) < 0 ||
+        body_init(&job->bodies[job->count], items[3]) < 0) {
         return -1;
     }
     job->count++;

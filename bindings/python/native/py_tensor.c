@@ -2,12 +2,17 @@
 /* Tensor: a tensor of a model or a slice of one, and the ways to its bytes. */
 #include "py_native.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct tensor_object {
     PyObject base;
     py_handle *handle;
     py_part part;
+    /* What the buffer protocol hands out, from its first use on, and the same for everyone. It stays until the object goes:
+       some consumers give the buffer back at once, and rely on the object alone. */
+    _Atomic(py_view *) exported;
 } tensor_object;
 
 static tensor_object *tensor_allocate(const py_state *state, py_handle *handle)
@@ -16,6 +21,7 @@ static tensor_object *tensor_allocate(const py_state *state, py_handle *handle)
     if (self != NULL) {
         self->handle = py_handle_retain(handle);
         memset(&self->part, 0, sizeof self->part);
+        atomic_init(&self->exported, NULL);
     }
     return self;
 }
@@ -29,10 +35,19 @@ PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_t
     return (PyObject *)self;
 }
 
+static void tensor_free_view(py_view *view)
+{
+    if (view != NULL) {
+        py_view_deinit(view);
+        free(view);
+    }
+}
+
 static void tensor_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     tensor_object *self = (tensor_object *)object;
+    tensor_free_view(atomic_load(&self->exported));
     py_part_deinit(&self->part);
     py_handle_release(self->handle);
     PyObject_Free(object);
@@ -144,12 +159,6 @@ static PyObject *tensor_subscript(PyObject *object, PyObject *index)
 
 /* ---- The buffer protocol ------------------------------------------------------------------------------------------ */
 
-/* What an exported buffer keeps until it is released. */
-typedef struct tensor_export {
-    py_view view;
-    Py_ssize_t lengths[]; /* shape, then strides */
-} tensor_export;
-
 /* Formats of the struct module; NULL where it has none. Files are little-endian, which needs saying only on other machines. */
 static const char *tensor_format(coffer_dtype dtype)
 {
@@ -181,15 +190,41 @@ static bool tensor_is_typed(const py_part *part)
     return tensor_format(part->tensor->dtype) != NULL && part->rank <= PyBUF_MAX_NDIM;
 }
 
-/* A consumer that does not ask for a shape takes the memory for bytes, which it is. */
-static void tensor_fill_buffer(Py_buffer *buffer, tensor_export *export, const py_part *part, int flags)
+/* The view that every buffer shares; NULL and an exception on failure. */
+static const py_view *tensor_exported(PyObject *object)
+{
+    tensor_object *self = (tensor_object *)object;
+    py_view *view = atomic_load(&self->exported);
+    if (view != NULL) {
+        return view;
+    }
+    view = malloc(sizeof *view);
+    if (view == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (py_view_init(py_state_of(object), view, self->handle, &self->part, false) < 0) {
+        free(view);
+        return NULL;
+    }
+    /* Another thread may have been faster; then its view counts. */
+    py_view *first = NULL;
+    if (!atomic_compare_exchange_strong(&self->exported, &first, view)) {
+        tensor_free_view(view);
+        return first;
+    }
+    return view;
+}
+
+/* A consumer that does not ask for a shape takes the memory for bytes, which it is. `lengths` has room for shape and strides. */
+static void tensor_fill_buffer(Py_buffer *buffer, const py_view *view, const py_part *part, Py_ssize_t *lengths,
+                               int flags)
 {
     const bool typed = tensor_is_typed(part);
     const int rank = typed ? (int)part->rank : 1;
-    const uint64_t *lengths = typed ? py_part_shape(part) : &part->size;
     buffer->itemsize = typed ? (Py_ssize_t)(coffer_dtype_bits(part->tensor->dtype) / 8) : 1;
-    tensor_fill_lengths(export->lengths, export->lengths + rank, lengths, rank, buffer->itemsize);
-    buffer->buf = export->view.data;
+    tensor_fill_lengths(lengths, lengths + rank, typed ? py_part_shape(part) : &part->size, rank, buffer->itemsize);
+    buffer->buf = view->data;
     buffer->len = (Py_ssize_t)part->size;
     buffer->readonly = (flags & PyBUF_WRITABLE) == 0;
     buffer->ndim = rank;
@@ -197,38 +232,43 @@ static void tensor_fill_buffer(Py_buffer *buffer, tensor_export *export, const p
     if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT) {
         buffer->format = (char *)(uintptr_t)(typed ? tensor_format(part->tensor->dtype) : "B");
     }
-    buffer->shape = (flags & PyBUF_ND) == PyBUF_ND ? export->lengths : NULL;
-    buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? export->lengths + rank : NULL;
+    buffer->shape = (flags & PyBUF_ND) == PyBUF_ND ? lengths : NULL;
+    buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + rank : NULL;
     buffer->suboffsets = NULL;
-    buffer->internal = export;
+    buffer->internal = lengths;
+}
+
+static const char *tensor_buffer_trouble(const py_part *part, const py_view *view, int flags)
+{
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && part->rank > 1) {
+        return "tensors are row-major, not Fortran-contiguous";
+    }
+    if ((flags & PyBUF_WRITABLE) != 0 && !view->writable) {
+        return "the tensor is a view of read-only memory: open the file with access=\"private\", or copy it";
+    }
+    return NULL;
 }
 
 static int tensor_get_buffer(PyObject *object, Py_buffer *buffer, int flags)
 {
-    tensor_object *self = (tensor_object *)object;
+    const py_part *part = tensor_part(object);
     buffer->obj = NULL;
-    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && self->part.rank > 1) {
-        PyErr_SetString(PyExc_BufferError, "tensors are row-major, not Fortran-contiguous");
+    const py_view *view = tensor_exported(object);
+    if (view == NULL) {
         return -1;
     }
-    const size_t rank = tensor_is_typed(&self->part) ? self->part.rank : 1;
-    tensor_export *export = PyMem_Malloc(sizeof *export + 2 * rank * sizeof(Py_ssize_t));
-    if (export == NULL) {
+    const char *trouble = tensor_buffer_trouble(part, view, flags);
+    if (trouble != NULL) {
+        PyErr_SetString(PyExc_BufferError, trouble);
+        return -1;
+    }
+    const size_t rank = tensor_is_typed(part) ? part->rank : 1;
+    Py_ssize_t *lengths = PyMem_Malloc(2 * rank * sizeof *lengths + 1);
+    if (lengths == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    if (py_view_init(py_state_of(object), &export->view, self->handle, &self->part, false) < 0) {
-        PyMem_Free(export);
-        return -1;
-    }
-    if ((flags & PyBUF_WRITABLE) != 0 && !export->view.writable) {
-        py_view_deinit(&export->view);
-        PyMem_Free(export);
-        PyErr_SetString(PyExc_BufferError, "the tensor is a view of read-only memory: open the file with "
-                                           "access=\"private\", or copy it");
-        return -1;
-    }
-    tensor_fill_buffer(buffer, export, &self->part, flags);
+    tensor_fill_buffer(buffer, view, part, lengths, flags);
     buffer->obj = Py_NewRef(object);
     return 0;
 }
@@ -236,9 +276,14 @@ static int tensor_get_buffer(PyObject *object, Py_buffer *buffer, int flags)
 static void tensor_release_buffer(PyObject *self, Py_buffer *buffer)
 {
     (void)self;
-    tensor_export *export = buffer->internal;
-    py_view_deinit(&export->view);
-    PyMem_Free(export);
+    PyMem_Free(buffer->internal);
+}
+
+static PyObject *tensor_writable(PyObject *self, void *closure)
+{
+    (void)closure;
+    const py_view *view = tensor_exported(self);
+    return view == NULL ? NULL : PyBool_FromLong(view->writable);
 }
 
 /* ---- DLPack ------------------------------------------------------------------------------------------------------- */
@@ -250,6 +295,16 @@ static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused)
     return Py_BuildValue("(ii)", 1, 0);
 }
 
+/* The first of a pair of ints, or -1 and a TypeError; `otherwise` for None. */
+static long tensor_first_of_pair(PyObject *pair, const char *what, long otherwise)
+{
+    PyObject *items[2];
+    if (pair == Py_None) {
+        return otherwise;
+    }
+    return py_unpack(pair, what, items, 2) < 0 ? -1 : PyLong_AsLong(items[0]);
+}
+
 /* Reads the keywords of __dlpack__. */
 static int tensor_dlpack_wants(PyObject *args, PyObject *kwargs, bool *versioned, PyObject **copy)
 {
@@ -257,14 +312,13 @@ static int tensor_dlpack_wants(PyObject *args, PyObject *kwargs, bool *versioned
     PyObject *stream = Py_None;
     PyObject *version = Py_None;
     PyObject *device = Py_None;
-    int device_type = 1;
-    int device_id = 0;
-    int major = 0;
-    int minor = 0;
     *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &device, copy) ||
-        (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version is a pair of ints", &major, &minor)) ||
-        (device != Py_None && !PyArg_ParseTuple(device, "ii;dl_device is a pair of ints", &device_type, &device_id))) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &device, copy)) {
+        return -1;
+    }
+    const long device_type = tensor_first_of_pair(device, "dl_device is a pair of ints", 1);
+    const long major = PyErr_Occurred() ? -1 : tensor_first_of_pair(version, "max_version is a pair of ints", 0);
+    if (PyErr_Occurred() != NULL) {
         return -1;
     }
     if (stream != Py_None || device_type != 1) {
@@ -409,6 +463,8 @@ static PyGetSetDef tensor_attributes[] = {
     { "nbytes", tensor_nbytes, NULL, "Its size in bytes.", NULL },
     { "itemsize", tensor_itemsize, NULL, "Bytes of an element; 0.5 and 0.75 for F4 and F6.", NULL },
     { "offset", tensor_offset, NULL, "Of its first byte in the file; None for a slice that is not contiguous.", NULL },
+    { "writable", tensor_writable, NULL, "Whether a writable buffer can be had: it is a private map, or was read.",
+      NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

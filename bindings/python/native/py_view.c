@@ -63,7 +63,7 @@ int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, con
     if (data != NULL) {
         view->handle = py_handle_retain(handle);
         view->data = data;
-        view->writable = py_handle_access(handle) == COFFER_MAP_PRIVATE && !py_handle_is_memory(handle);
+        view->writable = py_handle_access(handle) == COFFER_MAP_PRIVATE;
         return 0;
     }
     if (PyErr_Occurred() != NULL) {

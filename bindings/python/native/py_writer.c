@@ -17,24 +17,45 @@ typedef struct writer_object {
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
 
+/* Declares `items`: name, dtype and shape. */
+static int writer_declare_one(const py_state *state, writer_object *self, PyObject *const *items, Py_ssize_t number)
+{
+    if (py_add_tensor(state, self->header, items[0], items[1], items[2]) < 0) {
+        return -1;
+    }
+    PyObject *value = PyLong_FromSsize_t(number);
+    const int result = value == NULL ? -1 : PyDict_SetItem(self->numbers, items[0], value);
+    Py_XDECREF(value);
+    return result;
+}
+
+/* A declaration is (name, dtype, shape), or (name, (dtype, shape)) as a mapping has it. */
+static int writer_unpack(PyObject *declaration, bool nested, PyObject **items)
+{
+    const char *what = "a declaration is (name, dtype, shape), or in a mapping name: (dtype, shape)";
+    if (!nested) {
+        return py_unpack(declaration, what, items, 3);
+    }
+    PyObject *pair[2];
+    if (py_unpack(declaration, what, pair, 2) < 0) {
+        return -1;
+    }
+    items[0] = pair[0];
+    return py_unpack(pair[1], what, items + 1, 2);
+}
+
 static int writer_declare(const py_state *state, writer_object *self, PyObject *tensors)
 {
-    PyObject *list = PySequence_Tuple(tensors);
+    const bool nested = PyMapping_Check(tensors) && !PySequence_Check(tensors);
+    PyObject *list = nested ? PyMapping_Items(tensors) : PySequence_List(tensors);
     if (list == NULL) {
         return -1;
     }
     int result = 0;
-    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_Size(list); i++) {
-        PyObject *name = NULL;
-        PyObject *dtype = NULL;
-        PyObject *shape = NULL;
-        PyObject *number = PyLong_FromSsize_t(i);
-        const bool declared = number != NULL &&
-                              PyArg_ParseTuple(PyTuple_GetItem(list, i), "OOO;a declaration is (name, dtype, shape)",
-                                               &name, &dtype, &shape) &&
-                              py_add_tensor(state, self->header, name, dtype, shape) == 0;
-        result = declared ? PyDict_SetItem(self->numbers, name, number) : -1;
-        Py_XDECREF(number);
+    for (Py_ssize_t i = 0; result == 0 && i < PyList_Size(list); i++) {
+        PyObject *items[3];
+        result = writer_unpack(PyList_GetItem(list, i), nested, items);
+        result = result < 0 ? -1 : writer_declare_one(state, self, items, i);
     }
     Py_DECREF(list);
     return result;

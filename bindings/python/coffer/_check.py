@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.check: whether a file is sound, and what is odd about it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ._errors import Error
+from ._native import Model
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that is legal but suspicious."""
+
+    text: str
+    count: int
+    offset: int  # the byte of the file where it was seen first
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found. True when the file is sound, with notes or without."""
+
+    path: str
+    error: Error | None
+    notes: tuple[Note, ...]
+
+    def __bool__(self) -> bool:
+        return self.error is None
+
+
+def check(path: str | os.PathLike[str], *, max_header_size: int = 0) -> Report:
+    """Reads and validates a file's header and frame, as strictly as the library does; the data are not read."""
+    try:
+        model = Model.open(path, access="read", max_header_size=max_header_size, all_notes=True)
+    except Error as error:
+        return Report(os.fspath(path), error, ())
+    notes = tuple(Note(*note) for note in model.notes())
+    model.close()
+    return Report(os.fspath(path), None, notes)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.open: a file as a mapping of its tensors."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._native import Model, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._native import Access
+
+# More tensors than this are not shown by str() and in notebooks.
+SHOWN = 200
+
+
+class File(Mapping[str, Tensor]):
+    """An opened file: its tensors by name, in the order of the names. Nothing is read before a tensor's bytes are asked for.
+
+    What it handed out stays usable after it is closed; the file is released when the last of that is gone.
+    """
+
+    __slots__ = ("_model",)
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def path(self) -> str | None:
+        """As it was given; None for a descriptor and for memory."""
+        return self._model.path
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """A copy of the metadata; empty when the header has none."""
+        return self._model.metadata() or {}
+
+    @property
+    def nbytes(self) -> int:
+        """Of all tensors together."""
+        return sum(info[4] for info in self._model.infos())
+
+    @property
+    def closed(self) -> bool:
+        return self._model.closed
+
+    def close(self) -> None:
+        self._model.close()
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._model.find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model.keys())
+
+    def __len__(self) -> int:
+        return len(self._model)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._model
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- Showing it ---------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<coffer.File {self._summary()}>"
+
+    def __str__(self) -> str:
+        if self.closed:
+            return repr(self)
+        rows = self._rows()
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
+        lines = [
+            f"{name:<{widths[0]}}  {dtype:<{widths[1]}}  {shape:<{widths[2]}}  {size:>{widths[3]}}"
+            for name, dtype, shape, size in rows
+        ]
+        return "\n".join([self._summary(), *lines, *self._left_out()])
+
+    def _repr_html_(self) -> str:
+        if self.closed:
+            return html.escape(repr(self))
+        cells = (
+            "<tr>" + "".join(f"<td style='text-align: left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        head = "<tr><th>tensor</th><th>dtype</th><th>shape</th><th>size</th></tr>"
+        left_out = "".join(f"<p>{line}</p>" for line in self._left_out())
+        return f"<p>{html.escape(self._summary())}</p><table>{head}{''.join(cells)}</table>{left_out}"
+
+    def _summary(self) -> str:
+        where = "in memory" if self.path is None else _plain(os.path.basename(self.path))
+        if self.closed:
+            return f"{where}: closed"
+        count = len(self)
+        return f"{where}: {count:,} tensor{'' if count == 1 else 's'}, {_size(self.nbytes)}"
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        infos = sorted(self._model.infos())[:SHOWN]
+        return [
+            (_plain(name), dtype, " × ".join(map(str, shape)) or "scalar", _size(nbytes))
+            for name, dtype, shape, _, nbytes in infos
+        ]
+
+    def _left_out(self) -> list[str]:
+        more = len(self) - SHOWN
+        return [f"… and {more:,} more"] if more > 0 else []
+
+
+def _plain(text: str) -> str:
+    """What cannot be printed, escaped."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _size(nbytes: int) -> str:
+    size = float(nbytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def open(  # noqa: A001
+    source: str | os.PathLike[str] | int | Buffer,
+    *,
+    access: Access = "auto",
+    populate: bool = False,
+    max_header_size: int = 0,
+    unknown_dtypes: bool = False,
+) -> File:
+    """Opens a file: a path, a descriptor (which is duplicated), or bytes in memory.
+
+    access           "private": tensors are views of a private map of the file; they may be changed in memory, the file never is
+                     "map": views of a read-only map
+                     "read": no map; each is read into memory of its own when its bytes are asked for
+                     "auto": "read" on network file systems, where maps are slow and may end the process; else "private"
+    populate         fault the whole map in when it is made
+    max_header_size  in bytes; 0 is the format's own limit, 100 MB
+    unknown_dtypes   accept dtypes that this version does not know
+    """
+    return File(
+        Model.open(
+            source,
+            access=access,
+            populate=populate,
+            max_header_size=max_header_size,
+            unknown_dtypes=unknown_dtypes,
+        )
+    )

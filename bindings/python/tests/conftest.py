@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: files that are made without the package under test."""
+
+from __future__ import annotations
+
+import gc
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FORMAT = {
+    "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32",
+    "int64": "I64", "uint64": "U64", "float16": "F16", "float32": "F32", "float64": "F64", "complex64": "C64",
+    "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}  # fmt: skip
+
+
+def file_bytes(
+    tensors: list[tuple[str, str, tuple[int, ...], bytes]], metadata: dict[str, str] | None = None, padding: int = -1
+) -> bytes:
+    """A file with the tensors in the order given; padded to 8 bytes, or with so many spaces."""
+    header: dict[str, object] = {} if metadata is None else {"__metadata__": metadata}
+    at = 0
+    for name, dtype, shape, data in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8 if padding < 0 else padding)
+    return struct.pack("<Q", len(text)) + text + b"".join(tensor[3] for tensor in tensors)
+
+
+def array_file(arrays: dict[str, np.ndarray], metadata: dict[str, str] | None = None, padding: int = -1) -> bytes:
+    return file_bytes([(n, FORMAT[a.dtype.name], a.shape, a.tobytes()) for n, a in arrays.items()], metadata, padding)
+
+
+@pytest.fixture
+def arrays() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(7)
+    return {
+        "matrix": random.random((6, 8), dtype=np.float32),
+        "cube": random.integers(-99, 99, (3, 4, 5), dtype=np.int64),
+        "bytes": random.integers(0, 255, 31, dtype=np.uint8),
+        "scalar": np.array(2.5, dtype=np.float16),
+        "empty": np.zeros((0, 3), dtype=np.float32),
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """A file of those arrays."""
+    order = ["cube", "matrix", "scalar", "empty", "bytes"]
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(array_file({name: arrays[name] for name in order}, {"made by": "conftest"}))
+    return file
+
+
+def maps_of(path: Path) -> int:
+    """How many maps of the file this process has."""
+    return Path("/proc/self/maps").read_text().count(str(path))
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def released(path: Path) -> Iterator[Callable[[], bool]]:
+    """Whether nothing of the file is held any more: no map, no descriptor."""
+    gc.collect()  # what earlier tests left
+    before = descriptors()
+
+    def check() -> bool:
+        gc.collect()
+        return maps_of(path) == 0 and descriptors() == before
+
+    yield check

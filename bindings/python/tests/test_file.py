@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.open: the mapping, what it says of a file, and how it shows it."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import array_file, file_bytes
+
+import coffer
+
+
+def test_is_a_mapping_in_the_order_of_names(path, arrays):
+    with coffer.open(path) as f:
+        assert list(f) == sorted(arrays) == list(f.keys())
+        assert len(f) == 5 and "cube" in f and "tube" not in f and 3 not in f and "\ud800" not in f
+        assert {name: tensor.shape for name, tensor in f.items()} == {n: a.shape for n, a in arrays.items()}
+        assert [tensor.name for tensor in f.values()] == sorted(arrays)
+        assert f.get("tube") is None
+        with pytest.raises(KeyError) as caught:
+            f["tube"]
+        assert isinstance(caught.value, coffer.Error) and caught.value.code == "NO_TENSOR"
+
+
+def test_says_what_the_header_says(path):
+    with coffer.open(path) as f:
+        assert f.metadata == {"made by": "conftest"}
+        assert f.path == str(path)
+        assert f.nbytes == 3 * 4 * 5 * 8 + 6 * 8 * 4 + 2 + 31
+
+
+def test_without_metadata(tmp_path):
+    assert coffer.open(file_bytes([])).metadata == {}
+    assert coffer.open(file_bytes([], {})).metadata == {}
+
+
+@pytest.mark.parametrize("kind", ["str", "path", "fd", "bytes", "bytearray", "memoryview", "mmap"])
+def test_opens_whatever_holds_a_file(path, arrays, kind):
+    import mmap
+
+    with path.open("rb") as file:
+        content = path.read_bytes()
+        source = {
+            "str": lambda: str(path),
+            "path": lambda: path,
+            "fd": file.fileno,
+            "bytes": lambda: content,
+            "bytearray": lambda: bytearray(content),
+            "memoryview": lambda: memoryview(content),
+            "mmap": lambda: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ),
+        }[kind]()
+        f = coffer.open(source)
+    del source, content
+    assert f.path == (str(path) if kind in ("str", "path") else None)
+    for name, array in arrays.items():
+        assert np.array_equal(f[name].numpy(), array)
+
+
+@pytest.mark.parametrize("access", ["auto", "map", "private", "read"])
+def test_every_access_gives_the_same(path, arrays, access):
+    with coffer.open(path, access=access, populate=True) as f:
+        for name, array in arrays.items():
+            assert f[name].tobytes() == array.tobytes()
+            assert np.array_equal(f[name].numpy(), array)
+
+
+def test_a_closed_file_says_so(path):
+    f = coffer.open(path)
+    f.close()
+    f.close()
+    assert f.closed
+    for use in (lambda: f["cube"], lambda: len(f), lambda: list(f), lambda: "cube" in f, lambda: f.metadata, lambda: f.nbytes):
+        with pytest.raises(coffer.Error, match="the file is closed") as caught:
+            use()
+        assert caught.value.code == "ARGUMENT" and isinstance(caught.value, ValueError)
+    assert repr(f) == "<coffer.File model.safetensors: closed>" == str(f)
+    assert f._repr_html_() == "&lt;coffer.File model.safetensors: closed&gt;"
+
+
+def test_shows_itself(path):
+    f = coffer.open(path)
+    assert repr(f) == "<coffer.File model.safetensors: 5 tensors, 705 bytes>"
+    assert str(f).splitlines() == [
+        "model.safetensors: 5 tensors, 705 bytes",
+        "bytes   U8   31          31 bytes",
+        "cube    I64  3 × 4 × 5  480 bytes",
+        "empty   F32  0 × 3        0 bytes",
+        "matrix  F32  6 × 8      192 bytes",
+        "scalar  F16  scalar       2 bytes",
+    ]
+    assert repr(f["cube"]) == "<coffer.Tensor 'cube': I64 (3, 4, 5)>"
+    assert repr(f["cube"][0]) == "<coffer.Tensor part of 'cube': I64 (4, 5)>"
+
+
+def test_html_is_escaped(tmp_path):
+    f = coffer.open(array_file({"<script>": np.zeros(3, np.float32), "a\x1b[2J": np.zeros(1, np.uint8)}))
+    shown = f._repr_html_()
+    assert "&lt;script&gt;" in shown and "<script>" not in shown
+    assert "\x1b" not in shown and "\x1b" not in str(f) and "a\\x1b[2J" in str(f)
+
+
+def test_many_tensors_are_not_all_shown():
+    f = coffer.open(array_file({f"t{i:04}": np.zeros(1, np.uint8) for i in range(1500)}))
+    assert len(str(f).splitlines()) == 202 and str(f).endswith("… and 1,300 more")
+    assert f._repr_html_().count("<tr>") == 201 and "and 1,300 more" in f._repr_html_()
+    assert "1,500 tensors" in repr(f)
+
+
+@pytest.mark.parametrize("wrong", [None, 3.5, ["a"], object()])
+def test_what_is_no_file_is_a_type_error(wrong):
+    with pytest.raises(TypeError):
+        coffer.open(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1 << 40])
+def test_what_is_no_descriptor_is_a_value_error(wrong):
+    with pytest.raises((ValueError, OverflowError)):
+        coffer.open(wrong)
+
+
+def test_wrong_options(path):
+    with pytest.raises(coffer.Error, match='access is "auto"') as caught:
+        coffer.open(path, access="mmap")
+    assert caught.value.code == "ARGUMENT"
+    with pytest.raises(TypeError):
+        coffer.open(path, "map")
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(path, max_header_size=100)
+    assert caught.value.code == "HEADER_TOO_LARGE"
+
+
+def test_a_path_with_a_nul(tmp_path):
+    with pytest.raises(ValueError, match="null byte"):
+        coffer.open("a\0b")
+
+
+def test_unknown_dtypes_are_listed_when_asked_for():
+    content = file_bytes([("x", "F3_NEW", (2,), b"abc")])
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(content)
+    assert caught.value.code == "DTYPE"
+    tensor = coffer.open(content, unknown_dtypes=True)["x"]
+    assert (tensor.dtype, tensor.shape, tensor.nbytes, tensor.tobytes()) == ("F3_NEW", (2,), 3, b"abc")
+
+
+def test_a_name_of_bytes_that_are_no_text(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.safetensors"
+    Path(os.fsdecode(name)).write_bytes(file_bytes([]))
+    assert len(coffer.open(os.fsdecode(name))) == 0
+    with pytest.raises(FileNotFoundError) as caught:
+        coffer.open(os.fsdecode(name) + "x")
+    assert caught.value.path == os.fsdecode(name) + "x"
+
+
+def test_reads_what_is_not_mapped_from_a_pipe_not_at_all():
+    read, write = os.pipe()
+    with io.open(read, "rb"), io.open(write, "wb"), pytest.raises(OSError, match="pipe") as caught:
+        coffer.open(read)
+    assert caught.value.code == "NOT_REGULAR"

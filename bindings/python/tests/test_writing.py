@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing: serialize, serialize_file and the streaming Writer. The bytes are those of the reference implementation."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from conftest import FORMAT
+
+import coffer
+from coffer._native import serialize, serialize_file
+
+
+def entries(arrays):
+    return [(name, FORMAT[array.dtype.name], array.shape, array) for name, array in arrays.items()]
+
+
+@pytest.mark.parametrize("metadata", [None, {"k": "v"}, {"ä": "\U0001f600", "": ""}])
+def test_the_bytes_are_the_references(arrays, tmp_path, metadata):
+    expected = safetensors.numpy.save(arrays, metadata)
+    # Of several keys the reference writes the order of a hash table.
+    if metadata is None or len(metadata) == 1:
+        assert serialize(entries(arrays), metadata) == expected
+    file = tmp_path / "x.safetensors"
+    serialize_file(entries(arrays), file, metadata)
+    assert file.read_bytes() == serialize(entries(arrays), metadata)
+    found = safetensors.numpy.load_file(file)
+    assert all(np.array_equal(found[name], array) for name, array in arrays.items())
+    assert safetensors.safe_open(file, "np").metadata() == metadata
+
+
+def test_addresses(arrays):
+    by_address = [(n, FORMAT[a.dtype.name], a.shape, (a.ctypes.data, a.nbytes)) for n, a in arrays.items()]
+    assert serialize(by_address) == serialize(entries(arrays))
+
+
+def test_nothing():
+    assert serialize([]) == b"\x08\0\0\0\0\0\0\0{}      "
+
+
+def test_to_a_descriptor(arrays, tmp_path):
+    file = tmp_path / "x.safetensors"
+    with file.open("wb") as out:
+        serialize_file(entries(arrays), out.fileno())
+    assert file.read_bytes() == serialize(entries(arrays))
+
+
+@pytest.mark.parametrize("sync", ["replace", "always", "never"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_replacing(arrays, tmp_path, sync, in_place):
+    file = tmp_path / "x.safetensors"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    serialize_file(entries(arrays), str(file), sync=sync, in_place=in_place)
+    assert file.read_bytes() == serialize(entries(arrays)) and file.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["x.safetensors"]
+
+
+def test_alignment_and_slack(arrays, tmp_path):
+    file = tmp_path / "x.safetensors"
+    serialize_file(entries(arrays), file, alignment=4096, slack=1000)
+    content = file.read_bytes()
+    assert (8 + int.from_bytes(content[:8], "little")) % 4096 == 0
+    assert coffer.open(file)["bytes"].tobytes() == arrays["bytes"].tobytes()
+
+
+def test_what_cannot_be_written():
+    good = ("a", "U8", (3,), b"abc")
+    for wrong, code in [
+        ([good, good], "DUPLICATE_NAME"),
+        ([("__metadata__", "U8", (3,), b"abc")], "NAME"),
+        ([("a", "U9", (3,), b"abc")], "DTYPE"),
+        ([("a", "U8", (4,), b"abc")], "SIZE"),
+        ([("a", "F32", (2**62, 2**62), b"")], "OVERFLOW"),
+        ([("a", "F4", (1,), b"a")], "PARTIAL_BYTE"),
+    ]:
+        with pytest.raises(coffer.Error) as caught:
+            serialize(wrong)
+        assert caught.value.code == code
+    with pytest.raises(coffer.Error) as caught:
+        serialize([("a", "U8", (4,), b"abc")])
+    assert (caught.value.tensor, caught.value.expected, caught.value.actual) == ("a", 4, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None, 3, [3], [()], [("a", "U8", (3,))], [(b"a", "U8", (3,), b"abc")], [("a", None, (3,), b"abc")], [("a", "U8", 3, b"abc")],
+        [("a", "U8", (-1,), b"abc")], [("a", "U8", (1.5,), b"abc")], [("a", "U8", (3,), "abc")], [("a", "U8", (3,), (1,))],
+        [("a", "U8", (2**64,), b"abc")], [("\ud800", "U8", (3,), b"abc")],
+    ],
+)  # fmt: skip
+def test_wrong_entries(wrong):
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        serialize(wrong)
+
+
+@pytest.mark.parametrize("wrong", [3, "k", {"k": 3}, {3: "v"}, {"k": None}])
+def test_wrong_metadata(wrong):
+    with pytest.raises((TypeError, AttributeError)):
+        serialize([], wrong)
+
+
+def test_data_must_be_contiguous():
+    with pytest.raises((BufferError, ValueError)):
+        serialize([("a", "U8", (3,), memoryview(b"abcdef")[::2])])
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path):
+    missing = tmp_path / "none" / "x.safetensors"
+    with pytest.raises(OSError) as caught:
+        serialize_file([], missing)
+    assert caught.value.path == str(missing) and caught.value.errno == caught.value.os_error == 2
+    with pytest.raises(coffer.Error, match="sync is"):
+        serialize_file([], tmp_path / "x", sync="sometimes")
+    with pytest.raises(coffer.Error):
+        serialize_file([], tmp_path / "x", alignment=3)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- The writer -------------------------------------------------------------------------------------------------------
+
+
+def declarations(arrays):
+    return {name: (FORMAT[array.dtype.name], array.shape) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize("form", [lambda d: d, lambda d: [(n, *rest) for n, rest in d.items()], lambda d: iter([(n, *rest) for n, rest in d.items()])])
+def test_writer_writes_the_same_bytes(arrays, tmp_path, form):
+    file = tmp_path / "x.safetensors"
+    with coffer.Writer(file, form(declarations(arrays)), {"k": "v"}) as writer:
+        for name in reversed(arrays):
+            writer.write(name, arrays[name])
+        assert not file.exists()
+    assert file.read_bytes() == serialize(entries(arrays), {"k": "v"})
+    assert writer.nbytes == file.stat().st_size
+
+
+def test_writer_takes_pieces_from_threads(tmp_path):
+    data = np.random.default_rng(1).integers(0, 255, 1 << 20, dtype=np.uint8)
+    file = tmp_path / "x.safetensors"
+    with coffer.Writer(file, {"x": ("U8", (1 << 20,))}) as writer:
+        size = 1 << 14
+
+        def write(first: int) -> None:
+            for at in range(first * size, 1 << 20, 8 * size):
+                writer.write("x", data[at : at + size], at)
+
+        threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert coffer.open(file)["x"].tobytes() == data.tobytes()
+
+
+def test_writer_discards_when_the_block_raises(tmp_path):
+    with pytest.raises(RuntimeError), coffer.Writer(tmp_path / "x", {"x": ("U8", (1,))}) as writer:
+        writer.write("x", b"a")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+    for use in (writer.finish, lambda: writer.write("x", b"a")):
+        with pytest.raises(coffer.Error, match="finished or discarded"):
+            use()
+    writer.discard()
+
+
+def test_writer_that_is_dropped_leaves_nothing(tmp_path):
+    writer = coffer.Writer(tmp_path / "x", {"x": ("U8", (1,))})
+    writer.write("x", b"a")
+    del writer
+    assert os.listdir(tmp_path) == []
+
+
+def test_writer_misses_data(tmp_path):
+    with pytest.raises(coffer.Error) as caught, coffer.Writer(tmp_path / "x", {"x": ("U8", (4,))}) as writer:
+        writer.write("x", b"ab")
+    assert (caught.value.code, caught.value.tensor) == ("MISSING_DATA", "x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_writer_refuses_what_is_written_twice_or_outside(tmp_path):
+    for data, offset in ((b"ab", 3), (b"", 5), (b"abcde", 0)):
+        writer = coffer.Writer(tmp_path / "x", {"x": ("U8", (4,))})
+        with pytest.raises(coffer.Error) as caught:
+            writer.write("x", data, offset)
+        assert caught.value.code == "WRITE_RANGE"
+    writer = coffer.Writer(tmp_path / "x", {"x": ("U8", (4,))})
+    writer.write("x", b"ab", offset=1)
+    with pytest.raises(coffer.Error) as caught:
+        writer.write("x", b"a", 2)
+    assert caught.value.code == "WRITE_RANGE"
+
+
+def test_writer_wrong_arguments(tmp_path):
+    writer = coffer.Writer(tmp_path / "x", {"x": ("U8", (4,))})
+    with pytest.raises(KeyError, match="no tensor 'y' was declared"):
+        writer.write("y", b"")
+    for wrong in ((3, b""), ("x", "text"), ("x", b"", "0")):
+        with pytest.raises((TypeError, KeyError)):
+            writer.write(*wrong)
+    with pytest.raises((TypeError, OverflowError, ValueError)):
+        writer.write([], b"")
+    for wrong in ({"x": "U8"}, {"x": ["U8", (1,)]}, {"x": ("U8",)}, [("x", "U8")], 7, None, {3: ("U8", (1,))}):
+        with pytest.raises(TypeError):
+            coffer.Writer(tmp_path / "x", wrong)
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_writer_to_a_pipe(tmp_path, arrays):
+    read, write = os.pipe()
+    with coffer.Writer(write, {"x": ("U8", (3,))}) as writer:
+        writer.write("x", b"abc")
+    os.close(write)
+    with open(read, "rb") as file:
+        assert coffer.open(file.read())["x"].tobytes() == b"abc"
+
+
+def test_writer_larger_than_memory_needs_no_memory(tmp_path):
+    """8 GB are declared, and a few pieces written before the file is discarded: nothing of that size is ever allocated."""
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    piece = bytes(1 << 20)
+    writer = coffer.Writer(Path(tmp_path, "x"), {"x": ("F32", (1 << 31,))})
+    assert writer.nbytes > 8 << 30
+    for i in range(8):
+        writer.write("x", piece, i << 30)
+    writer.discard()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB

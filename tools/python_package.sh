@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the Python package, wheel and sdist, looks at both, and runs its tests on what was installed: once as it is, once with
+# the extension under ASan and UBSan. Uses no network: tools/setup.sh made build/python-venv.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+root=$PWD
+package=$root/bindings/python
+out=$root/build/python
+venv=$root/build/python-venv
+export PATH=$venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1
+export COFFER_SOURCE_DIR=$root COFFER_VECTORS=$root/tests/vectors
+
+say() {
+    printf '\n== %s\n' "$1"
+}
+
+# The wheel is built from the sdist, unpacked where the rest of the repository is not.
+build_both() {
+    rm -rf "$out"
+    mkdir -p "$out"
+    python -m build --no-isolation --outdir "$out/dist" "$package"
+}
+
+audit_wheel() {
+    abi3audit --strict --summary "$out"/dist/*.whl
+    auditwheel show "$out"/dist/*.whl
+}
+
+check_types() {
+    mypy --config-file "$package/pyproject.toml" "$package/coffer"
+    pyright --project "$package/pyproject.toml"
+}
+
+run_tests() { # run_tests FOLDER: of what is installed there
+    (
+        cd "$package/tests"
+        PYTHONPATH=$1 python -m pytest -p no:cacheprovider -c "$package/pyproject.toml" --rootdir "$package" .
+    )
+}
+
+test_wheel() {
+    python -m pip install --quiet --no-deps --target "$out/installed" "$out"/dist/*.whl
+    run_tests "$out/installed"
+}
+
+test_sanitized() {
+    local flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1'
+    CFLAGS=$flags python -m pip install --quiet --no-build-isolation --no-deps --target "$out/sanitized" \
+        --config-settings=cmake.build-type=Debug --config-settings=install.strip=false "$package"
+    # The interpreter and its packages were built without: what they leak at the end is not looked at.
+    LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+        run_tests "$out/sanitized"
+}
+
+for step in build_both audit_wheel check_types test_wheel test_sanitized; do
+    say "$step"
+    $step
+done
