@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import coffer
@@ -27,17 +28,16 @@ def test_it_is_typed():
     assert Path(coffer.__file__).with_name("py.typed").exists()
 
 
-def test_the_extension_exports_its_init_alone():
-    import subprocess
-
+def test_the_library_inside_is_not_exported():
     symbols = subprocess.run(["nm", "-D", "--defined-only", _native.__file__], capture_output=True, text=True, check=True)
-    assert [line.split()[-1] for line in symbols.stdout.splitlines()] == ["PyInit__native"]
+    names = {line.split()[-1] for line in symbols.stdout.splitlines()}
+    assert "PyInit__native" in names and not any(name.startswith(("coffer", "py_")) for name in names)
 
 
 def test_the_stub_names_what_there_is():
     stub = Path(coffer.__file__).with_name("_native.pyi").read_text()
     for kind in (_native.Model, _native.Tensor, _native.Buffer, _native.Writer):
-        body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S)", stub, re.S | re.M)[1]
+        body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S|\Z)", stub, re.S | re.M)[1]
         stated = set(re.findall(r"^    def (\w+)\(", body, re.M))
         there = {name for name in vars(kind) if not name.startswith("__")}
         assert {name for name in stated if not name.startswith("__")} == there
