@@ -29,15 +29,17 @@ audit_wheel() {
     auditwheel show "$out"/dist/*.whl
 }
 
+# Without the modules of frameworks, whose types can only be known where these are installed.
 check_types() {
-    mypy --config-file "$package/pyproject.toml" "$package/coffer"
-    pyright --project "$package/pyproject.toml"
+    local files=("$package"/coffer/{__init__,_check,_errors,_file}.py "$package/coffer/_native.pyi")
+    mypy --config-file "$package/pyproject.toml" --follow-imports=silent "${files[@]}"
+    pyright --pythonpath "$venv/bin/python" "${files[@]}"
 }
 
 run_tests() { # run_tests FOLDER: of what is installed there
     (
         cd "$package/tests"
-        PYTHONPATH=$1 python -m pytest -p no:cacheprovider -c "$package/pyproject.toml" --rootdir "$package" .
+        PYTHONPATH=$1 python -m pytest -p no:cacheprovider -c "$package/pyproject.toml" --rootdir "$package" test_*.py
     )
 }
 
