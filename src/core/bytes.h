@@ -30,13 +30,23 @@ static inline bool coffer__next_is(const coffer__cursor *in, const char *text, s
     return size <= coffer__left(in) && memcmp(in->base + in->position, text, size) == 0;
 }
 
-static inline uint64_t coffer__load_u64le(const uint8_t *bytes)
+/* Eight bytes in the machine's own order: for hashing and comparing. */
+static inline uint64_t coffer__load_u64(const uint8_t *bytes)
 {
     uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        value |= (uint64_t)bytes[i] << (8 * i);
-    }
+    memcpy(&value, bytes, sizeof value);
     return value;
+}
+
+/* Read at once and turned round where need be: not every compiler makes one load of eight that are put together. */
+static inline uint64_t coffer__load_u64le(const uint8_t *bytes)
+{
+    const uint64_t value = coffer__load_u64(bytes);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap64(value);
+#else
+    return value;
+#endif
 }
 
 static inline void coffer__store_u64le(uint8_t *bytes, uint64_t value)
@@ -44,14 +54,6 @@ static inline void coffer__store_u64le(uint8_t *bytes, uint64_t value)
     for (unsigned i = 0; i < 8; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
     }
-}
-
-/* Eight bytes in the machine's own order: for hashing and comparing only. */
-static inline uint64_t coffer__load_u64(const uint8_t *bytes)
-{
-    uint64_t value = 0;
-    memcpy(&value, bytes, sizeof value);
-    return value;
 }
 
 /* Whether two texts of 1 to 16 bytes are equal: what memcmp does, without the call. Eight bytes of both are looked at when

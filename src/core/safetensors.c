@@ -30,6 +30,9 @@
 #define USUAL_RANK 8u
 #define USUAL_AHEAD 16u
 
+/* Of a condition that hardly ever holds: tells compilers to lay what is usual out in a line. */
+#define RARELY(condition) __builtin_expect((condition), 0)
+
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
 
@@ -157,12 +160,14 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
 
 /* ---- the usual spelling ---- */
 
-/* Consumes `literal` when it is next. */
+/* Consumes `literal` when it is next. With a branch, so that what follows is read ahead and need not wait for the comparison. */
 static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
 {
-    const bool found = coffer__next_is(in, literal, size);
-    in->position += found ? size : 0;
-    return found;
+    if (RARELY(!coffer__next_is(in, literal, size))) {
+        return false;
+    }
+    in->position += size;
+    return true;
 }
 
 #define TAKE(in, literal) take_literal((in), (literal), sizeof(literal) - 1)
@@ -283,7 +288,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     const uint8_t *name = NULL;
     size_t name_len = 0;
     tensor_fields fields = { 0 };
-    if (!take_name(&in, &name, &name_len) || !take_dtype(&in, reader->recent, &fields.dtype)) {
+    if (RARELY(!take_name(&in, &name, &name_len) || !take_dtype(&in, reader->recent, &fields.dtype))) {
         return COFFER_OK;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
@@ -298,7 +303,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
     uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
-    if (!take_shape(&in, shape, &fields.rank) || !take_offsets(reader, &in, &fields)) {
+    if (RARELY(!take_shape(&in, shape, &fields.rank) || !take_offsets(reader, &in, &fields))) {
         return COFFER_OK;
     }
     *taken = true;
