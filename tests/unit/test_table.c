@@ -124,6 +124,26 @@ static void test_a_table_has_an_end(void **state)
     coffer__builder_discard(&builder);
 }
 
+#if SIZE_MAX > UINT32_MAX
+/* The largest is asked for; what is larger by eight bytes is not. */
+static void test_the_largest_table(void **state)
+{
+    (void)state;
+    coffer__builder builder;
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    assert_int_equal(coffer__builder_init(&builder, &allocator, 100, NULL), COFFER_OK);
+    const size_t most = ((size_t)1 << 34) - builder.used - sizeof(coffer__mark);
+    meter.fail_at = 2;
+    assert_int_equal(coffer__builder_grow(&builder, most + 1, 0, NULL), COFFER_ERR_MEMORY);
+    assert_int_equal(meter.requests, 1);
+    assert_int_equal(coffer__builder_grow(&builder, most, 0, NULL), COFFER_ERR_MEMORY);
+    assert_int_equal(meter.requests, 2);
+    coffer__builder_discard(&builder);
+    assert_int_equal(meter.blocks, 0);
+}
+#endif
+
 /* Of several keys, or names, that come twice, the one whose second comes first in the header is named. */
 static void test_the_first_of_two_duplicates(void **state)
 {
@@ -243,9 +263,15 @@ static void test_short_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_growing_can_fail_anywhere),   cmocka_unit_test(test_a_table_has_an_end),
-        cmocka_unit_test(test_the_first_of_two_duplicates), cmocka_unit_test(test_where_case_is_noted),
-        cmocka_unit_test(test_two_names_of_one_hash),       cmocka_unit_test(test_short_files),
+        cmocka_unit_test(test_growing_can_fail_anywhere),
+        cmocka_unit_test(test_a_table_has_an_end),
+#if SIZE_MAX > UINT32_MAX
+        cmocka_unit_test(test_the_largest_table),
+#endif
+        cmocka_unit_test(test_the_first_of_two_duplicates),
+        cmocka_unit_test(test_where_case_is_noted),
+        cmocka_unit_test(test_two_names_of_one_hash),
+        cmocka_unit_test(test_short_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
