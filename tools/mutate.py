@@ -48,7 +48,7 @@ MEMORY_LIMIT = 3 << 30
 
 CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
 FLAGS = ["-std=c11", "-Werror=return-type", "-fPIC", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"]
-PLAIN, OPTIMISED = ["-O1"], ["-O2"]
+PLAIN, OPTIMISED = ["-O0"], ["-O2"]
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1:hard_rss_limit_mb=3000",
@@ -633,8 +633,9 @@ def mutate(root, folder, options):
         sys.exit("mutate: --file takes names of files of src/core")
     mutants = mutants_of(root, chosen)
     if options.sample and options.sample < len(mutants):
-        picked = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
-        mutants = [mutants[i] for i in picked]
+        order = list(range(len(mutants)))
+        random.Random(options.seed).shuffle(order)  # so that a larger sample has the smaller one in it
+        mutants = [mutants[i] for i in sorted(order[:options.sample])]
     results = Results(folder / "results.jsonl", fingerprint(root))
     judge_all(root, folder, mutants, results, options.jobs, options.quick)
     problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.quick))
