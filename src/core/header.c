@@ -187,7 +187,8 @@ coffer_status coffer_header_set_metadata(coffer_header *header, const char *key,
         return status;
     }
     declared_pair *pair = &coffer__header_pairs(header)[coffer__header_pair_count(header)];
-    *pair = (declared_pair){ header_keep(header, key, key_len), 0, key_len, value_len };
+    *pair = (declared_pair){ .key_len = key_len, .value_len = value_len };
+    pair->key_at = header_keep(header, key, key_len);
     pair->value_at = header_keep(header, value, value_len);
     header->pairs.used += sizeof *pair;
     return COFFER_OK;
@@ -377,7 +378,6 @@ static void drop_built(coffer_header *header)
 {
     coffer__free(&header->allocator, header->bytes, (size_t)header->size);
     header->bytes = NULL;
-    header->size = 0;
 }
 
 /* What can be said of the declarations as a whole, before they are written. */

@@ -161,6 +161,7 @@ static void test_long_parts_are_cut(void **state)
     expect_cut(err.message + 1, 158, ellipsis);
     coffer__fail_tensor(&err, COFFER_ERR_NAME, name, sizeof name - 1);
     expect_cut(err.tensor, (sizeof err.tensor - 4) / 2, ellipsis);
+    memset(err.path, 'x', sizeof err.path);
     coffer__fail_path(&err, COFFER_ERR_NAME, name);
     expect_cut(err.path, (sizeof err.path - 4) / 2, "...");
     /* The longest that fits is whole. */
@@ -168,6 +169,25 @@ static void test_long_parts_are_cut(void **state)
     assert_string_equal(err.path, name + sizeof name - sizeof err.path);
     coffer__fail_path(&err, COFFER_ERR_NAME, name + sizeof name - sizeof err.path - 1);
     assert_int_equal(strlen(err.path), 2 * ((sizeof err.path - 4) / 2) + 3);
+}
+
+/* A name is whole in a message up to 95 bytes, a path up to 319. */
+static void test_what_is_not_cut(void **state)
+{
+    (void)state;
+    char text[400];
+    coffer_error err;
+    memset(text, 't', sizeof text);
+    for (size_t size = 94; size <= 97; size++) {
+        coffer__fail(&err, COFFER_ERR_NAME, "%q", text, size);
+        assert_int_equal(strspn(err.message + 1, "t"), size < 96 ? size : 46);
+    }
+    for (size_t size = 318; size <= 321; size++) {
+        text[size] = '\0';
+        coffer__fail(&err, COFFER_ERR_NAME, "%p", text);
+        assert_int_equal(strspn(err.message + 1, "t"), size < 320 ? size : 158);
+        text[size] = 't';
+    }
 }
 
 static void test_a_long_message_fills_its_room(void **state)
@@ -225,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_numbers_at_their_ends),
         cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
         cmocka_unit_test(test_long_parts_are_cut),
+        cmocka_unit_test(test_what_is_not_cut),
         cmocka_unit_test(test_a_long_message_fills_its_room),
         cmocka_unit_test(test_cutting_never_splits_a_character),
         cmocka_unit_test(test_sizes_and_errno_are_kept),

@@ -94,6 +94,12 @@ static void test_little_headers(void **state)
     expect_text(header, NULL, "{\"__metadata__\":{\"\":\"\"}}");
     coffer_header_free(header);
     header = new_header();
+    set(header, "k", "v");
+    add(header, "a", COFFER_U8, 0, 0, 0);
+    expect_text(header, NULL,
+                "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}");
+    coffer_header_free(header);
+    header = new_header();
     assert_int_equal(coffer_header_add(header, NULL, 0, COFFER_U8, NULL, 0, NULL), COFFER_OK);
     expect_text(header, NULL, "{\"\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}");
     coffer_header_free(header);

@@ -224,6 +224,9 @@ static void test_strings_that_are_none(void **state)
         { "\"ab\x80\"", COFFER_ERR_UTF8, 3 },
         { "\"\xED\xA0\x80\"", COFFER_ERR_UTF8, 1 },
         { "\"\xF0\x9F\x98", COFFER_ERR_UTF8, 1 },
+        { "\"\\ud83d\\ude00", COFFER_ERR_JSON, 13 },
+        { "\"\\u0041", COFFER_ERR_JSON, 7 },
+        { "\"\\n", COFFER_ERR_JSON, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (size_t stored = 0; stored < 2; stored++) {
@@ -498,6 +501,7 @@ static void test_depth(void **state)
                 assert_int_equal(in.json.in.position, 2 * inside);
             } else {
                 expect_failed(&in, status, COFFER_ERR_DEPTH, COFFER__JSON_MAX_DEPTH - outside);
+                assert_non_null(strstr(in.err.message, "deeper than 127 levels"));
             }
             end(&in);
         }

@@ -73,6 +73,31 @@ static void test_header_limit_can_be_lowered(void **state)
     free(file);
 }
 
+/* What may be read may be written: up to the limit, and beyond it when it is raised. */
+static void test_header_limit_of_the_writer(void **state)
+{
+    (void)state;
+    static const uint64_t limit = COFFER_DEFAULT_MAX_HEADER_SIZE;
+    for (unsigned i = 0; i < 3; i++) {
+        coffer_header *header = NULL;
+        coffer_error err;
+        uint64_t size = 0;
+        coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
+        options.slack = limit - 2 + (i > 0 ? 1 : 0);
+        options.max_header_size = i == 2 ? limit + 8 : 0;
+        assert_int_equal(coffer_header_new(&header, coffer_libc_allocator(), NULL), COFFER_OK);
+        const coffer_status status = coffer_header_build(header, &options, NULL, &size, NULL, &err);
+        assert_int_equal(status, i == 1 ? COFFER_ERR_HEADER_TOO_LARGE : COFFER_OK);
+        if (i == 1) {
+            assert_int_equal(err.expected, limit);
+            assert_int_equal(err.actual, limit + 8);
+        } else {
+            assert_int_equal(size, 8 + limit + (i > 0 ? 8 : 0));
+        }
+        coffer_header_free(header);
+    }
+}
+
 static void test_nesting_of_100000(void **state)
 {
     (void)state;
@@ -292,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_header_limit),
         cmocka_unit_test(test_header_limit_can_be_lowered),
+        cmocka_unit_test(test_header_limit_of_the_writer),
         cmocka_unit_test(test_nesting_of_100000),
         cmocka_unit_test(test_100000_tensors),
         cmocka_unit_test(test_duplicate_among_100000),
