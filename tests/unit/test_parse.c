@@ -442,6 +442,112 @@ static void test_every_allocation_can_fail(void **state)
     free(text.bytes);
 }
 
+/* Numbers of every length, where the header goes on behind them and where it does not, as shape, as begin and as end. */
+static void test_numbers_of_every_length(void **state)
+{
+    (void)state;
+    for (int digits = 1; digits <= 20; digits++) {
+        char number[32];
+        char text[512];
+        snprintf(number, sizeof number, "%.*s", digits, "12345678901234567890");
+        const uint64_t value = strtoull(number, NULL, 10);
+        snprintf(text, sizeof text,
+                 "{\"a\":{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[0,%s]},"
+                 "\"b\":{\"dtype\":\"F16\",\"shape\":[0,%s,7],\"data_offsets\":[%s,%s]},"
+                 "\"c\":{\"dtype\":\"BF16\",\"shape\":[%s,0],\"data_offsets\":[%s,%s]}}",
+                 number, number, number, number, number, number, number, number);
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(parse_text(text, NULL, &table, &err), digits == 20 ? COFFER_ERR_OVERFLOW : COFFER_OK);
+        if (table == NULL) {
+            continue;
+        }
+        const coffer_tensor *a = coffer_table_find(table, "a", 1);
+        const coffer_tensor *b = coffer_table_find(table, "b", 1);
+        const coffer_tensor *c = coffer_table_find(table, "c", 1);
+        assert_true(a->rank == 1 && a->shape[0] == value && a->size == value && a->dtype == COFFER_U8);
+        assert_true(b->rank == 3 && b->shape[0] == 0 && b->shape[1] == value && b->shape[2] == 7);
+        assert_true(b->size == 0 && b->offset == coffer_table_data_offset(table) + value && b->dtype == COFFER_F16);
+        assert_true(c->rank == 2 && c->shape[0] == value && c->offset == b->offset && c->dtype == COFFER_BF16);
+        coffer_table_free(table);
+    }
+}
+
+/* A tensor of every dtype and rank, among others that are spelt like it. */
+static void test_every_dtype_and_rank(void **state)
+{
+    (void)state;
+    text_buffer text = { 0 };
+    char piece[256];
+    uint64_t end = 0;
+    for (int i = 0; i < 22 * 12; i++) {
+        const coffer_dtype dtype = (coffer_dtype)(1 + i * 5 % COFFER_DTYPE_COUNT);
+        const uint64_t size = coffer_dtype_bits(dtype) * (uint64_t)(1 + i % 3);
+        snprintf(piece, sizeof piece, "%s\"%d\":{\"dtype\":\"%s\",\"shape\":[", i == 0 ? "{" : ",", i,
+                 coffer_dtype_name(dtype));
+        text_put(&text, piece);
+        for (int k = 0; k < i / 22; k++) {
+            text_put(&text, "1,");
+        }
+        snprintf(piece, sizeof piece, "%d,8],\"data_offsets\":[%llu,%llu]}", 1 + i % 3, (unsigned long long)end,
+                 (unsigned long long)(end + size));
+        text_put(&text, piece);
+        end += size;
+    }
+    text_put(&text, "}");
+    text_frame(&text);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+    for (int i = 0; i < 22 * 12; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, (size_t)i);
+        assert_int_equal(strtol(tensor->name, NULL, 10), i);
+        assert_int_equal(tensor->dtype, 1 + i * 5 % COFFER_DTYPE_COUNT);
+        assert_int_equal(tensor->rank, 2 + i / 22);
+        for (uint32_t k = 0; k < tensor->rank; k++) {
+            assert_int_equal(tensor->shape[k], k + 1 == tensor->rank ? 8 : k + 2 == tensor->rank ? 1 + i % 3 : 1);
+        }
+    }
+    coffer_table_free(table);
+    free(text.bytes);
+}
+
+static void test_messages_with_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *message;
+        uint64_t expected;
+        uint64_t actual;
+    } cases[] = {
+        { "{\"a\":{\"dtype\":\"F128\",\"shape\":[1],\"data_offsets\":[0,16]}}",
+          "at byte 22, the dtype \"F128\" is not one of the 22 that coffer " COFFER_VERSION_STRING " knows", 0, 0 },
+        { "{\"a\":{\"dtype\":\"I16\",\"shape\":[3],\"data_offsets\":[8,15]}}",
+          "dtype and shape make 6 bytes, but data_offsets [8, 15] span 7", 6, 7 },
+        { "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}",
+          "elements of F4 that take 12 bits do not fill whole bytes", 0, 0 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,1]}}",
+          "data_offsets [2, 1] are not the begin and end of a range", 0, 0 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+          "bytes 0 to 2 of the data belong to no tensor; tensor \"a\" begins behind them", 0, 2 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+          "other tensors reach to byte 3 of the data, but at byte 1 begins tensor \"b\"", 3, 1 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}",
+          "at byte 54, data_offsets must be two integers, not 1", 0, 0 },
+    };
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof cases[0]); i++) {
+        char text[256];
+        coffer_table *table = NULL;
+        coffer_error err;
+        snprintf(text, sizeof text, "%s%s", cases[i / 2].text, i % 2 == 0 ? "" : "                                ");
+        assert_int_not_equal(parse_text(text, NULL, &table, &err), COFFER_OK);
+        assert_string_equal(err.message, cases[i / 2].message);
+        assert_int_equal(err.expected, cases[i / 2].expected);
+        assert_int_equal(err.actual, cases[i / 2].actual);
+    }
+}
+
 static void test_version(void **state)
 {
     (void)state;
@@ -465,6 +571,9 @@ int main(void)
         cmocka_unit_test(test_names_that_collide),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_every_allocation_can_fail),
+        cmocka_unit_test(test_numbers_of_every_length),
+        cmocka_unit_test(test_every_dtype_and_rank),
+        cmocka_unit_test(test_messages_with_numbers),
         cmocka_unit_test(test_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,7 +241,7 @@ static void test_short_files(void **state)
     } cases[] = {
         { "BZh", 3, 3, COFFER_ERR_IS_COMPRESSED }, { "<html>", 6, 6, COFFER_ERR_IS_HTML },
         { "[]", 2, 2, COFFER_ERR_IS_JSON },        { "\x01\0\0", 3, 3, COFFER_ERR_TOO_SHORT },
-        { "", 0, 7, COFFER_ERR_TOO_SHORT },
+        { "", 0, 7, COFFER_ERR_TOO_SHORT },        { "<", 1, 1, COFFER_ERR_IS_HTML },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
@@ -253,6 +253,10 @@ static void test_short_files(void **state)
             cases[i].status);
         assert_int_equal(err.code, cases[i].status);
         assert_true(err.offset == 0);
+        if (err.code == COFFER_ERR_TOO_SHORT) {
+            assert_int_equal(err.expected, 8);
+            assert_int_equal(err.actual, cases[i].file_size);
+        }
     }
     coffer_table *table = NULL;
     uint64_t need = 0;

@@ -280,6 +280,12 @@ static void check_error(const vector *v, const char *way, coffer_status status, 
     if (err->code != status || err->offset != v->at) {
         differ("%s: %s is at %llu: %s", v->name, way, (unsigned long long)err->offset, err->message);
     }
+    /* What is wrong with the text of a header is said with its place. */
+    char place[48];
+    snprintf(place, sizeof place, " byte %llu", (unsigned long long)v->at);
+    if (v->code >= COFFER_ERR_JSON && v->code <= COFFER_ERR_DTYPE && strstr(err->message, place) == NULL) {
+        differ("%s: %s does not say where: %s", v->name, way, err->message);
+    }
     if (err->message[0] == '\0' || memchr(err->message, '\0', sizeof err->message) == NULL) {
         differ("%s: %s leaves no message", v->name, way);
     }
@@ -379,6 +385,41 @@ static void test_parse_before_a_guard_page(void **state)
         }
         assert_int_equal(munmap(memory, room + page), 0);
     }
+    expect_no_differences();
+}
+
+#define ROOM_BEHIND 64
+
+/* Tensors are read in another way where the header goes on behind them. With spaces behind the text nothing else changes, but
+   that what comes behind the header does so later. */
+static void test_parse_with_room_behind(void **state)
+{
+    (void)state;
+    size_t seen = 0;
+    for (size_t i = 0; i < vector_count; i++) {
+        vector v = vectors[i];
+        const bool ends_early = v.at == 8 + header_length(&v) && v.code == COFFER_ERR_JSON;
+        if (is_bintensors(&v) || v.size < 8 || frame_is_wrong(&v) || ends_early) {
+            continue;
+        }
+        const size_t header_end = 8 + (size_t)header_length(&v);
+        uint8_t *bytes = malloc(v.size + ROOM_BEHIND);
+        assert_non_null(bytes);
+        memcpy(bytes, v.bytes, header_end);
+        memset(bytes + header_end, ' ', ROOM_BEHIND);
+        memcpy(bytes + header_end + ROOM_BEHIND, v.bytes + header_end, v.size - header_end);
+        const uint64_t length = header_length(&v) + ROOM_BEHIND;
+        for (size_t k = 0; k < 8; k++) {
+            bytes[k] = (uint8_t)(length >> (8 * k));
+        }
+        v.at += v.at != COFFER_NO_OFFSET && v.at >= header_end ? ROOM_BEHIND : 0;
+        v.bytes = bytes;
+        v.size += ROOM_BEHIND;
+        check_parse(&v, "coffer_parse with room behind", bytes, v.size);
+        free(bytes);
+        seen++;
+    }
+    assert_true(seen > 300);
     expect_no_differences();
 }
 
@@ -868,6 +909,7 @@ int main(void)
         cmocka_unit_test(test_every_dtype_has_a_vector),
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_parse_before_a_guard_page),
+        cmocka_unit_test(test_parse_with_room_behind),
         cmocka_unit_test(test_parse_unaligned),
         cmocka_unit_test(test_parse_through_a_window),
         cmocka_unit_test(test_windows_that_fail),

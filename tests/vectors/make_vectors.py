@@ -316,6 +316,7 @@ def refused_frames():
     raw("HEADER_TRUNCATED", 0, "at_the_limit", frame("{}", 0, 100000000)[0])
     raw("HEADER_TRUNCATED", 0, "only_a_length", struct.pack("<Q", 64))
     raw("HEADER_TRUNCATED", 0, "in_the_middle", frame(good, 1)[0][:-20])
+    raw("HEADER_TRUNCATED", 0, "length_that_begins_as_bzip2_does", b"BZh\0\0\0\0\0" + encode(good))
     end = 8 + len(tidy(good))
     raw("DATA_TRUNCATED", end, "no_data", frame(tidy(good), 0)[0])
     many = '{"a":%s}' % tensor("U8", "[9]", "[0,9]")
@@ -695,6 +696,7 @@ def foreign():
     raw("IS_PICKLE", 0, "protocol_2", b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01K\x01s.", "bin")
     raw("IS_PICKLE", 0, "protocol_4", b"\x80\x04\x95\x0a\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x01a\x94K\x01s.", "bin")
     raw("IS_PICKLE", 0, "torch_before_1_6", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", "bin")
+    raw("IS_GGUF", 0, "of_123_tensors", b"GGUF\x03\x00\x00\x00{" + b"\0" * 15, "bin")
     raw("IS_GGUF", 0, "version_3", b"GGUF\x03\x00\x00\x00" + b"\0" * 16, "bin")
     raw("IS_HDF5", 0, "superblock", b"\x89HDF\r\n\x1a\n" + b"\0" * 16, "bin")
     npy = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }"
