@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check asan tsan cross fuzz prove mutate bench coverage format amalgamation install clean help
+.PHONY: build demo check asan tsan cross fuzz prove mutate bench coverage format packages amalgamation install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -63,6 +63,11 @@ coverage: ## the unit tests, and which lines they reach: build/coverage/html/ind
 format: ## put every C and C++ file into the house's layout
 	@tools/setup.sh check
 	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' | xargs -0 clang-format -i
+
+packages: ## Debian packages: build/debian/packages
+	@tools/setup.sh build
+	@tools/build.sh debian
+	@cd build/debian && cpack
 
 amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its header
 	@tools/setup.sh amalgamation

@@ -69,6 +69,10 @@ stage_amalgamation() {
     tests/install/amalgamation.sh build/check-gcc
 }
 
+stage_debian() {
+    tests/install/debian.sh
+}
+
 stage_cpp() {
     tests/cpp/run.sh build/check-gcc
 }
@@ -122,6 +126,7 @@ stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
+stage debian stage_debian
 stage cpp stage_cpp
 stage pytest stage_pytest
 stage python-package tools/python_package.sh

@@ -110,6 +110,9 @@ find_missing() {
         need_command clang-format clang-format
         need_command cppcheck cppcheck
         need_command strace strace
+        need_command dpkg-shlibdeps dpkg-dev
+        need_command lintian lintian
+        need_command fakeroot fakeroot
         need_command fish fish
         need_command zsh zsh
         need_command mandoc mandoc
