@@ -7,6 +7,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "format.h"
 #include "support_memory.h"
 #include "table.h"
 
@@ -167,6 +168,53 @@ static void test_duplicate_among_100000(void **state)
     free(file);
 }
 
+/* What a supply was asked for. */
+typedef struct supplied_text {
+    const uint8_t *file;
+    size_t largest;
+    size_t reads;
+} supplied_text;
+
+static coffer_status supply_text(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    (void)err;
+    supplied_text *text = (supplied_text *)(uintptr_t)ctx;
+    memcpy(to, text->file + offset, size);
+    text->largest = size > text->largest ? size : text->largest;
+    text->reads++;
+    return COFFER_OK;
+}
+
+/* A header that comes through a window is never here as a whole: what is asked for fits into the window, and the table is the
+   only memory that is taken, but for the keys of one tensor. */
+static void test_a_window_is_enough(void **state)
+{
+    (void)state;
+    uint8_t window[512];
+    size_t length = 0;
+    uint8_t *file = many_tensors(5000, &length);
+    memory_meter meter;
+    memory_meter whole;
+    coffer_table *table = NULL;
+    coffer_allocator allocator = metered_allocator(&whole);
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
+    coffer_table_free(table);
+    supplied_text text = { file, 0, 0 };
+    const coffer__supply supply = { supply_text, &text, window, sizeof window };
+    const coffer_parse_options options = { sizeof options, .file_size = 8 + length, .max_header_size = length };
+    allocator = metered_allocator(&meter);
+    memcpy(window, file, sizeof window);
+    assert_int_equal(coffer__parse_supplied(&table, NULL, window, sizeof window, &supply, &allocator, &options, NULL),
+                     COFFER_OK);
+    assert_int_equal(coffer_table_count(table), 5000);
+    assert_true(text.largest <= sizeof window);
+    assert_true(text.reads <= 2 * length / sizeof window);
+    assert_true(meter.peak <= whole.peak + 1024);
+    coffer_table_free(table);
+    assert_int_equal(meter.blocks, 0);
+    free(file);
+}
+
 /* Dimensions take the most memory of all that a header can say. */
 static void test_a_million_dimensions(void **state)
 {
@@ -283,32 +331,52 @@ static void test_names_that_collide(void **state)
     free(file);
 }
 
+static size_t name_size(const char *quote)
+{
+    return strcspn(quote + 1, "\"") + 2;
+}
+
+/* Where the name of a tensor begins that comes behind `from`; NULL when there is none. */
+static char *next_name(char *from, const char *end)
+{
+    while (from < end && !(from[0] == '"' && from[1] == 'n')) {
+        from++;
+    }
+    return from < end ? from : NULL;
+}
+
+/* Gives the name at `first` to the last other tensor whose name is as long, and expects that they are found. */
+static void check_duplicate(uint8_t *file, size_t length, const char *first)
+{
+    const char *end = (char *)file + 8 + length;
+    char *second = NULL;
+    for (char *at = next_name((char *)file + 8, end); at != NULL; at = next_name(at + 1, end)) {
+        second = at != first && name_size(at) == name_size(first) ? at : second;
+    }
+    assert_non_null(second);
+    char kept[24];
+    memcpy(kept, second, name_size(first));
+    memcpy(second, first, name_size(first));
+    coffer_error err;
+    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
+    assert_int_equal(err.offset, (uint64_t)((second > first ? second : first) - (const char *)file));
+    memcpy(second, kept, name_size(first));
+}
+
 static void test_duplicate_among_names_that_collide(void **state)
 {
     (void)state;
     size_t length = 0;
     uint8_t *file = colliding_names(&length);
-    /* The last name becomes that of the tensor before it, which is as long. */
-    char *text = (char *)file + 8;
-    char *last = text + length - 1;
-    char *other = NULL;
-    for (size_t seen = 0; seen < 2; last--) {
-        seen += last[0] == '"' && last[1] == 'n' ? 1 : 0;
-        other = last;
+    const char *end = (char *)file + 8 + length;
+    char *least = next_name((char *)file + 8, end);
+    char *greatest = least;
+    for (char *at = least; at != NULL; at = next_name(at + 1, end)) {
+        least = strncmp(at, least, 10) < 0 ? at : least;
+        greatest = strncmp(at, greatest, 10) > 0 ? at : greatest;
     }
-    char *second = other + 1;
-    while (!(second[0] == '"' && second[1] == 'n')) {
-        second++;
-    }
-    size_t name_len = 1;
-    while (other[name_len] != '"') {
-        name_len++;
-    }
-    assert_int_equal(second[name_len], '"');
-    memcpy(second, other, name_len);
-    coffer_error err;
-    assert_int_equal(parse_file(file, length, 0, &err), COFFER_ERR_DUPLICATE_NAME);
-    assert_int_equal(err.offset, (uint64_t)(second - (char *)file));
+    check_duplicate(file, length, least);
+    check_duplicate(file, length, greatest);
     free(file);
 }
 
@@ -321,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_nesting_of_100000),
         cmocka_unit_test(test_100000_tensors),
         cmocka_unit_test(test_duplicate_among_100000),
+        cmocka_unit_test(test_a_window_is_enough),
         cmocka_unit_test(test_a_million_dimensions),
         cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_names_that_collide),

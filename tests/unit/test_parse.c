@@ -325,6 +325,8 @@ static void test_counts_around_powers_of_two(void **state)
         assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, NULL),
                          COFFER_OK);
         expect_all_found(table, count, name_plain);
+        /* Names that do not collide have an index of slots, at most three quarters of which are taken. */
+        assert_true(table->slot_count - table->slot_count / 4 >= count && table->slot_count <= 8 * count);
         coffer_table_free(table);
         free(text.bytes);
     }
@@ -535,6 +537,11 @@ static void test_messages_with_numbers(void **state)
           "other tensors reach to byte 3 of the data, but at byte 1 begins tensor \"b\"", 3, 1 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}",
           "at byte 54, data_offsets must be two integers, not 1", 0, 0 },
+        { "{\"__metadata__\":{1:2}}",
+          "the header is not valid JSON: at byte 25, a key in quotes should be here; found \"1\"", 0, 0 },
+        { "{1:2}", "the header is not valid JSON: at byte 9, a key in quotes should be here; found \"1\"", 0, 0 },
+        { "{\"a\":{1:2}}", "the header is not valid JSON: at byte 14, a key in quotes should be here; found \"1\"", 0,
+          0 },
     };
     for (size_t i = 0; i < 2 * (sizeof cases / sizeof cases[0]); i++) {
         char text[256];

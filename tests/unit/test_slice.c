@@ -625,6 +625,7 @@ static void elements_that_share_bytes(void **state)
     assert_int_equal(plan_text(&four, ":,1:3", &box, &err), COFFER_ERR_SLICE_BITS);
     assert_int_equal(plan_text(&four, ":,::2", &box, &err), COFFER_ERR_SLICE_BITS);
     assert_int_equal(plan_text(&six, ":,2:6", &box, &err), COFFER_ERR_SLICE_BITS);
+    assert_int_equal(err.code, COFFER_ERR_SLICE_BITS);
     assert_int_equal(err.expected, 4);
     assert_non_null(strstr(err.message, "F6_E3M2"));
 }
@@ -641,6 +642,9 @@ static void an_unknown_dtype_is_taken_whole_or_not(void **state)
     assert_int_equal(plan_text(&tensor, ":,0", &box, &err), COFFER_OK);
     assert_int_equal(box.run_size, 77);
     assert_int_equal(box.run_count, 1);
+    /* The one entry of the last dimension, whichever way it is taken. */
+    assert_int_equal(plan_text(&tensor, ":,::-1", &box, &err), COFFER_OK);
+    assert_int_equal(box.run_size, 77);
     assert_int_equal(plan_text(&tensor, "1:", &box, &err), COFFER_ERR_DTYPE);
     assert_int_equal(plan_text(&tensor, "::-1", &box, &err), COFFER_ERR_DTYPE);
     assert_int_equal(plan_text(&tensor, "0:0", &box, &err), COFFER_ERR_DTYPE);

@@ -122,6 +122,7 @@ static void test_a_table_has_an_end(void **state)
     assert_int_equal(coffer__builder_reserve(&builder, SIZE_MAX / 2, 0, &err), COFFER_ERR_MEMORY);
     assert_int_equal(err.code, COFFER_ERR_MEMORY);
     coffer__builder_discard(&builder);
+    assert_null(builder.table);
 }
 
 #if SIZE_MAX > UINT32_MAX
@@ -186,6 +187,35 @@ static int compare_u64(const void *a, const void *b)
     const uint64_t first = *(const uint64_t *)a;
     const uint64_t second = *(const uint64_t *)b;
     return (first > second) - (first < second);
+}
+
+/* The index is only as good as its hash: every byte of a name counts, where it stands, and how many there are. */
+static void test_what_a_hash_depends_on(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= 70; size++) {
+        char name[80];
+        for (size_t i = 0; i < sizeof name; i++) {
+            name[i] = (char)('a' + i % 26);
+        }
+        const uint32_t hash = coffer__hash_name(name, size);
+        assert_int_not_equal(coffer__hash_name(name, size - 1), hash);
+        for (size_t at = 0; at < size; at++) {
+            name[at] ^= 4;
+            assert_int_not_equal(coffer__hash_name(name, size), hash);
+            name[at] ^= 4;
+        }
+        for (size_t at = 8; at + 8 <= size; at += 8) {
+            char swapped[80];
+            memcpy(swapped, name, sizeof name);
+            memcpy(swapped, name + at, 8);
+            memcpy(swapped + at, name, 8);
+            assert_int_not_equal(coffer__hash_name(swapped, size), hash);
+        }
+        /* What lies behind the name does not count. */
+        name[size] = 'X';
+        assert_int_equal(coffer__hash_name(name, size), hash);
+    }
 }
 
 /* Two names of one hash are still two names: among enough of them there is such a pair, whatever the hash. */
@@ -274,6 +304,7 @@ int main(void)
 #endif
         cmocka_unit_test(test_the_first_of_two_duplicates),
         cmocka_unit_test(test_where_case_is_noted),
+        cmocka_unit_test(test_what_a_hash_depends_on),
         cmocka_unit_test(test_two_names_of_one_hash),
         cmocka_unit_test(test_short_files),
     };
