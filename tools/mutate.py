@@ -23,7 +23,6 @@ import json
 import math
 import multiprocessing
 import os
-import random
 import re
 import resource
 import select
@@ -633,9 +632,10 @@ def mutate(root, folder, options):
         sys.exit("mutate: --file takes names of files of src/core")
     mutants = mutants_of(root, chosen)
     if options.sample and options.sample < len(mutants):
-        order = list(range(len(mutants)))
-        random.Random(options.seed).shuffle(order)  # so that a larger sample has the smaller one in it
-        mutants = [mutants[i] for i in sorted(order[:options.sample])]
+        # A larger sample has the smaller one in it, and a change of one file leaves the others' as they are.
+        drawn = sorted(mutants, key=lambda m: hashlib.sha256(f"{options.seed}{m.file}{m.change()}".encode()).digest())
+        chosen = set(drawn[:options.sample])
+        mutants = [m for m in mutants if m in chosen]
     results = Results(folder / "results.jsonl", fingerprint(root))
     judge_all(root, folder, mutants, results, options.jobs, options.quick)
     problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.quick))

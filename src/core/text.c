@@ -80,11 +80,10 @@ static bool misleads_a_terminal(uint32_t code_point)
 
 static size_t write_hex(char *out, uint32_t value, size_t least)
 {
-    size_t digits = 1;
+    size_t digits = least;
     while (digits < 8 && value >> (4 * digits) != 0) {
         digits++;
     }
-    digits = digits < least ? least : digits;
     for (size_t i = 0; i < digits; i++) {
         out[i] = hex_digits[value >> (4 * (digits - 1 - i)) & 0xF];
     }

@@ -241,12 +241,9 @@ coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first
 
 /* ---- and back ---------------------------------------------------------------------------------------------------- */
 
-/* value / 2^drop, rounded to the nearest, of two to the even one. */
+/* value / 2^drop, rounded to the nearest, of two to the even one; `drop` is not 0. */
 static uint64_t values_drop_bits(uint64_t value, unsigned drop)
 {
-    if (drop == 0) {
-        return value;
-    }
     const uint64_t below_half = ((uint64_t)1 << (drop - 1)) - 1;
     return (value + below_half + (value >> drop & 1)) >> drop;
 }

@@ -87,6 +87,33 @@ static void every_code_of_the_small_floats(void **state)
     }
 }
 
+/* A NaN is the quiet one that machines make, with its sign where the format has one. */
+static void every_nan_is_quiet(void **state)
+{
+    (void)state;
+    static const struct {
+        coffer_dtype dtype;
+        uint32_t code;
+        uint64_t bits;
+    } nans[] = {
+        { COFFER_F8_E4M3, 0x7F, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F8_E4M3, 0xFF, UINT64_C(0xFFF8000000000000) },
+        { COFFER_F8_E5M2, 0x7D, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F8_E5M2, 0xFE, UINT64_C(0xFFF8000000000000) },
+        { COFFER_F8_E4M3FNUZ, 0x80, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F8_E5M2FNUZ, 0x80, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F8_E8M0, 0xFF, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F16, 0x7E00, UINT64_C(0x7FF8000000000000) },
+        { COFFER_F16, 0xFC01, UINT64_C(0xFFF8000000000000) },
+    };
+    for (size_t i = 0; i < sizeof nans / sizeof nans[0]; i++) {
+        const double value = decode_code(nans[i].dtype, nans[i].code);
+        uint64_t bits = 0;
+        memcpy(&bits, &value, sizeof bits);
+        assert_true(bits == nans[i].bits);
+    }
+}
+
 static void every_code_of_the_scale(void **state)
 {
     (void)state;
@@ -507,6 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_of_the_small_floats),
+        cmocka_unit_test(every_nan_is_quiet),
         cmocka_unit_test(every_code_of_the_scale),
         cmocka_unit_test(the_numbers_that_the_specifications_print),
         cmocka_unit_test(the_least_normal_numbers),
