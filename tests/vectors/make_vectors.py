@@ -419,6 +419,10 @@ def refused_json():
         ("escape_bad_hex_in_an_unknown_value", unknown('"※\\u+123"')),
     ):
         err("JSON", topic, text, 1)
+    err("JSON", "shape_begins_with_a_comma", '{"a":%s}' % tensor(shape="[※,1]"), 1)
+    err("JSON", "offsets_begin_with_a_comma", '{"a":%s}' % tensor(offsets="[※,1]"), 1)
+    err("JSON", "offsets_begin_with_a_comma_behind_a_tensor", '{"a":%s,"b":%s}' % (tensor(), tensor(offsets="[※,2]")), 2)
+    err("JSON", "offsets_without_a_comma", '{"a":%s}' % tensor(offsets="[0 ※1]"), 1)
 
 
 def refused_utf8():
@@ -511,6 +515,7 @@ def refused_numbers():
     ):
         err("NUMBER", "shape_" + topic, '{"a":%s}' % tensor(shape="[※%s]" % number), 1)
         err("NUMBER", "offsets_" + topic, '{"a":%s}' % tensor(offsets="[0,※%s]" % number), 1)
+        err("NUMBER", "begin_" + topic, '{"a":%s}' % tensor(offsets="[※%s,1]" % number), 1)
     for topic, number in (
         ("1e309", "1e309"),
         ("1_8e308", "1.8e308"),
@@ -641,12 +646,15 @@ def refused_coverage():
     err("HOLE", "first_of_two", '{"c":%s,※"b":%s,"a":%s}' % (b % (20, 24), b % (5, 9), a), 24)
     err("HOLE", "empty_tensor_beyond_the_end", '{"a":%s,※"b":%s}' % (a, empty % (8, 8)), 4)
     err("HOLE", "only_an_empty_tensor", '{※"a":%s}' % (empty % (4, 4)), 4)
+    err("HOLE", "at_the_digits_before_and_more", '{"a":%s,※"b":%s}' % (a, b % (41, 45)), 45)
     err("HOLE", "far_away", '{"a":%s,※"b":%s}' % (a, empty % (2**63, 2**63)), 4)
     err("OVERLAP", "same_range", '{"a":%s,※"b":%s}' % (a, a), 4)
     err("OVERLAP", "by_one_byte", '{"a":%s,※"b":%s}' % (a, b % (3, 7)), 7)
     err("OVERLAP", "contained", '{"a":%s,※"b":%s}' % (a, tensor("U8", "[2]", "[1,3]")), 4)
     err("OVERLAP", "contained_in_reverse_order", '{※"b":%s,"a":%s}' % (tensor("U8", "[2]", "[1,3]"), a), 4)
     err("OVERLAP", "same_start_shorter_first", '{※"b":%s,"a":%s}' % (a, tensor("U8", "[2]", "[0,2]")), 4)
+    spaced = (b % (4, 8)).replace(":", " :")
+    err("OVERLAP", "at_the_end_of_the_last_but_one", '{"a":%s,"b":%s,※"c":%s}' % (a, spaced, b % (4, 8)), 8)
     err("OVERLAP", "empty_tensor_inside", '{"a":%s,※"b":%s}' % (a, empty % (2, 2)), 4)
 
 
