@@ -176,7 +176,7 @@ void bench_set_self(const char *program)
 /* Reads until the other end is closed; what fits is kept in `text`. */
 static void bench_drain(int fd, char *text, size_t size)
 {
-    char rest[512];
+    static char rest[65536];
     size_t length = 0;
     for (;;) {
         const bool fits = length < size - 1;

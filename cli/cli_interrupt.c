@@ -3,10 +3,12 @@
 #include "cli_interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-static volatile sig_atomic_t caught; /* the signal's number, or 0 */
+/* The signal's number, or 0. Atomic, because the handler runs on one thread and others look. */
+static atomic_int caught;
 
 static void catch_signal(int number)
 {
