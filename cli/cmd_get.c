@@ -16,7 +16,7 @@
 
 static bool is_binary(get_format format)
 {
-    return format == GET_NPY || format == GET_RAW || format == GET_SAFETENSORS;
+    return format != GET_TEXT && format != GET_JSON;
 }
 
 /* Text, JSON, .npy or raw bytes to an open output. */
@@ -33,9 +33,9 @@ static int write_to(const get_request *request, cli_view *view, cli_output *out)
 static int write_view(const get_request *request, cli_view *view)
 {
     cli *app = request->app;
-    if (request->format == GET_SAFETENSORS) {
+    if (request->format == GET_SAFETENSORS || request->format == GET_BINTENSORS) {
         coffer_error err;
-        const coffer_status status = get_write_safetensors(request, view, &err);
+        const coffer_status status = get_write_file(request, view, &err);
         /* What cannot be read is the input's fault, and everything else here the output's. */
         return status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, err.path[0] != '\0' ? err.path : request->path, &err);
     }
@@ -80,8 +80,9 @@ static int format_of_ending(const char *path)
         const char *ending;
         get_format format;
     } endings[] = {
-        { ".txt", GET_TEXT }, { ".json", GET_JSON }, { ".npy", GET_NPY },
-        { ".raw", GET_RAW },  { ".bin", GET_RAW },   { ".safetensors", GET_SAFETENSORS },
+        { ".txt", GET_TEXT },      { ".json", GET_JSON }, { ".npy", GET_NPY },
+        { ".raw", GET_RAW },       { ".bin", GET_RAW },   { ".safetensors", GET_SAFETENSORS },
+        { ".bt", GET_BINTENSORS },
     };
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) {
@@ -166,8 +167,8 @@ static int run_get(cli *app, const cli_arguments *arguments)
 static const cli_option GET_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to a file; its ending says the format", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
-    { CLI_OPTION_FORMAT, 0, "format", "FORMAT", "text (the default), json, npy, raw or safetensors",
-      "text|json|npy|raw|safetensors" },
+    { CLI_OPTION_FORMAT, 0, "format", "FORMAT", "text (the default), json, npy, raw, safetensors or bintensors",
+      "text|json|npy|raw|safetensors|bintensors" },
     { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to the nearest",
       "f32|f64|f16|bf16" },
     { CLI_OPTION_ALL, 0, "all", NULL, "show every element, however many there are", NULL },
@@ -195,7 +196,7 @@ const cli_command cli_get = {
              "read back as the same element; a name may be given as coffer ls shows it. - is standard input.\n"
              "\n"
              "With -o the tensor goes to a file, which takes its place when it is complete: .txt and .json with\n"
-             "every element, .npy, the bare bytes (.raw, .bin), or a .safetensors of this one tensor.\n",
+             "every element, .npy, the bare bytes (.raw, .bin), or a .safetensors or .bt of this one tensor.\n",
     .options = GET_OPTIONS,
     .examples = GET_EXAMPLES,
     .least_names = 2,

@@ -155,7 +155,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     cli_put_cut(out, path, strlen(path), out->width);
     cli_put_style(out, CLI_PLAIN);
     cli_put_char(out, '\n');
-    show_text(out, "format", "safetensors");
+    show_text(out, "format", coffer_format_name(coffer_table_format(table)));
     show_sizes(out, model);
     show_number(out, "tensors", sums->tensors);
     show_number(out, "parameters", sums->elements);
@@ -204,7 +204,7 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "format");
-    cli_json_string(out, "safetensors");
+    cli_json_string(out, coffer_format_name(coffer_table_format(table)));
     json_number(out, "file_size", coffer_shard_size(model, 0));
     json_number(out, "header_size", data_offset - 8);
     json_number(out, "slack", coffer_table_slack(table));
@@ -223,7 +223,7 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
 {
     const coffer_table *table = coffer_shard_table(model, 0);
     cli_tsv_text(out, path);
-    cli_tsv_text(out, "safetensors");
+    cli_tsv_text(out, coffer_format_name(coffer_table_format(table)));
     cli_tsv_number(out, coffer_shard_size(model, 0));
     cli_tsv_number(out, coffer_table_data_offset(table) - 8);
     cli_tsv_number(out, coffer_table_slack(table));

@@ -8,7 +8,7 @@
 #include "coffer.h"
 
 /* In the order of --format's values. */
-typedef enum get_format { GET_TEXT = 0, GET_JSON, GET_NPY, GET_RAW, GET_SAFETENSORS } get_format;
+typedef enum get_format { GET_TEXT = 0, GET_JSON, GET_NPY, GET_RAW, GET_SAFETENSORS, GET_BINTENSORS } get_format;
 
 /* What is asked for. */
 typedef struct get_request {
@@ -37,7 +37,7 @@ int get_write_text(const get_request *request, cli_view *view, cli_output *out);
 bool get_has_npy(coffer_dtype dtype);
 /* Writes .npy or raw bytes to `out`. */
 coffer_status get_write_binary(const get_request *request, cli_view *view, cli_output *out, coffer_error *err);
-/* Writes a safetensors file of this one tensor to the file or standard output. */
-coffer_status get_write_safetensors(const get_request *request, cli_view *view, coffer_error *err);
+/* Writes a safetensors or bintensors file of this one tensor to the file or standard output. */
+coffer_status get_write_file(const get_request *request, cli_view *view, coffer_error *err);
 
 #endif

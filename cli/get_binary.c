@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor as bytes: raw, as a .npy file, as a safetensors file; block by block, converted on the way when asked to. */
+/* A tensor as bytes: raw, as a .npy file, as a file of tensors; block by block, converted on the way when asked to. */
 #include "get.h"
 
 #include "cli_interrupt.h"
@@ -158,7 +158,7 @@ coffer_status get_write_binary(const get_request *request, cli_view *view, cli_o
     return put_all(request, view, &sink, err);
 }
 
-/* ---- safetensors ---- */
+/* ---- Files of tensors ---- */
 
 static coffer_status make_header(const get_request *request, const cli_view *view, coffer_header **header,
                                  coffer_error *err)
@@ -179,14 +179,16 @@ static coffer_status make_header(const get_request *request, const cli_view *vie
     return status;
 }
 
-coffer_status get_write_safetensors(const get_request *request, cli_view *view, coffer_error *err)
+coffer_status get_write_file(const get_request *request, cli_view *view, coffer_error *err)
 {
     coffer_header *header = NULL;
     coffer_writer *writer = NULL;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.format = request->format == GET_BINTENSORS ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
     coffer_status status = make_header(request, view, &header, err);
     if (status == COFFER_OK) {
-        status = request->output != NULL ? coffer_writer_open(&writer, header, request->output, NULL, err)
-                                         : coffer_writer_open_fd(&writer, header, STDOUT_FILENO, NULL, err);
+        status = request->output != NULL ? coffer_writer_open(&writer, header, request->output, &options, err)
+                                         : coffer_writer_open_fd(&writer, header, STDOUT_FILENO, &options, err);
     }
     if (status == COFFER_OK) {
         byte_sink sink = { .writer = writer };

@@ -117,6 +117,29 @@ NESTED = {
 }
 
 
+ODD_JSON = {
+    "array": json.dumps([[], {}, [1, -2.5e-3, 1e9], [[1], "two"], True, None]),
+    "brackets in text": '{"a": "]}{[", "b": "\\\\\\""}',
+    "deep": "[" * 64 + "]" * 64,
+    "long": json.dumps({f"key {i}": i for i in range(40)}),
+    "marks": '{"turned \u202e name": "\x7f"}',
+    "none 1": "{'a': 1}",
+    "none 2": '{"a": 01}',
+    "none 3": '{"a": 1,}',
+    "none 4": "[1, 2",
+    "none 5": "[1] 2",
+    "none 6": '["\\x"]',
+    "none 7": "{1: 2}",
+    "none 8": "[tru]",
+    "none 9": '["\\u12g4"]',
+    "plain": "12",
+    "spaced": ' { "a" :\t[ 1 , 2 ]\n, "b" : { } } ',
+    "too deep": "[" * 65 + "]" * 65,
+}
+PATTERNS = ("a.1", "ax1", "a*1", "a]1", "a[]1", "a10", "a9", "a09", "a009", "a9b", "a10b2", "a10b10", "b", "ä", "",
+            "a" * 60, "99999999999999999999999", "100000000000000000000000")
+
+
 def make_golden_files(folder):
     """model    the file that most cases look into: three tensors of three dtypes, metadata, slack
     layers      twelve layers, one of them unlike the others
@@ -126,6 +149,8 @@ def make_golden_files(folder):
     notes       all that is legal but odd: an empty name, names that differ in case, an unaligned tensor
     empty       no tensor, no metadata
     types       every dtype
+    odd_json    metadata that are nearly JSON, and JSON of every kind
+    patterns    names for patterns and natural order
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
     short, html what downloads leave behind
@@ -150,6 +175,8 @@ def make_golden_files(folder):
     make(folder / "types.safetensors", {
         dtype.lower(): (dtype, [4], bytes(i % 2 if dtype == "BOOL" else 16 + i for i in range(bits_of(dtype) // 2)))
         for dtype in types})
+    make(folder / "odd_json.safetensors", {}, ODD_JSON)
+    make(folder / "patterns.safetensors", {name: ("U8", [1], b"x") for name in PATTERNS})
     make(folder / "wide.safetensors", {"x": ("I32", [50, 40], struct.pack("<2000i", *range(2000)))})
     make(folder / "empty_tensor.safetensors", {"e": ("F32", [0, 3], b"")})
     whole = (folder / "model.safetensors").read_bytes()

@@ -8,6 +8,7 @@ they arrive, with the path before them, on the right stream, with the right exit
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -993,3 +994,47 @@ def look_through(path):
             flat = [float(element) if isinstance(element, str) else element for element in flat]
             assert struct.pack(f"<{len(flat)}{code}", *flat) == body
         assert coffer("get", path, name).returncode == 0
+
+
+# ---- Every vector, by every command ----
+
+
+def vectors():
+    """Each vector with whether the command accepts it. Left out are those whose verdict is that of a reader which was told
+    something: to accept more, or that the file is bintensors."""
+    folder = Path(os.environ.get("COFFER_VECTORS") or Path(__file__).resolve().parents[1] / "vectors")
+    for path in sorted(folder.iterdir()):
+        accepted = not path.name.startswith("err_")
+        special = path.name.startswith(("note_UNKNOWN_DTYPE", "note_PADDING")) or path.name.endswith(".alpha.bt")
+        if path.suffix in (".safetensors", ".bin") or (path.suffix == ".bt" and accepted):
+            if not special:
+                yield str(path), accepted
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["check"], ["check", "--tsv"], ["ls"], ["ls", "--tree"], ["ls", "--map"],
+                                       ["ls", "--tsv"], ["meta"], ["info", "--json"], ["ls", "--json"],
+                                       ["ls", "--tree", "--json"], ["ls", "--map", "--json"], ["meta", "--json"]],
+                         ids=" ".join)
+def test_every_vector(arguments):
+    found = list(vectors())
+    assert len(found) > 300
+    for path, accepted in found:
+        result = coffer(*arguments, path)
+        assert (result.returncode, path) == (0 if accepted else 1, path)
+        assert (result.stderr == "") == (accepted or arguments[0] == "check"), path
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]",
+                             result.stdout + result.stderr), path
+        if arguments[-1] == "--json":
+            json.loads(result.stdout)
+        elif accepted and arguments[0] in ("info", "check"):
+            assert result.stdout
+
+
+def test_many_vectors_at_once_are_what_they_are_one_by_one():
+    found = list(vectors())
+    paths = [path for path, _ in found]
+    together = coffer("check", "-q", *paths)
+    assert together.returncode == 1
+    assert together.stdout.splitlines() == [line for path in paths for line in coffer("check", "-q", path).stdout.splitlines()]
+    entries = json.loads(coffer("check", "--json", *paths).stdout)
+    assert [(entry["path"], entry["ok"]) for entry in entries] == found
