@@ -544,6 +544,13 @@ static void os_populate_private(void *base, size_t size)
     (void)posix_madvise(base, size, POSIX_MADV_WILLNEED);
 }
 
+/* Linux would refuse a private map larger than all memory, as if every page of it were to be changed. */
+#ifdef MAP_NORESERVE
+#define OS_NO_RESERVE MAP_NORESERVE
+#else
+#define OS_NO_RESERVE 0
+#endif
+
 static int os_map_flags(bool writable_copy, bool populate)
 {
 #ifdef MAP_POPULATE
@@ -553,7 +560,7 @@ static int os_map_flags(bool writable_copy, bool populate)
 #else
     (void)populate;
 #endif
-    return writable_copy ? MAP_PRIVATE : MAP_SHARED;
+    return writable_copy ? MAP_PRIVATE | OS_NO_RESERVE : MAP_SHARED;
 }
 
 int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,

@@ -12,6 +12,7 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
     sh no-run   not run: needs root, the network or minutes. Only the commands of NOT_RUN may stand there
     cmake       configured and, where it uses the installed package, built
     json        parsed
+    pycon       a session of Python, run by bindings/python/tests/test_documentation.py, which has the package
     text        drawings and layouts
 
 Each document has a folder of its own with one file in it, model.safetensors, which make_model makes.
@@ -39,7 +40,7 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRICT]}
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
-LANGUAGES = {"c", "cpp", "sh", "sh no-run", "cmake", "json", "text"}
+LANGUAGES = {"c", "cpp", "sh", "sh no-run", "cmake", "json", "pycon", "text"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.

@@ -64,7 +64,9 @@ static int writer_declare(const py_state *state, writer_object *self, PyObject *
 static int writer_start(const py_state *state, writer_object *self, PyObject *target,
                         const coffer_writer_options *options)
 {
-    const coffer_header_options layout = { sizeof layout, options->alignment, options->slack, 0 };
+    coffer_header_options layout = COFFER_HEADER_OPTIONS_INIT;
+    layout.alignment = options->alignment;
+    layout.slack = options->slack;
     const coffer_table *table = NULL;
     coffer_error err;
     if (coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {

@@ -380,3 +380,16 @@ def test_python_counts_no_memory_of_a_lazy_tensor(path):
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
     assert size / len(kept) < 300
+
+
+def test_a_private_map_larger_than_all_memory(tmp_path):
+    """Linux refuses one that would have to be backed by memory it has not, unless it is told that it need not."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    kilobytes = sum(int(line.split()[1]) for line in lines if line.startswith(("MemTotal:", "SwapTotal:")))
+    size = 4 * kilobytes * 1024
+    file = tmp_path / "sparse.safetensors"
+    content = array_file({"x": np.zeros(0, np.uint8)}).replace(b"[0], ", b"[%d], " % size).replace(b"[0, 0]", b"[0, %d]" % size)
+    start = content.index(b"}}") + 2
+    file.write_bytes((start - 8).to_bytes(8, "little") + content[8:start])
+    os.truncate(file, start + size)
+    assert coffer.open(file, access="private")["x"].numpy()[-1] == 0

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package beside the reference's, in turns in one process: the rows of tools/bench.sh.
+
+    bench_python.py FOLDER [quick]
+
+A row's figures are medians; its ratio says how many times as good ours is. Peak memory is that of a process of its own for
+each, above what it has when the packages are imported. torch's rows come when torch is installed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+import coffer
+import coffer.numpy
+from coffer._safe_open import safe_open
+
+FOLDER = Path(sys.argv[1])
+QUICK = sys.argv[2:3] == ["quick"]
+GB = 20_000_000 if QUICK else 1_000_000_000
+ROUNDS = 3 if QUICK else 9
+
+GPT2, EXPERTS, LORA, LARGE, NEW = (FOLDER / f"python-{n}.safetensors" for n in ("gpt2", "experts", "lora", "large", "new"))
+Task = Callable[[], object]
+
+
+# ---- Files ------------------------------------------------------------------------------------------------------------
+
+
+def gpt2() -> Iterator[tuple[str, tuple[int, ...]]]:
+    width, layers = (64, 12) if QUICK else (768, 12)
+    yield "wte.weight", (50257, width)
+    yield "wpe.weight", (1024, width)
+    for i in range(layers):
+        yield f"h.{i}.attn.bias", (1, 1, width, width)
+        for name, shape in {
+            "ln_1.weight": (width,), "ln_1.bias": (width,), "attn.c_attn.weight": (width, 3 * width), "attn.c_attn.bias": (3 * width,),
+            "attn.c_proj.weight": (width, width), "attn.c_proj.bias": (width,), "ln_2.weight": (width,), "ln_2.bias": (width,),
+            "mlp.c_fc.weight": (width, 4 * width), "mlp.c_fc.bias": (4 * width,), "mlp.c_proj.weight": (4 * width, width),
+            "mlp.c_proj.bias": (width,),
+        }.items():  # fmt: skip
+            yield f"h.{i}.{name}", shape
+    yield "ln_f.weight", (width,)
+    yield "ln_f.bias", (width,)
+
+
+def experts() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """92,000 small tensors."""
+    layers = 2 if QUICK else 60
+    for layer in range(layers):
+        for expert in range(256):
+            for part in ("down_proj", "gate_proj", "up_proj"):
+                for what in ("weight", "weight_scale_inv"):
+                    yield f"model.layers.{layer}.mlp.experts.{expert}.{part}.{what}", (2,)
+
+
+def lora() -> Iterator[tuple[str, tuple[int, ...]]]:
+    for layer in range(125):
+        for part in ("q", "k", "v", "o"):
+            yield f"base_model.model.model.layers.{layer}.self_attn.{part}_proj.lora_A.weight", (8, 256)
+            yield f"base_model.model.model.layers.{layer}.self_attn.{part}_proj.lora_B.weight", (256, 8)
+
+
+def large() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """1 GB in ten tensors, so that there is work for more than one thread."""
+    for i in range(10):
+        yield f"layer.{i}", (GB // 40_000, 1000)
+
+
+def block() -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "wide", (GB // 40_000, 10_000)
+
+
+def make(path: Path, tensors: Iterator[tuple[str, tuple[int, ...]]]) -> None:
+    declared = {name: ("F32", shape) for name, shape in tensors}
+    random = np.random.default_rng(1).random(1 << 22, dtype=np.float32).view(np.uint8)
+    with coffer.Writer(path, declared) as writer:
+        for name, (_, shape) in declared.items():
+            size = 4 * int(np.prod(shape))
+            for at in range(0, size, random.size):
+                writer.write(name, random[: min(random.size, size - at)], at)
+
+
+# ---- Measuring --------------------------------------------------------------------------------------------------------
+
+
+def seconds(task: Task, times: int) -> float:
+    """Of one call, as the mean of so many. What a call returns is released within its time."""
+    gc.collect()
+    start = time.perf_counter()
+    for _ in range(times):
+        task()
+    return (time.perf_counter() - start) / times
+
+
+def row(what: str, unit: str, ours: float, other: str, others: float, state: str = "") -> None:
+    print("ROW", what, unit, f"{ours:g}", other, f"{others:g}", f"{others / ours:g}", state, sep="\t", flush=True)
+
+
+def compare(what: str, ours: Task, theirs: Task, before: Task = lambda: None, rounds: int = ROUNDS) -> None:
+    """A row of milliseconds, with `before` ahead of each, untimed."""
+    taken: tuple[list[float], list[float]] = ([], [])
+    before()
+    theirs()
+    before()
+    times = max(1, int(0.02 / seconds(ours, 1)))
+    for _ in range(rounds):
+        for task, figures in zip((ours, theirs), taken, strict=True):
+            before()
+            figures.append(seconds(task, times))
+    row(what, "ms", 1e3 * statistics.median(taken[0]), "safetensors", 1e3 * statistics.median(taken[1]), "cached")
+
+
+PEAK = """
+import json, sys
+import numpy, safetensors, safetensors.numpy, coffer, coffer.numpy
+{imports}
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+before = peak()
+{code}
+print((peak() - before) / 1000)
+"""
+
+
+def peak(code: str, imports: str = "") -> float:
+    command = [sys.executable, "-c", PEAK.format(code=code, imports=imports)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def compare_peak(what: str, ours: str, theirs: str, imports: str = "") -> None:
+    """A row of megabytes; the file's pages that a map shows count as ours."""
+    figures = max(peak(ours, imports), 0.1), peak(theirs, imports)  # lazy ones may need nothing at all
+    row(f"{what}: peak memory", "MB", figures[0], "safetensors", figures[1])
+
+
+# ---- The rows ---------------------------------------------------------------------------------------------------------
+
+
+def keys(package: type, path: Path) -> Task:
+    def task() -> object:
+        with package(path, framework="np") as file:
+            return file.keys()
+
+    return task
+
+
+def opening() -> None:
+    make(GPT2, gpt2())
+    make(EXPERTS, experts())
+    for name, path in (("GPT-2, 160 tensors", GPT2), ("experts, 92,000 tensors", EXPERTS)):
+        compare(f"Python: safe_open and keys, {name}", keys(safe_open, path), keys(safetensors.safe_open, path))
+
+
+def total(arrays: dict[str, np.ndarray]) -> float:
+    return sum(float(array.sum()) for array in arrays.values())
+
+
+def lazily(path: Path) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in coffer.open(path).items()}
+
+
+def loading() -> None:
+    make(LARGE, large())
+    theirs = safetensors.numpy.load_file
+    compare("Python: numpy load_file, 1 GB", lambda: coffer.numpy.load_file(LARGE), lambda: theirs(LARGE))
+    compare("Python: coffer.open, views of 1 GB", lambda: lazily(LARGE), lambda: theirs(LARGE))
+    compare("Python: the same, and every byte summed", lambda: total(lazily(LARGE)), lambda: total(theirs(LARGE)))
+    path = repr(str(LARGE))
+    compare_peak("Python: numpy load_file, 1 GB", f"x = coffer.numpy.load_file({path})", f"x = safetensors.numpy.load_file({path})")
+    compare_peak(
+        "Python: coffer.open, views of 1 GB",
+        f"x = [t.numpy() for t in coffer.open({path}).values()]",
+        f"x = safetensors.numpy.load_file({path})",
+    )
+
+
+def column(package: type) -> Task:
+    def task() -> object:
+        with package(LARGE, framework="np", backend="pread") as file:
+            return file.get_slice("wide")[:, 1000:1100]
+
+    return task
+
+
+def slicing() -> None:
+    make(LARGE, block())
+    compare("Python: get_slice of a column block of 1 GB, pread", column(safe_open), column(safetensors.safe_open))
+    code = f"x = {{}}({str(LARGE)!r}, framework='np', backend='pread').get_slice('wide')[:, 1000:1100]"
+    compare_peak(
+        "Python: get_slice of a column block",
+        code.format("coffer._safe_open.safe_open"),
+        code.format("safetensors.safe_open"),
+        "import coffer._safe_open",
+    )
+
+
+def saving() -> None:
+    tensors = {"data": np.ones(GB // 4, np.float32)}
+    remove = lambda: NEW.unlink(missing_ok=True)  # noqa: E731
+    theirs = lambda: safetensors.numpy.save_file(tensors, NEW)  # noqa: E731
+    rounds = max(3, ROUNDS // 2)
+    compare("Python: save_file of 1 GB to a new path", lambda: coffer.numpy.save_file(tensors, NEW), theirs, remove, rounds)
+    over = lambda sync: lambda: coffer.numpy.save_file(tensors, NEW, sync=sync)  # noqa: E731
+    theirs()
+    compare("Python: save_file of 1 GB over a file, durable", over("replace"), theirs, rounds=rounds)
+    compare("Python: save_file of 1 GB over a file, not synced", over("never"), theirs, rounds=rounds)
+    made = f"t = {{'data': numpy.ones({GB // 4}, numpy.float32)}}; b = peak(); before = b"
+    compare_peak(
+        "Python: save_file of 1 GB",
+        f"{made}; coffer.numpy.save_file(t, {str(NEW)!r}, sync='never')",
+        f"{made}; safetensors.numpy.save_file(t, {str(NEW)!r})",
+    )
+
+
+def torch_rows() -> None:
+    try:
+        import safetensors.torch
+        import torch
+
+        import coffer.torch
+    except ImportError:
+        print("NOTE", "torch's rows: torch is not installed", sep="\t")
+        return
+    torch.set_num_threads(1)
+    make(LORA, lora())
+    for name, path in (("GPT-2, 160 tensors", GPT2), ("LoRA, 1,000 tensors", LORA)):
+        ours, theirs = coffer.torch.load_file, safetensors.torch.load_file
+        compare(f"Python: torch load_file, {name}", lambda: ours(path), lambda: theirs(path))
+        compare_peak(
+            f"Python: torch load_file, {name}",
+            f"x = coffer.torch.load_file({str(path)!r})",
+            f"x = safetensors.torch.load_file({str(path)!r})",
+            "import torch, coffer.torch, safetensors.torch",
+        )
+
+
+def main() -> None:
+    only = os.environ.get("COFFER_BENCH_ONLY")
+    try:
+        for part in (opening, torch_rows, loading, slicing, saving):
+            if only in (None, part.__name__):
+                part()
+    finally:
+        for path in (GPT2, EXPERTS, LORA, LARGE, NEW):
+            path.unlink(missing_ok=True)
+
+
+main()
