@@ -153,13 +153,9 @@ coffer_status coffer_header_add(coffer_header *header, const char *name, size_t 
         return status;
     }
     declared_tensor *tensor = &coffer__header_tensors(header)[coffer_header_count(header)];
-    memset(tensor, 0, sizeof *tensor);
+    *tensor = (declared_tensor){ .name_len = (uint32_t)name_len, .rank = (uint32_t)rank, .dtype = dtype, .size = size };
     tensor->name_at = header_keep(header, name, name_len);
-    tensor->name_len = (uint32_t)name_len;
     tensor->shape_at = header_keep(header, shape, rank * sizeof(uint64_t));
-    tensor->rank = (uint32_t)rank;
-    tensor->dtype = dtype;
-    tensor->size = size;
     header->tensors.used += sizeof *tensor;
     return COFFER_OK;
 }

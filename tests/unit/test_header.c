@@ -83,6 +83,25 @@ static void test_canonical_order_and_spelling(void **state)
     coffer_header_free(NULL);
 }
 
+/* Names that differ by one, and one that goes on where another ends. */
+static void test_order_of_neighbours(void **state)
+{
+    (void)state;
+    coffer_header *header = new_header();
+    add(header, "w2", COFFER_U8, 0, 0, 0);
+    add(header, "w1", COFFER_U8, 0, 0, 0);
+    add(header, "w", COFFER_U8, 0, 0, 0);
+    set(header, "k2", "");
+    set(header, "k1", "");
+    set(header, "k", "");
+    expect_text(header, NULL,
+                "{\"__metadata__\":{\"k\":\"\",\"k1\":\"\",\"k2\":\"\"},"
+                "\"w\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
+                "\"w1\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]},"
+                "\"w2\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[2,3]}}");
+    coffer_header_free(header);
+}
+
 static void test_little_headers(void **state)
 {
     (void)state;
@@ -187,8 +206,9 @@ static void test_refusals_when_building(void **state)
     assert_null(coffer_header_at(header, 0));
     coffer_header_free(header);
     header = new_header();
-    const uint64_t huge[] = { UINT64_C(1) << 60 };
-    for (char name = 'a'; name < 'a' + 20; name++) {
+    const uint64_t huge[] = { (UINT64_C(1) << 61) - 1 };
+    /* Any eight of them have a sum. */
+    for (char name = 'a'; name < 'a' + 9; name++) {
         assert_int_equal(coffer_header_add(header, &name, 1, COFFER_U8, huge, 1, NULL), COFFER_OK);
     }
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, NULL, &err), COFFER_ERR_OVERFLOW);
@@ -241,6 +261,7 @@ static void test_limits_of_the_layout(void **state)
     options.max_header_size = 7;
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
     assert_true(err.expected == 7 && err.actual == 8);
+    assert_non_null(strstr(err.message, "the header would have 8 bytes, more than the limit of 7"));
     options.max_header_size = 8;
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_OK);
     coffer_header_free(header);
@@ -334,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_canonical_order_and_spelling),
+        cmocka_unit_test(test_order_of_neighbours),
         cmocka_unit_test(test_little_headers),
         cmocka_unit_test(test_alignment_and_slack),
         cmocka_unit_test(test_refusals_when_declaring),

@@ -246,6 +246,18 @@ static void test_strings_that_are_none(void **state)
     }
 }
 
+/* A NUL is no escape, though one ends the list of them. */
+static void test_a_nul_is_no_escape(void **state)
+{
+    (void)state;
+    reading in;
+    size_t length = 0;
+    bool control = false;
+    begin_n(&in, "\"\\\0\"", 4);
+    expect_failed(&in, coffer__json_string(&in.json, NULL, &length, &control), COFFER_ERR_JSON, 1);
+    end(&in);
+}
+
 /* What is written is what the reference writes, and reads back as what it was. */
 static void test_written_strings(void **state)
 {
@@ -460,6 +472,11 @@ static void test_not_skipped(void **state)
         expect_failed(&in, status, cases[i].status, cases[i].at);
         end(&in);
     }
+    reading in;
+    begin(&in, "{\"ab\":1,\"cde\":2,\"ab\":3}");
+    expect_failed(&in, skip_value(&in, 0), COFFER_ERR_DUPLICATE_KEY, 16);
+    assert_non_null(strstr(in.err.message, "the key \"ab\" comes a second time"));
+    end(&in);
 }
 
 /* `digits` digits and the exponent that makes them a number of 309. */
@@ -583,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_type_errors_name_what_is_there),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_strings_that_are_none),
+        cmocka_unit_test(test_a_nul_is_no_escape),
         cmocka_unit_test(test_written_strings),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_skipped),
