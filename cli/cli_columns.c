@@ -48,15 +48,15 @@ static void put_cell(cli_columns *columns, const char *text, size_t text_len, si
     }
 }
 
-/* Between two cells: a gap, or where rows fold a new line behind the first. */
-static void put_gap(cli_columns *columns)
+/* Between two cells: a gap or, where rows fold, a new line behind the first cell and where the next one has no room. */
+static void put_gap(cli_columns *columns, size_t width)
 {
-    if (columns->folded && columns->next == 0) {
+    const bool breaks = columns->folded && (columns->next == 1 || columns->column + GAP + width > columns->out->width);
+    if (breaks) {
         cli_put_char(columns->out, '\n');
-        cli_put_repeat(columns->out, ' ', FOLD_INDENT);
-    } else {
-        cli_put_repeat(columns->out, ' ', GAP);
     }
+    cli_put_repeat(columns->out, ' ', breaks ? FOLD_INDENT : GAP);
+    columns->column = (breaks ? FOLD_INDENT : columns->column + GAP) + width;
 }
 
 /* What a line begins with. */
@@ -81,12 +81,12 @@ void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len)
     } else {
         if (columns->next == 0) {
             put_indent(columns);
+        } else {
+            put_gap(columns, width);
         }
         put_cell(columns, text, text_len, width);
         if (last) {
             cli_put_char(columns->out, '\n');
-        } else {
-            put_gap(columns);
         }
     }
     columns->next = last ? 0 : columns->next + 1;

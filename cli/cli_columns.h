@@ -30,6 +30,7 @@ typedef struct cli_columns {
     /* its own */
     bool folded;
     size_t next;
+    size_t column; /* of a folded line */
     size_t widths[CLI_COLUMNS_MOST];
 } cli_columns;
 

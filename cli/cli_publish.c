@@ -17,7 +17,11 @@
 
 static int fail(cli *app, const char *path, int error)
 {
-    cli_say_path(app, path, "cannot write the file: %s", strerror(error));
+    const char *next_step = error == ENOENT   ? "; make its directory first"
+                            : error == ENOSPC ? "; make room, or write it elsewhere"
+                            : error == EACCES ? "; write it elsewhere, or ask for permission"
+                                              : "";
+    cli_say_path(app, path, "cannot write the file: %s%s", strerror(error), next_step);
     return CLI_EXIT_UNREADABLE;
 }
 

@@ -69,8 +69,11 @@ show "gpt2_demo $model"
 heading 'What is in it'
 show "coffer info $model"
 
+heading 'Its structure, equal layers folded'
+show "coffer ls --tree $model"
+
 heading 'Its tensors, the largest first'
-show "coffer ls --sort size $model | head -n 8"
+show "coffer ls --sort size --limit 8 $model"
 
 heading 'Is it sound?'
 show "coffer check $model"

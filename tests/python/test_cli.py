@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+import terminal
 from model_files import NAUGHTY, bad_files, bits_of, floats, header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
@@ -977,11 +978,28 @@ def test_real_files():
             assert coffer("info", str(path)).returncode == 1
 
 
+def fits_a_terminal(arguments):
+    """In a narrow terminal no line is too long, names that are longer than it notwithstanding."""
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    code, said = terminal.run([CLI, *arguments], 40, env=environment)
+    assert code == 0
+    assert max(map(len, said.splitlines())) <= 40
+
+
 def look_through(path):
     """Every tensor of a good file, as text and as JSON."""
     tensors = tensors_of(path)
     assert {tensor["name"] for tensor in data_of("ls", path)["tensors"]} == set(tensors)
     assert data_of("info", path)[0]["tensors"] == len(tensors)
+    for options in (["--tree"], ["--map"], ["--dtypes"], ["--sort", "name"], ["--tsv"], ["--tree", "--tsv"]):
+        assert answer("ls", *options, path)
+    assert sum(fold["count"] for fold in data_of("ls", "--tree", path)["folds"]) == len(tensors)
+    assert sum(share["tensors"] for share in data_of("ls", "--dtypes", path)["dtypes"].values()) == len(tensors)
+    regions = data_of("ls", "--map", path)["regions"]
+    assert [region["offset"] for region in regions[1:]] == [r["offset"] + r["size"] for r in regions[:-1]]
+    assert regions[-1]["offset"] + regions[-1]["size"] == os.path.getsize(path)
+    for command in (["ls", "--tree"], ["ls", "--map"], ["info"]):
+        fits_a_terminal([*command, path])
     for name, (dtype, shape, body) in list(tensors.items())[:40]:
         found = data_of("get", path, name)
         assert (found["dtype"], found["shape"]) == (dtype, shape)
