@@ -19,13 +19,13 @@
 
 #include <string.h>
 
-#define TRANSFER_PIECE_SIZE ((uint64_t)4 << 20)
+#define TRANSFER_PIECE_SIZE ((uint64_t)2 << 20)
 #define TRANSFER_HUGE_PAGE ((uintptr_t)2 << 20)
 #define TRANSFER_PIECE_RUNS ((uint64_t)64 << 10) /* so that pieces of tiny runs end in good time, too */
 #define TRANSFER_SHORT_RUN 4096u
 #define TRANSFER_LONGEST_GAP 4096u /* a page */
 #define TRANSFER_WINDOW_SIZE ((uint64_t)256 << 10)
-#define TRANSFER_ALONE_SIZE ((uint64_t)6 << 20) /* below it starting threads costs more than they bring */
+#define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20) /* below it starting a thread costs more than it brings */
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MOST_THREADS 64u
 

@@ -343,7 +343,11 @@ static void a_read_of_many_that_fails_names_its_tensor(void **state)
     targets_make(model, false, targets);
     size_t reads = 0;
     for (size_t i = 0; i < SPEC_COUNT; i++) {
-        const size_t of_tensor = targets[i].buffer_size == 0 ? 0 : targets[i].buffer_size > ((size_t)4 << 20) ? 2 : 1;
+        counts_reset(0);
+        assert_int_equal(
+            coffer_read(model, targets[i].tensor, targets[i].buffer, targets[i].buffer_size, &options, NULL),
+            COFFER_OK);
+        const size_t of_tensor = counts.reads;
         for (size_t k = 0; k < of_tensor; k++) {
             coffer_error err;
             counts_reset(++reads);
@@ -568,7 +572,7 @@ static void progress_and_cancelling(void **state)
     options.threads = 1;
     coffer_error err;
     assert_int_equal(coffer_read(model, big, buffer, big->size, &options, &err), COFFER_OK);
-    assert_true(w.calls == 2 && w.last == big->size && w.total == big->size);
+    assert_true(w.calls > 2 && w.last == big->size && w.total == big->size);
     const coffer_index last[] = { { .kind = COFFER_INDEX_ELLIPSIS }, { .kind = COFFER_INDEX_AT, .start = -1 } };
     w.calls = 0;
     assert_int_equal(coffer_read_slice(model, big, last, 2, buffer, 3000, &options, &err), COFFER_OK);
@@ -596,6 +600,7 @@ static void progress_and_cancelling_of_many(void **state)
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.progress = watch;
     options.progress_ctx = &w;
+    options.threads = 1; /* of several, the others may be done before the one that tells */
     coffer_error err;
     assert_int_equal(coffer_read_many(model, targets, SPEC_COUNT, &options, &err), COFFER_OK);
     assert_true(w.calls > 1 && w.last == total && w.total == total);
@@ -642,6 +647,8 @@ static void failing_sources(void **state)
 static void check_shortened(coffer *model, const char *name)
 {
     const coffer_index all = { .kind = COFFER_INDEX_ELLIPSIS };
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.threads = 1; /* of several, any may be the first to fail */
     for (size_t i = 0; i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
         const bool lost = tensor->offset + tensor->size > model_image.size / 2 && tensor->size > 0;
@@ -649,7 +656,7 @@ static void check_shortened(coffer *model, const char *name)
         assert_non_null(buffer);
         coffer_error err;
         const coffer_status wanted = lost ? COFFER_ERR_CHANGED : COFFER_OK;
-        assert_int_equal(coffer_read(model, tensor, buffer, tensor->size, NULL, &err), wanted);
+        assert_int_equal(coffer_read(model, tensor, buffer, tensor->size, &options, &err), wanted);
         if (lost) {
             assert_int_equal(err.code, COFFER_ERR_CHANGED);
             assert_int_equal(err.expected, model_image.size);

@@ -478,7 +478,7 @@ static void progress_comes_from_the_calling_thread(void **state)
     }
     watcher alone = { .calls = 0 };
     assert_int_equal(watch_transfer(&alone, 33 * MIB, 1, NULL), COFFER_OK);
-    assert_int_equal(alone.calls, 9);
+    assert_in_range(alone.calls, 17, 18); /* as the memory lies among huge pages */
     watcher nothing = { .calls = 0 };
     assert_int_equal(watch_transfer(&nothing, 0, 1, NULL), COFFER_OK);
     assert_int_equal(nothing.calls, 1);
@@ -488,7 +488,7 @@ static void progress_comes_from_the_calling_thread(void **state)
 static void progress_cancels(void **state)
 {
     (void)state;
-    for (uint64_t at = 1; at <= 9; at++) {
+    for (uint64_t at = 1; at <= 17; at++) {
         watcher p = { .cancel_at = at };
         coffer_error err;
         assert_int_equal(watch_transfer(&p, 33 * MIB, 1, &err), COFFER_ERR_CANCELLED);
