@@ -77,7 +77,7 @@ double bench_fresh_process(const char *program, const char *argument, const char
 typedef struct bench_reference bench_reference;
 bench_reference *bench_reference_new(void);
 void bench_reference_free(bench_reference *reference);
-/* Seconds for an order: "open" (safe_open, keys) or "save" (save_file of one tensor of `number` bytes), each with a path;
+/* Seconds for an order: "open" or "open-bintensors" (safe_open, keys) or "save" (save_file of one tensor of `number` bytes), each with a path;
    of `number` opens it gives the mean. */
 double bench_reference_run(bench_reference *reference, const char *order, const char *path, size_t number);
 

@@ -4,7 +4,7 @@
 # Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench: table.md,
 # table.json and chart.svg.
 #
-#   tools/bench.sh [--quick] [NAME...]    NAME: header, open, read, write, slice, edit, cli; all of them when none is given
+#   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, cli; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table into README.md, its chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -34,15 +34,15 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header open read write slice edit cli)
+    names=(header bintensors open read write slice edit cli)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,{open,read,write,write-bare,write-reference,slice,edit,copy,list}.safetensors,write-bare.safetensors.part})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,edit,copy,list}.safetensors,write-bare.safetensors.part})
 trap 'rm -f "${made[@]}" "$out/rows"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
-if .venv/bin/python -c 'import numpy, safetensors' 2>/dev/null; then
+if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
     export COFFER_BENCH_PYTHON=$PWD/.venv/bin/python COFFER_BENCH_REFERENCE=$PWD/bench/bench_reference.py
 fi
 

@@ -32,6 +32,10 @@
 #define BT_LEAST_NAME 2u
 #define BT_NO_TENSOR SIZE_MAX
 
+/* Of usual tensors: dimensions, at most; and bytes behind the name, for so many numbers of nine bytes, dtype, rank and range. */
+#define BT_USUAL_RANK 8u
+#define BT_USUAL_AHEAD (9u * (BT_USUAL_RANK + 4))
+
 typedef struct bt_reader {
     coffer__cursor in; /* the header */
     coffer__builder builder;
@@ -65,7 +69,6 @@ static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const
 /* Reads a number that begins with a marker, of at most `most` bytes behind that. */
 static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
 {
-    static const uint64_t least[9] = { [2] = BT_LARGEST_BYTE + 1, [4] = UINT64_C(1) << 16, [8] = UINT64_C(1) << 32 };
     coffer__cursor *in = &reader->in;
     const size_t position = in->position;
     const unsigned marker = in->base[position];
@@ -83,7 +86,8 @@ static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *
         *value = *value << 8 | in->base[position + i];
     }
     in->position += 1 + width;
-    if (*value < least[width]) {
+    /* The least that needs so many bytes is the first that half as many cannot hold, but for those that are one byte alone. */
+    if (width == 2 ? *value <= BT_LARGEST_BYTE : *value >> (4 * width) == 0) {
         coffer__table_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
     }
     return COFFER_OK;
@@ -152,8 +156,11 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
     }
     string->bytes = reader->in.base + reader->in.position;
     reader->in.position += string->length;
-    const size_t plain = coffer__scan_plain(string->bytes, string->length);
-    return plain == string->length ? COFFER_OK : bt_check_text(reader, string, plain, has_control);
+    /* Whole blocks of it are looked at where the bytes behind it are there: what they are does not matter. */
+    const size_t blocks = (string->length + 15) & ~(size_t)15;
+    const size_t behind = string->length + coffer__left(&reader->in);
+    const size_t plain = coffer__scan_plain(string->bytes, blocks <= behind ? blocks : string->length);
+    return plain >= string->length ? COFFER_OK : bt_check_text(reader, string, plain, has_control);
 }
 
 /* ---- metadata ---- */
@@ -238,18 +245,6 @@ static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
     return COFFER_OK;
 }
 
-/* Copies a name, by what may overwrite and read a few bytes behind it where those are there. */
-static inline void bt_copy_name(const bt_reader *reader, char *to, const bt_string *name)
-{
-    const size_t behind = reader->in.length - (size_t)(name->bytes - reader->in.base) - name->length;
-    if (behind >= 15) {
-        coffer__short_copy((uint8_t *)to, name->bytes, name->length);
-    } else {
-        memcpy(to, name->bytes, name->length);
-    }
-    to[name->length] = '\0';
-}
-
 /* Whether a tensor's range follows the one before it and is as long as dtype and shape make it. */
 static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *tensor, const uint64_t *shape,
                                uint64_t end)
@@ -286,13 +281,86 @@ static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint
                         coffer__entry_shape_at(tensor->name_len) + (size_t)tensor->rank * sizeof(uint64_t));
 }
 
+/* Consumes a number of the fewest bytes that are enough; nine bytes are there. */
+static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value)
+{
+    const uint8_t *first = in->base + *at;
+    *value = *first;
+    if (*value <= BT_LARGEST_BYTE) {
+        ++*at;
+        return true;
+    }
+    if (*first > 253) {
+        return false;
+    }
+    const unsigned bits = 16u << (*first - 251);
+    *value = coffer__load_u64le(first + 1) << (64 - bits) >> (64 - bits);
+    *at += 1 + bits / 8;
+    return bits == 16 ? *value > BT_LARGEST_BYTE : *value >> (bits / 2) != 0;
+}
+
+/*
+ * Reads a tensor behind its name as nearly all are: far from the header's end, with few dimensions and no number longer than it
+ * has to be. Else *taken is false, and nothing has changed but for bytes behind `used`, which mean nothing.
+ */
+static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_string *name, bool *taken)
+{
+    const coffer__cursor in = reader->in;
+    coffer__builder *builder = &reader->builder;
+    /* The name may be at the header's end, in layout A. */
+    const size_t behind_name = in.length - (size_t)(name->bytes - in.base) - name->length;
+    *taken = false;
+    if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
+        return COFFER_OK;
+    }
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
+    const coffer_status status = coffer__builder_reserve(builder, shape_at + 16 + BT_USUAL_RANK * sizeof(uint64_t),
+                                                         coffer__left(&in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    size_t at = in.position;
+    uint64_t tag = 0;
+    uint64_t rank = 0;
+    if (!bt_take(&in, &at, &tag) || tag >= COFFER__TAG_COUNT || !bt_take(&in, &at, &rank) || rank > BT_USUAL_RANK) {
+        return COFFER_OK;
+    }
+    coffer__entry *entry = coffer__builder_at(builder, builder->used);
+    coffer__short_copy((uint8_t *)(entry + 1), name->bytes, name->length);
+    ((char *)(entry + 1))[name->length] = '\0';
+    uint64_t *shape = coffer__builder_at(builder, builder->used + shape_at);
+    for (size_t i = 0; i < rank; i++) {
+        if (!bt_take(&in, &at, &shape[i])) {
+            return COFFER_OK;
+        }
+    }
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    if (!bt_take(&in, &at, &begin) || !bt_take(&in, &at, &end)) {
+        return COFFER_OK;
+    }
+    *taken = true;
+    reader->in.position = at;
+    entry->position = (uint32_t)name->position;
+    entry->tensor.name_len = (uint32_t)name->length;
+    entry->tensor.rank = (uint32_t)rank;
+    entry->tensor.dtype = (coffer_dtype)coffer__dtype_tags[tag];
+    bt_accept(reader, entry, shape, begin, end);
+    return COFFER_OK;
+}
+
 /* Reads a tensor behind its name. */
-static inline coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
+static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 {
     coffer__builder *builder = &reader->builder;
+    bool taken = false;
+    coffer_status status = bt_read_usual_tensor(reader, name, &taken);
+    if (status != COFFER_OK || taken) {
+        return status;
+    }
     coffer_dtype dtype = COFFER_UNKNOWN_DTYPE;
     size_t rank = 0;
-    coffer_status status = bt_read_dtype(reader, &dtype);
+    status = bt_read_dtype(reader, &dtype);
     if (status == COFFER_OK) {
         status = bt_count(reader, 1, "a shape", &rank);
     }
@@ -302,12 +370,13 @@ static inline coffer_status bt_read_tensor(bt_reader *reader, const bt_string *n
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
     /* Where sizes have 32 bits a shape may be larger than those: no block is, and asking for one says so. */
     const size_t shape_size = rank <= SIZE_MAX / 16 ? rank * sizeof(uint64_t) : SIZE_MAX / 2;
-    status = coffer__builder_reserve(builder, shape_at + 16 + shape_size, coffer__left(&reader->in), reader->err);
+    status = coffer__builder_reserve(builder, shape_at + shape_size, coffer__left(&reader->in), reader->err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__entry *entry = coffer__builder_at(builder, builder->used);
-    bt_copy_name(reader, (char *)(entry + 1), name);
+    memcpy(entry + 1, name->bytes, name->length);
+    ((char *)(entry + 1))[name->length] = '\0';
     uint64_t *shape = coffer__builder_at(builder, builder->used + shape_at);
     for (size_t i = 0; i < rank && status == COFFER_OK; i++) {
         status = bt_number(reader, &shape[i]);

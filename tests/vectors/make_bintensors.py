@@ -62,6 +62,11 @@ def finish(pieces, pad=True):
     return content + b" " * (-len(content) % 8 if pad else 0), at
 
 
+def far(made):
+    """With so much padding that nothing is near the header's end."""
+    return made[0] + b" " * 128, made[1]
+
+
 def pairs(*items):
     return b"\1" + number(len(items)) + b"".join(string(key) + string(value) for key, value in items)
 
@@ -121,7 +126,10 @@ def accepted():
     ok("scalar", header(tensor("a", "I64", (), 0, 8)), 8)
     ok("no_elements", header(tensor("a", "F32", (0,), 0, 0), tensor("b", "U8", (3, 0, 2**33), 0, 0)))
     ok("zero_before_an_overflow", header(tensor("a", "U64", (0, 2**63, 2**63), 0, 0)))
-    ok("dimensions_of_every_width", header(tensor("a", "U8", (0, 250, 251, 65535, 65536, 2**32 - 1, 2**32, MAX), 0, 0)))
+    widths = header(tensor("a", "U8", (0, 250, 251, 65535, 65536, 2**32 - 1, 2**32, MAX), 0, 0))
+    ok("dimensions_of_every_width", widths)
+    ok("dimensions_of_every_width_far", far(widths))
+    ok("rank_8_and_9", far(header(tensor("a", "U8", (1,) * 8, 0, 1), tensor("b", "U8", (1,) * 9, 1, 2))), 2)
     ok("rank_300", header(tensor("a", "U8", (1,) * 300, 0, 1)), 1)
     sizes, begin, tensors = [250, 1, 65284, 1, 3], 0, []
     for i, size in enumerate(sizes):
@@ -146,9 +154,12 @@ def noted():
             pieces = [number(item) if name else item for name, item in items]
             pieces[i : i + 1] = [HERE, long_number(value, width)]
             note("LONG_NUMBER", "%s_in_%d" % (what, width), finish([b"\0\1", *pieces]), 1)
+            note("LONG_NUMBER", "%s_in_%d_far" % (what, width), far(finish([b"\0\1", *pieces])), 1)
     for value, width in ((250, 2), (65535, 4), (2**32 - 1, 8)):
         shape = [b"\2\0", HERE, long_number(value, width)]
-        note("LONG_NUMBER", "dimension_%d" % value, finish([b"\0\1", string("a"), number(1), *shape, b"\0\0"]))
+        made = finish([b"\0\1", string("a"), number(1), *shape, b"\0\0"])
+        note("LONG_NUMBER", "dimension_%d" % value, made)
+        note("LONG_NUMBER", "dimension_%d_far" % value, far(made))
     note("LONG_NUMBER", "of_metadata", finish([b"\1", HERE, long_number(1, 8), string("k"), string("v"), b"\0"]))
     note("EMPTY_NAME", "name", header(HERE, tensor("")), 1)
     for topic, name in (("newline", "a\nb"), ("nul", "a\0"), ("del", "\x7f"), ("c1", "\x85"), ("behind_letters", "é\1")):
@@ -215,13 +226,18 @@ def refused_spelling():
 
     def marker(topic, *pieces):
         err("NUMBER", topic, finish(pieces))
+        err("NUMBER", topic + "_far", far(finish(pieces)))
 
     marker("sixteen_bytes", b"\0", HERE, b"\xfe" + b"\0" * 16)
     marker("reserved", b"\0", HERE, b"\xff" + b"\0" * 16)
     marker("dtype_of_8_bytes", b"\0\1", string("a"), HERE, b"\xfd\1" + b"\0" * 7, b"\0" * 4)
-    marker("at_the_end", b"\0", HERE, b"\xff")
+    marker("dimension", b"\0\1", string("a"), b"\1\2\1", HERE, b"\xfe\1\1\1")
+    marker("begin", b"\0\1", string("a"), b"\1\1\1", HERE, b"\xff\1\1\1")
+    marker("end", b"\0\1", string("a"), b"\1\1\1\0", HERE, b"\xfe\1\1\1")
     for tag in (15, 250, 251, 65536):
-        err("DTYPE", "number_%d" % tag, finish([b"\0\1", string("a"), HERE, number(tag), b"\0\0\1"]), 1)
+        made = finish([b"\0\1", string("a"), HERE, number(tag), b"\0\0\1"])
+        err("DTYPE", "number_%d" % tag, made, 1)
+        err("DTYPE", "number_%d_far" % tag, far(made), 1)
     for topic, before, bad in (("byte_ff", b"", b"\xff"), ("cut", b"ab", b"\xc3"), ("surrogate", b"a", b"\xed\xa0\x80"),
                                ("overlong", b"", b"\xc0\x80"), ("behind_16_letters", b"x" * 17, b"\x80y")):  # fmt: skip
         length = bytes([len(before) + len(bad)])
@@ -288,6 +304,9 @@ def layout_a():
     ending = "alpha.bt"
     one = info("F32", (2, 3), 0, 24)
     ok("no_tensors", finish([b"\0\0\0"]), ending=ending)
+    many = [info("U8", (), i, i + 1) for i in range(30)]
+    names = [("name_%d" % i, i) for i in reversed(range(30))]
+    ok("first_name_at_the_headers_end", finish(alpha_header(many, names), pad=False), 30, ending)
     ok("one_tensor", finish(alpha_header([one], [("weight", 0)])), 24, ending)
     two = [one, info("U8", (), 24, 25)]
     ok("names_in_any_order", finish(alpha_header(two, [("b", 1), ("a", 0)], pairs(("k", "v")))), 25, ending)
