@@ -77,6 +77,7 @@ static void prove_text(const char *text)
     uint64_t need = 0;
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.unknown_dtypes = true;
+    options.format = COFFER_FORMAT_SAFETENSORS;
     options.all_notes = true;
     if (coffer_parse(&table, &need, bytes, 8 + size, &prove_allocator, &options, &err) == COFFER_OK) {
         prove_walk(table);
@@ -94,6 +95,7 @@ static void prove_frame(uint8_t low, uint8_t high, size_t size, uint64_t file_si
     uint8_t bytes[12] = { low, 0, 0, 0, 0, 0, 0, high, '{', '}', 'x', 'x' };
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file_size;
+    options.format = COFFER_FORMAT_SAFETENSORS;
     coffer_parse(&table, &need, bytes, size, &prove_allocator, &options, &err);
     coffer_table_free(table);
 }

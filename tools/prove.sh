@@ -25,6 +25,7 @@ text 30000 text.c
 json 30000 $reader
 skip 30000 json_skip.c sort.c alloc.c $reader
 parse 100000 $parser
+bintensors 100000 bintensors.c $parser
 header 100000 header.c $parser
 slice 6000 slice.c dtype.c ../../proofs/fail.c
 sniff 30000 sniff.c ../../proofs/fail.c

@@ -66,17 +66,17 @@ static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const
                            bt_offset(reader->in.length), what, bt_offset(position));
 }
 
-/* Reads a number that begins with a marker, of at most `most` bytes behind that. */
+/* Reads a number that begins with a marker, *value, and has at most `most` bytes behind that. */
 static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
 {
     coffer__cursor *in = &reader->in;
     const size_t position = in->position;
-    const unsigned marker = in->base[position];
+    const uint64_t marker = *value;
     const size_t width = marker <= 253 ? (size_t)2 << (marker - 251) : most + 1;
     if (width > most) {
         return coffer__fail_at(reader->err, COFFER_ERR_NUMBER, bt_offset(position),
                                "at byte %u, %x does not begin a number of at most %u bytes", bt_offset(position),
-                               (uint64_t)marker, (uint64_t)most);
+                               marker, (uint64_t)most);
     }
     if (width > coffer__left(in) - 1) {
         return bt_fail_end(reader, position, "a number");
@@ -290,10 +290,10 @@ static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value
         ++*at;
         return true;
     }
-    if (*first > 253) {
+    if (*value > 253) {
         return false;
     }
-    const unsigned bits = 16u << (*first - 251);
+    const unsigned bits = 16u << (*value - 251);
     *value = coffer__load_u64le(first + 1) << (64 - bits) >> (64 - bits);
     *at += 1 + bits / 8;
     return bits == 16 ? *value > BT_LARGEST_BYTE : *value >> (bits / 2) != 0;

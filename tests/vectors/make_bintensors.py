@@ -115,6 +115,7 @@ def accepted():
     ok("metadata_empty", header(metadata=pairs()))
     ok("metadata_one_key", header(metadata=pairs(("k", "v"))))
     strings = [("", ""), ("a", "1"), ("b", "\0"), ("é", "😀\n"), ("B", "x" * 300)]
+    ok("metadata_of_many_short_pairs", header(metadata=pairs(*((chr(i), "") for i in range(1, 128)))))
     ok("metadata_any_strings_in_any_order", header(metadata=pairs(*strings)))
     ok("one_tensor", header(tensor("weight", "F32", (2, 3), 0, 24)), 24)
     begin, tensors = 0, []
