@@ -34,7 +34,7 @@
 
 /* Of usual tensors: dimensions, at most; and bytes behind the name, for so many numbers of nine bytes, dtype, rank and range. */
 #define BT_USUAL_RANK 8u
-#define BT_USUAL_AHEAD (9u * (BT_USUAL_RANK + 4))
+#define BT_USUAL_AHEAD ((size_t)9 * (BT_USUAL_RANK + 4))
 
 typedef struct bt_reader {
     coffer__cursor in; /* the header */
