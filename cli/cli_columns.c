@@ -12,7 +12,8 @@
 
 static void measure(cli_columns *columns, size_t i, size_t width)
 {
-    const size_t most = width < CLI_COLUMN_WIDTH_MOST ? width : CLI_COLUMN_WIDTH_MOST;
+    const bool capped = columns->out->width == 0 && width > CLI_COLUMN_WIDTH_MOST;
+    const size_t most = capped ? CLI_COLUMN_WIDTH_MOST : width;
     columns->widths[i] = columns->widths[i] > most ? columns->widths[i] : most;
 }
 

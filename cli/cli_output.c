@@ -24,19 +24,17 @@ void cli_output_init(cli_output *out, int fd)
     out->depth = 0;
 }
 
-void cli_output_flush(cli_output *out)
+/* Writes bytes, unless a write has failed before. */
+static void write_out(cli_output *out, const char *bytes, size_t size)
 {
-    const char *next = out->buffer;
-    size_t left = out->used;
-    out->used = 0;
-    if (left > 0 && out->before != NULL) {
+    if (size > 0 && out->width > 0 && out->before != NULL) {
         out->before(out->before_ctx);
     }
-    while (left > 0 && out->error == 0) {
-        const ssize_t written = write(out->fd, next, left);
+    while (size > 0 && out->error == 0) {
+        const ssize_t written = write(out->fd, bytes, size);
         if (written > 0) {
-            next += written;
-            left -= (size_t)written;
+            bytes += written;
+            size -= (size_t)written;
         } else if (written == 0 || errno != EINTR || cli_interrupted()) {
             out->error = written == 0 ? EIO : errno;
         }
@@ -46,19 +44,25 @@ void cli_output_flush(cli_output *out)
     }
 }
 
+void cli_output_flush(cli_output *out)
+{
+    const size_t used = out->used;
+    out->used = 0;
+    write_out(out, out->buffer, used);
+}
+
 void cli_put(cli_output *out, const char *bytes, size_t size)
 {
-    while (size > 0) {
-        if (out->used == sizeof out->buffer) {
-            cli_output_flush(out);
-        }
-        const size_t room = sizeof out->buffer - out->used;
-        const size_t part = size < room ? size : room;
-        memcpy(out->buffer + out->used, bytes, part);
-        out->used += part;
-        bytes += part;
-        size -= part;
+    if (size >= sizeof out->buffer) {
+        cli_output_flush(out);
+        write_out(out, bytes, size); /* whole tensors need no copy */
+        return;
     }
+    if (sizeof out->buffer - out->used < size) {
+        cli_output_flush(out);
+    }
+    memcpy(out->buffer + out->used, bytes, size);
+    out->used += size;
 }
 
 void cli_put_text(cli_output *out, const char *text)

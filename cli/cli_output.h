@@ -33,7 +33,7 @@ typedef struct cli_output {
     int fd;
     size_t width; /* columns of the terminal; 0: there is none, and nothing is cut or folded */
     bool colour;
-    /* called before bytes go out, for what else is on the terminal; NULL: nothing */
+    /* called before bytes go to a terminal, for what else is on it; NULL: nothing */
     void (*before)(void *ctx);
     void *before_ctx;
     size_t used;
