@@ -4,8 +4,8 @@
  *
  * It shows what an engine does at its start: it knows its tensors by name and shape and finds them all before it loads the
  * first, so that a wrong file is refused at once and with a clear message. Then it takes one block of memory for everything.
- * F32 is read from the file straight into its place, by several threads where it is large; F16 and BF16 are decoded on the
- * way, from the map.
+ * All of F32 is read from the file straight into its places, in one call, whose threads go from tensor to tensor; F16 and BF16
+ * are decoded on the way, from the map.
  */
 #include "coffer.h"
 
@@ -68,12 +68,12 @@ static size_t plan_weights(const coffer *model)
     return floats;
 }
 
-/* Called by the thread that reads; an answer other than 0 would cancel. */
+/* Called by the thread that reads, with the bytes of all tensors together; an answer other than 0 would cancel. */
 static int show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-    const coffer_tensor *tensor = ctx;
+    const size_t *count = ctx;
     if (done == total) {
-        printf("read %s, %" PRIu64 " bytes\n", tensor->name, total);
+        printf("read %zu tensors, %" PRIu64 " bytes\n", *count, total);
     }
     return 0;
 }
@@ -97,20 +97,30 @@ static coffer_status load_decoded(const coffer *model, const coffer_tensor *tens
     return COFFER_OK;
 }
 
-static coffer_status load_weight(const coffer *model, const weight *wanted, float *memory, coffer_error *err)
+/* The bytes of a file are little-endian; on another machine F32 has to be decoded, too. */
+static bool is_little_endian(void)
 {
-    const coffer_tensor *tensor = wanted->tensor;
-    float *place = memory + wanted->place;
-    /* The bytes of a file are little-endian; on another machine F32 has to be decoded, too. */
     const uint16_t one = 1;
-    const bool little_endian = *(const uint8_t *)&one == 1;
-    if (tensor->dtype != COFFER_F32 || !little_endian) {
-        return load_decoded(model, tensor, place, err);
+    return *(const uint8_t *)&one == 1;
+}
+
+static coffer_status load_weights(const coffer *model, float *memory, coffer_error *err)
+{
+    coffer_read_target targets[WEIGHT_COUNT];
+    size_t count = 0;
+    for (size_t i = 0; i < WEIGHT_COUNT; i++) {
+        const coffer_tensor *tensor = weights[i].tensor;
+        float *place = memory + weights[i].place;
+        if (tensor->dtype == COFFER_F32 && is_little_endian()) {
+            targets[count++] = (coffer_read_target){ .tensor = tensor, .buffer = place, .buffer_size = tensor->size };
+        } else if (load_decoded(model, tensor, place, err) != COFFER_OK) {
+            return err->code;
+        }
     }
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.progress = show_progress;
-    options.progress_ctx = (void *)(uintptr_t)tensor;
-    return coffer_read(model, tensor, place, tensor->size, &options, err);
+    options.progress_ctx = &count;
+    return coffer_read_many(model, targets, count, &options, err);
 }
 
 static int load_model(const coffer *model)
@@ -122,10 +132,7 @@ static int load_model(const coffer *model)
         fprintf(stderr, "load_weights: nothing was loaded\n");
         return 1;
     }
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < WEIGHT_COUNT && status == COFFER_OK; i++) {
-        status = load_weight(model, &weights[i], memory, &err);
-    }
+    const coffer_status status = load_weights(model, memory, &err);
     if (status == COFFER_OK) {
         printf("%s begins with %g %g %g\n", weights[0].name, memory[0], memory[1], memory[2]);
     } else {

@@ -56,6 +56,16 @@ for name in "${names[@]}"; do
     "build/release/bench/bench_$name" >>"$out/rows"
 done
 
+# What a program gets that is linked with all of the library.
+text_size() {
+    local library=$out/stripped.a
+    strip --strip-unneeded -o "$library" build/release/libcoffer.a
+    size --totals "$library" |
+        awk '/TOTALS/ { printf "ROW\ttext of libcoffer.a, stripped\tkB\t%.1f\t\t\t\tcode and constants, by size\n", $1 / 1000 }'
+    rm -f "$library"
+}
+[ "$part" = 1 ] || text_size >>"$out/rows"
+
 # ---- The tables -------------------------------------------------------------------------------------------------------
 
 machine() {

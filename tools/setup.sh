@@ -110,6 +110,8 @@ find_missing() {
         need_command clang-format clang-format
         need_command cppcheck cppcheck
         need_command strace strace
+        need_command rustc rustc
+        need_command go golang-go
         need_command dpkg-shlibdeps dpkg-dev
         need_command lintian lintian
         need_command fakeroot fakeroot

@@ -7,6 +7,7 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
     c           a whole program is compiled and run; when it begins with a comment `/* NAME.c: ...` it lies in the document's
                 folder under that name, for the blocks of sh. A piece of one is compiled, within a function if need be
     cpp         the same in C++: NAME.cpp
+    rust, go    a whole program that begins with a comment `// NAME.rs: ...` or `// NAME.go: ...`, for a block of sh to build
     sh          each line that begins with "$ " is run, and what follows must be its output, both streams together, with
                 times made equal. A block without such lines is run as a whole
     sh no-run   not run: needs root, the network or minutes. Only the commands of NOT_RUN may stand there
@@ -40,7 +41,7 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRICT]}
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
-LANGUAGES = {"c", "cpp", "sh", "sh no-run", "cmake", "json", "pycon", "text"}
+LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "text"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
@@ -109,9 +110,14 @@ def is_program(block):
     return block.language in ("c", "cpp") and re.search(r"^int main\(", block.text, re.M) is not None
 
 
+def is_foreign(block):
+    return block.language in ("rust", "go")
+
+
 def program_name(block):
-    match = re.match(rf"/\* (\w+\.{block.language})\b", block.text)
-    return match[1] if match else f"program.{block.language}"
+    suffix = {"rust": "rs"}.get(block.language, block.language)
+    match = re.match(rf"/[/*] (\w+\.{suffix})\b", block.text)
+    return match[1] if match else f"program.{suffix}"
 
 
 # ---- What examples find -----------------------------------------------------------------------------------------------
@@ -164,6 +170,8 @@ def environment(prefix, tmp_path_factory):
         "PKG_CONFIG_PATH": str(library / "pkgconfig"),
         "LD_LIBRARY_PATH": str(library),
         "CMAKE_PREFIX_PATH": str(prefix),
+        # Where rustc comes from rustup, it is found by the real home.
+        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
     }
 
 
@@ -238,6 +246,13 @@ def test_piece(block, tmp_path):
     pytest.fail(said)
 
 
+@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if is_foreign(b)], ids=str)
+def test_programs_in_other_languages_are_run(block):
+    """They need more to be compiled than their text, so a block of sh has to do it; test_shell does what that says."""
+    commands = "".join(b.text for b in blocks_of(block.document) if b.language == "sh")
+    assert re.search(rf"^\$ .*\b{re.escape(program_name(block))}\b", commands, re.M)
+
+
 # ---- The shell --------------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +282,7 @@ def on_any_machine(said):
 def test_shell(document, folder, environment):
     """All of a document, from top to bottom, as somebody who follows it would do."""
     for block in blocks_of(document):
-        if is_program(block):
+        if is_program(block) or is_foreign(block):
             (folder / program_name(block)).write_text(block.text)
         if block.language != "sh":
             continue
@@ -325,7 +340,7 @@ EXAMPLES = {
         (["none.safetensors", "x"], 1, "read_tensor: cannot open the file: no such file or directory (errno 2)\n"),
     ],
     "load_weights": [
-        (["model.safetensors"], 0, "read wte.weight, 1600 bytes\ndecoded wpe.weight from F16\nread ln_f.weight, 32 bytes\n"
+        (["model.safetensors"], 0, "decoded wpe.weight from F16\nread 2 tensors, 1632 bytes\n"
                                    "wte.weight begins with -2 -1.42188 -0.84375\n"),
     ],
     "write_streaming": [
