@@ -477,6 +477,14 @@ static void test_not_skipped(void **state)
     expect_failed(&in, skip_value(&in, 0), COFFER_ERR_DUPLICATE_KEY, 16);
     assert_non_null(strstr(in.err.message, "the key \"ab\" comes a second time"));
     end(&in);
+    begin(&in, "01");
+    expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 0);
+    assert_non_null(strstr(in.err.message, "a number has a leading zero"));
+    end(&in);
+    begin(&in, "-x");
+    expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 1);
+    assert_non_null(strstr(in.err.message, "a digit should be here"));
+    end(&in);
 }
 
 /* `digits` digits and the exponent that makes them a number of 309. */

@@ -555,6 +555,35 @@ static void test_messages_with_numbers(void **state)
     }
 }
 
+/* The sizes that a file has, and should have. */
+static void test_sizes_of_a_file_in_messages(void **state)
+{
+    (void)state;
+    static const char header[] = "\x35\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
+    static const struct {
+        uint64_t file_size;
+        coffer_status status;
+        const char *words;
+        uint64_t expected;
+    } cases[] = {
+        { 58, COFFER_ERR_HEADER_TRUNCATED, "it has 58 of at least 61 bytes", 61 },
+        { 62, COFFER_ERR_DATA_TRUNCATED, "it has 62 of 65 bytes (3 missing)", 65 },
+        { 67, COFFER_ERR_TRAILING_BYTES, "the data ends at byte 65, but the file at byte 67 (2 too many)", 65 },
+    };
+    assert_int_equal(sizeof header - 1, 61);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.file_size = cases[i].file_size;
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(coffer_parse(&table, NULL, header, sizeof header - 1, coffer_libc_allocator(), &options, &err),
+                         cases[i].status);
+        assert_non_null(strstr(err.message, cases[i].words));
+        assert_int_equal(err.expected, cases[i].expected);
+        assert_int_equal(err.actual, cases[i].file_size);
+    }
+}
+
 static void test_version(void **state)
 {
     (void)state;
@@ -581,6 +610,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_every_length),
         cmocka_unit_test(test_every_dtype_and_rank),
         cmocka_unit_test(test_messages_with_numbers),
+        cmocka_unit_test(test_sizes_of_a_file_in_messages),
         cmocka_unit_test(test_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
