@@ -39,6 +39,12 @@ static const cli_option *option_by_letter(const cli_command *command, char lette
     return NULL;
 }
 
+/* What somebody may not know who gives an option before a command. */
+static const char *hint_of_place(const cli_command *command)
+{
+    return command == &cli_top ? "; the options of a command stand behind its name" : "";
+}
+
 static int unknown_option(cli *app, const cli_command *command, const char *name, size_t name_len)
 {
     const cli_option *nearest = NULL;
@@ -54,7 +60,7 @@ static int unknown_option(cli *app, const cli_command *command, const char *name
     char shown[128];
     coffer_escape(name, name_len, shown, sizeof shown);
     if (nearest == NULL) {
-        return cli_usage_error(app, "unknown option --%s", shown);
+        return cli_usage_error(app, "unknown option --%s%s", shown, hint_of_place(command));
     }
     return cli_usage_error(app, "unknown option --%s; did you mean --%s?", shown, nearest->name);
 }
@@ -140,7 +146,7 @@ static int parse_letters(cli *app, const cli_command *command, const char *word,
             uint32_t code = 0;
             const size_t character = cli_read_character(letter, size, &code);
             coffer_escape(letter, character > 0 ? character : 1, shown, sizeof shown);
-            return cli_usage_error(app, "unknown option -%s", shown);
+            return cli_usage_error(app, "unknown option -%s%s", shown, hint_of_place(command));
         }
         if (option->argument == NULL) {
             choose(app, arguments, option, NULL);
