@@ -524,8 +524,8 @@ static void test_messages_with_numbers(void **state)
     } cases[] = {
         { "{\"a\":{\"dtype\":\"F128\",\"shape\":[1],\"data_offsets\":[0,16]}}",
           "at byte 22, the dtype \"F128\" is not one of the 22 that coffer " COFFER_VERSION_STRING " knows", 0, 0 },
-        { "{\"a\":{\"dtype\":\"I16\",\"shape\":[3],\"data_offsets\":[8,15]}}",
-          "dtype and shape make 6 bytes, but data_offsets [8, 15] span 7", 6, 7 },
+        { "{\"a\":{\"dtype\":\"I16\",\"shape\":[7],\"data_offsets\":[8,21]}}",
+          "dtype and shape make 14 bytes, but data_offsets [8, 21] span 13", 14, 13 },
         { "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}",
           "elements of F4 that take 12 bits do not fill whole bytes", 0, 0 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,1]}}",
