@@ -4,7 +4,8 @@
 # Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench: table.md,
 # table.json and chart.svg.
 #
-#   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, cli; all of them when none is given
+#   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, cli, python; all of them
+#                                         when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table into README.md, its chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -34,17 +35,27 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice edit cli)
+    names=(header bintensors open read write slice edit cli python)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
 made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,edit,copy,list}.safetensors,write-bare.safetensors.part})
-trap 'rm -f "${made[@]}" "$out/rows"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
+trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
     export COFFER_BENCH_PYTHON=$PWD/.venv/bin/python COFFER_BENCH_REFERENCE=$PWD/bench/bench_reference.py
 fi
+
+# The Python package, built for it, beside the reference's.
+bench_python() {
+    local venv=$PWD/build/python-venv quick=()
+    [ "$COFFER_BENCH_QUICK" = 0 ] || quick=(quick)
+    rm -rf "$out/python"
+    PATH=$venv/bin:$PATH python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps \
+        --target "$out/python" ./bindings/python >&2
+    PYTHONPATH=$out/python "$venv/bin/python" bench/bench_python.py "$COFFER_BENCH_DIR" "${quick[@]}"
+}
 
 # ---- Measuring --------------------------------------------------------------------------------------------------------
 
@@ -53,7 +64,11 @@ rm -f "$out/chart.svg"
 load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
-    "build/release/bench/bench_$name" >>"$out/rows"
+    if [ "$name" = python ]; then
+        bench_python >>"$out/rows"
+    else
+        "build/release/bench/bench_$name" >>"$out/rows"
+    fi
 done
 
 # What a program gets that is linked with all of the library.

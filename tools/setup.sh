@@ -6,8 +6,8 @@
 #   tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and for
-# `check` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check` and
+# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
+# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check` and
 # `cross` it unpacks cmocka for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -232,8 +232,6 @@ check | cross)
     ;;&
 check | bench)
     make_venv .venv tests/requirements.txt
-    ;;&
-check)
     make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;
 esac

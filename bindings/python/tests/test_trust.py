@@ -328,7 +328,7 @@ try:
     made = interpreters.create("legacy")
 except ImportError:
     import _xxsubinterpreters as interpreters
-    made = interpreters.create()
+    made = interpreters.create(isolated=False)
 import coffer
 code = "try:\\n import coffer\\nexcept ImportError as error:\\n import os; os.write(1, (str(error) + chr(10)).encode())"
 interpreters.run_string(made, code)
