@@ -17,6 +17,14 @@ static inline void *prove_memcpy(void *to, const void *from, size_t size)
     return size > 0 ? memcpy(target, source, size) : to;
 }
 
+static inline void *prove_memmove(void *to, const void *from, size_t size)
+{
+    unsigned char *target = to;
+    const unsigned char *source = from;
+    //@ assert \object_pointer(target) && \object_pointer(source) && target != \null && source != \null;
+    return size > 0 ? memmove(target, source, size) : to;
+}
+
 static inline void *prove_memset(void *to, int byte, size_t size)
 {
     unsigned char *target = to;
@@ -50,6 +58,7 @@ static inline int prove_ctzll(unsigned long long value)
 
 #define __builtin_ctzll prove_ctzll
 #define memcpy prove_memcpy
+#define memmove prove_memmove
 #define memset prove_memset
 #define memcmp prove_memcmp
 
