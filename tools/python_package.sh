@@ -33,7 +33,7 @@ audit_wheel() {
 check_types() {
     local files=("$package"/coffer/{__init__,_check,_errors,_file}.py "$package/coffer/_native.pyi")
     mypy --config-file "$package/pyproject.toml" --follow-imports=silent "${files[@]}"
-    pyright --pythonpath "$venv/bin/python" "${files[@]}"
+    pyright --level error --pythonpath "$venv/bin/python" "${files[@]}"
 }
 
 run_tests() { # run_tests FOLDER: of what is installed there
