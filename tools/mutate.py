@@ -318,6 +318,10 @@ def run_quietly(command, folder):
     return subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
 
 
+class BrokenBench(Exception):
+    """What was to be changed does not build, or fails its tests, as it is."""
+
+
 class Bench:
     """A copy of the sources in a folder, and the test programs built of it, with core as a shared library of its own."""
 
@@ -342,11 +346,11 @@ class Bench:
         for unit in self.units:
             problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
             if problem:
-                sys.exit(f"mutate: {unit} does not compile\n{problem}")
+                raise BrokenBench(f"{unit} does not compile\n{problem}")
             needs = (self.folder / self.object(unit)).with_suffix(".d").read_text(encoding="utf-8")
             self.needs[unit] = set(needs.replace("\\\n", " ").split()[1:])
         if not self.link():
-            sys.exit(f"mutate: the test programs do not link in {self.folder}")
+            raise BrokenBench(f"the test programs do not link in {self.folder}")
 
     @staticmethod
     def object(unit, folder="objects"):
@@ -405,7 +409,7 @@ class Runner:
         for test in self.bench.tests:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             if self.fails(test, 600):
-                sys.exit(f"mutate: {test} fails without a mutant; run {self.bench.folder / test}")
+                raise BrokenBench(f"{test} fails without a mutant; run {self.bench.folder / test}")
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             self.seconds[test] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -737,7 +741,10 @@ def main():
         problems = self_test()
         print("\n".join(problems) or f"{len(PLANTED)} planted mutants judged rightly")
         return 1 if problems else 0
-    return mutate(ROOT, ROOT / "build/mutate", options)
+    try:
+        return mutate(ROOT, ROOT / "build/mutate", options)
+    except BrokenBench as problem:
+        sys.exit(f"mutate: {problem}")
 
 
 if __name__ == "__main__":

@@ -333,7 +333,11 @@ static void test_names_that_collide(void **state)
 
 static size_t name_size(const char *quote)
 {
-    return strcspn(quote + 1, "\"") + 2;
+    size_t size = 1;
+    while (quote[size] != '"') {
+        size++;
+    }
+    return size + 1;
 }
 
 /* Where the name of a tensor begins that comes behind `from`; NULL when there is none. */
