@@ -23,7 +23,7 @@ static const prove_header prove_headers[] = {
     PROVE_HEADER("\1\2\1k\0\1k\0\0"),
     PROVE_HEADER("\0\1\1a?\1\1\0\1"),
     PROVE_HEADER("\0\1\1a\1\1\1\0?"),
-    PROVE_HEADER("\0\1\2??\1\0\0\1"),
+    PROVE_HEADER("\0\1\2\xC3?\1\0\0"),
     PROVE_HEADER("\0\1\1a\x0B\2\2\1\0\x08 "),
     PROVE_HEADER("\0\2\1a\x06\1\0\0\0\1a\1\0\0\1"),
     PROVE_HEADER("\0\1\1a\1\1\xFB?\0\0\1"),
