@@ -130,9 +130,12 @@ stage debian stage_debian
 stage cpp stage_cpp
 stage pytest stage_pytest
 stage python-package tools/python_package.sh
+stage frameworks bindings/python/tests/run_frameworks.sh frameworks
+stage clients bindings/python/tests/run_frameworks.sh clients
 
 echo
 echo "make check: every stage passed in $SECONDS s"
 sed -n '/tests passed/,$p' "$logs/ctest.log"
 tail -n 1 "$logs/pytest.log"
 grep -E '^=+ .* passed' "$logs/python-package.log"
+grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients}.log

@@ -7,8 +7,9 @@
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
-# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check` and
-# `cross` it unpacks cmocka for the machines that qemu plays in build/cross.
+# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check`
+# build/frameworks-venv, with torch and those of requirements-frameworks.txt, for the drop-in (4 GB); for `check` and `cross` it
+# unpacks cmocka for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -197,13 +198,14 @@ unpack_cross_cmocka() { # unpack_cross_cmocka MACHINE...
     rm -rf "$folder"
 }
 
-make_venv() { # make_venv FOLDER REQUIREMENTS: an environment with what the file pins
+make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with what the file pins, and before it the package
     if cmp -s "$2" "$1/requirements.txt"; then
         return
     fi
     echo "setup: making $1 with what $2 pins"
     rm -rf "$1"
     python3 -m venv "$1"
+    [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2"
     # Copied last: its presence says that the environment is complete.
     cp "$2" "$1/requirements.txt"
@@ -233,5 +235,8 @@ check | cross)
 check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt
+    ;;&
+check)
+    make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
     ;;
 esac

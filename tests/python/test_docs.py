@@ -14,6 +14,7 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
     cmake       configured and, where it uses the installed package, built
     json        parsed
     pycon       a session of Python, run by bindings/python/tests/test_documentation.py, which has the package
+    python      parsed; run by bindings/python/tests/drop_in/test_migration.py
     text        drawings and layouts
 
 Each document has a folder of its own with one file in it, model.safetensors, which make_model makes.
@@ -22,6 +23,7 @@ Needs COFFER_CLI and COFFER_LIB; libcoffer.a and what is installed come from COF
 COFFER_LIB.
 """
 
+import ast
 import json
 import os
 import re
@@ -41,7 +43,7 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRICT]}
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
-LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "text"}
+LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.

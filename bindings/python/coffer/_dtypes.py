@@ -8,7 +8,7 @@ format knows beyond it (F6_E2M3, F6_E3M2), no framework has.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._errors import SafetensorError
 
@@ -59,17 +59,19 @@ def framework_name(dtype: str) -> str:
 
 
 @cache
-def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
+def numpy_dtype(dtype_str: str) -> np.dtype[Any]:
     """numpy's dtype for one of a file, from ml_dtypes where numpy itself has none."""
     import numpy as np
 
-    name = framework_name(dtype)
-    if dtype == "F4":
+    name = framework_name(dtype_str)
+    if dtype_str == "F4":
         raise SafetensorError("F4 packs two elements into a byte, which numpy has no dtype for; torch has one")
     if hasattr(np, name):
-        return np.dtype(getattr(np, name))
+        found: np.dtype[Any] = np.dtype(getattr(np, name))
+        return found
     try:
         import ml_dtypes
     except ImportError:
-        raise SafetensorError(f"numpy has no dtype for {dtype}; ml_dtypes has one: pip install ml_dtypes") from None
-    return np.dtype(getattr(ml_dtypes, name))
+        raise SafetensorError(f"numpy has no dtype for {dtype_str}; ml_dtypes has one: pip install ml_dtypes") from None
+    extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return extended

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _indexing
-from ._dtypes import FRAMEWORK, framework_name, numpy_dtype
+from ._dtypes import FORMAT, FRAMEWORK, framework_name, numpy_dtype
 from ._errors import Error, SafetensorError
 from ._wording import sub_byte_slice
 
@@ -81,7 +81,7 @@ class ArrayFramework(Framework):
     def _made(self, tensor: _native.Tensor) -> Any:
         import numpy as np
 
-        array: Array = np.ndarray(tensor.shape, numpy_dtype(tensor.dtype), buffer=tensor.read())
+        array: Array = np.ndarray(tensor.shape, numpy_dtype(tensor.dtype), buffer=memoryview(tensor.read()))
         return array if self._convert is None else self._convert(array)
 
 
@@ -93,7 +93,7 @@ def arrays(model: _native.Model, progress: Progress | None = None) -> dict[str, 
     dtypes = {dtype: numpy_dtype(dtype) for dtype in {info[1] for info in infos}}
     memory = model.read_many(progress=progress)
     return {
-        name: np.ndarray(shape, dtypes[dtype], buffer=buffer)
+        name: np.ndarray(shape, dtypes[dtype], buffer=memoryview(buffer))
         for (name, dtype, shape, _, _), buffer in zip(infos, memory, strict=True)
     }
 
@@ -185,14 +185,15 @@ class TorchFramework(ViewFramework):
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
 
 
-def torch_dtype(name: str) -> Any:
+def torch_dtype(dtype_str: str) -> Any:
     """torch's dtype for one of a file."""
     import torch
 
     try:
-        return getattr(torch, framework_name(name))
+        return getattr(torch, framework_name(dtype_str))
     except AttributeError:
-        raise SafetensorError(f"torch {torch.__version__} has no dtype for {name}; a newer one may have it") from None
+        what = f"torch {torch.__version__} has no dtype for {dtype_str}; a newer one may have it"
+        raise SafetensorError(what) from None
 
 
 class PaddleFramework(ViewFramework):
@@ -205,36 +206,46 @@ class PaddleFramework(ViewFramework):
         return self.from_capsule(part.__dlpack__(copy=True))
 
 
-def paddle_dtype(name: str) -> Any:
+def paddle_dtype(dtype_str: str) -> Any:
     """paddle's dtype for one of a file."""
     import paddle
 
-    ours = framework_name(name)
+    name = framework_name(dtype_str)
     # What paddle calls uint16 is bfloat16.
-    if name == "U16" or not hasattr(paddle, ours):
-        raise SafetensorError(f"paddle {paddle.__version__} has no dtype for {name}")
-    return getattr(paddle, ours)
+    if dtype_str == "U16" or not hasattr(paddle, name):
+        raise SafetensorError(f"paddle has no dtype for {dtype_str}")
+    return getattr(paddle, name)
 
 
 # ---- Which one --------------------------------------------------------------------------------------------------------
 
 
-def _to_flax(array: Array) -> Any:
+def to_flax(array: Array) -> Any:
     import jax.numpy
 
     return jax.numpy.array(array)
 
 
-def _to_tensorflow(array: Array) -> Any:
+def to_tensorflow(array: Array) -> Any:
     import tensorflow
 
-    return tensorflow.convert_to_tensor(array)
+    try:
+        return tensorflow.convert_to_tensor(array)
+    except ValueError as error:
+        raise _no_dtype("tensorflow", array) from error
 
 
-def _to_mlx(array: Array) -> Any:
+def to_mlx(array: Array) -> Any:
     import mlx.core
 
-    return mlx.core.array(array)
+    try:
+        return mlx.core.array(array)
+    except RuntimeError as error:
+        raise _no_dtype("mlx", array) from error
+
+
+def _no_dtype(framework: str, array: Array) -> SafetensorError:
+    return SafetensorError(f"{framework} cannot take {FORMAT[array.dtype.name]} from numpy")
 
 
 _NAMES = {
@@ -253,9 +264,9 @@ _NAMES = {
 _ON_ANY_DEVICE = {"torch": TorchFramework, "paddle": PaddleFramework}
 _ON_CPU: dict[str, Callable[[Array], Any] | None] = {
     "numpy": None,
-    "tensorflow": _to_tensorflow,
-    "flax": _to_flax,
-    "mlx": _to_mlx,
+    "tensorflow": to_tensorflow,
+    "flax": to_flax,
+    "mlx": to_mlx,
 }
 
 

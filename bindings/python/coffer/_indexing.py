@@ -44,21 +44,21 @@ def _spread(index: object, shape: Sequence[int]) -> list[Entry]:
     if sum(item is Ellipsis for item in items) > 1:
         raise SafetensorError("Only one ellipsis (...) is allowed in slice index")
     found: list[Entry] = []
-    for position, item in enumerate(items):
+    for item in items:
         if item is Ellipsis:
             found += [slice(None)] * (len(shape) - (len(items) - 1))
         else:
-            found.append(_entry(item, position, len(found), shape))
+            found.append(_entry(item, len(found), shape))
     return found
 
 
-def _entry(item: object, position: int, dimension: int, shape: Sequence[int]) -> Entry:
+def _entry(item: object, dimension: int, shape: Sequence[int]) -> Entry:
     if isinstance(item, slice):
         return _slice(item)
     size = shape[dimension] if dimension < len(shape) else 0
     number = _integer(item)
     if number is None:
-        what = f"Unsupported slice index at position {position}: expected slice, int, or ellipsis"
+        what = f"Unsupported slice index at position {dimension}: expected slice, int, or ellipsis"
         raise SafetensorError(what)
     if number >= 0:
         return number

@@ -27,6 +27,11 @@ class TensorSpec:
 
     __slots__ = ("_data_len", "_data_ptr", "_dtype", "_shape")
 
+    _data_len: int
+    _data_ptr: int
+    _dtype: str
+    _shape: list[int]
+
     def __new__(cls, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> TensorSpec:
         if not isinstance(dtype, str):
             raise wrong_type("dtype", dtype, "str")
@@ -105,12 +110,7 @@ def serialize_file(
 
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
     """The tensors of a file that is in memory, each with a copy of its bytes."""
-    if not isinstance(bytes, _bytes):
-        raise wrong_type("bytes", bytes, "bytes")
-    try:
-        model = _native.Model.open(memoryview(bytes))
-    except Error as error:
-        reading_failed(error, "deserializing")
+    model = open_bytes(bytes)
     found: list[tuple[str, DeserializedTensor]] = []
     for name, dtype, shape, offset, size in model.infos():
         data = bytearray(memoryview(bytes)[offset : offset + size])
@@ -118,7 +118,14 @@ def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: 
     return found
 
 
-_bytes = bytes  # which a parameter hides
+def open_bytes(data: object) -> _native.Model:
+    """A file that is in memory, as a model."""
+    if not isinstance(data, bytes):
+        raise wrong_type("bytes", data, "bytes")
+    try:
+        return _native.Model.open(memoryview(data))
+    except Error as error:
+        reading_failed(error, "deserializing")
 
 
 def _entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:

@@ -47,7 +47,7 @@ class _Distribution(importlib.metadata.Distribution):
         summary = "Coffer, in the place of safetensors"
         return f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {version}\nSummary: {summary}\n"
 
-    def locate_file(self, path: str | os.PathLike[str]) -> Path:  # type: ignore[override]
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
         return Path(__file__).parent.parent / path
 
 
@@ -95,7 +95,7 @@ class _Finder(importlib.metadata.DistributionFinder):
 
 def _activate() -> None:
     """Puts the finder in the first place, here and in processes that this one starts. Once is enough."""
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    if any(type(finder).__module__ == __name__ for finder in sys.meta_path):
         return
     loaded = sys.modules.get(_NAME)
     if loaded is not None:

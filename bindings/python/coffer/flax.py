@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from . import numpy
+from ._frameworks import to_flax
 from ._safe_open import Backend
 from ._serialization import Sync
 
@@ -42,7 +42,7 @@ def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") ->
 
 
 def _np2jnp(numpy_dict: dict[str, Any]) -> dict[str, Array]:
-    return {name: jnp.array(array) for name, array in numpy_dict.items()}
+    return {name: to_flax(array) for name, array in numpy_dict.items()}
 
 
 def _jnp2np(jnp_dict: dict[str, Array]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import numpy
 from ._dtypes import numpy_dtype
+from ._frameworks import to_mlx
 from ._safe_open import Backend
 from ._serialization import Sync
 
@@ -42,7 +43,7 @@ def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") ->
 
 
 def _np2mx(numpy_dict: dict[str, Any]) -> dict[str, mx.array]:
-    return {name: mx.array(array) for name, array in numpy_dict.items()}
+    return {name: to_mlx(array) for name, array in numpy_dict.items()}
 
 
 def _mx2np(mx_dict: dict[str, mx.array]) -> dict[str, Any]:

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
-import numpy as np
 import paddle
 
 from ._devices import device as _device_of
-from ._dtypes import FORMAT
 from ._frameworks import PaddleFramework
-from ._frameworks import paddle_dtype as _getdtype
+from ._frameworks import paddle_dtype as _getdtype  # noqa: F401  a name that the reference has
 from ._safe_open import Backend, open_model
-from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
+from ._serialization import Sync, TensorSpec, open_bytes, serialize, serialize_file
 
 
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -37,7 +36,7 @@ def save_file(
 
 def load(data: bytes, device: str = "cpu") -> dict[str, paddle.Tensor]:
     """The tensors of a file that is in memory."""
-    return {name: _from_bytes(found, device) for name, found in deserialize(data)}
+    return PaddleFramework(device).all(open_bytes(data))
 
 
 def load_file(
@@ -45,14 +44,6 @@ def load_file(
 ) -> dict[str, paddle.Tensor]:
     """The tensors of a file. On the CPU they view a private map of it, unless they are read (backend "pread")."""
     return PaddleFramework(_device_of(device)).all(open_model(filename, backend))
-
-
-def _from_bytes(found: Any, device: str) -> paddle.Tensor:
-    dtype = _getdtype(found["dtype"])
-    flat = paddle.to_tensor(np.frombuffer(found["data"], np.uint8), place=device)
-    if not len(found["data"]):
-        return paddle.empty(found["shape"], dtype)
-    return flat.view(dtype).reshape(found["shape"])
 
 
 def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list[Any]) -> dict[str, TensorSpec]:
@@ -63,7 +54,7 @@ def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list[Any]) ->
     for name, tensor in tensors.items():
         if not isinstance(tensor, paddle.Tensor):
             raise ValueError(f"Key `{name}` is invalid, expected paddle.Tensor but received {type(tensor)}")
-        if not tensor.is_contiguous():
+        if math.prod(tensor.shape) and not tensor.is_contiguous():
             raise ValueError(
                 f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. It either means you are "
                 "trying to save tensors which are reference of each other in which case it's recommended to save only the "
@@ -72,10 +63,7 @@ def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list[Any]) ->
             )
         held = tensor.cpu()
         keep_alive_buffer.append(held)
-        size = held.numel().item() * held.element_size()
+        size = math.prod(held.shape) * held.element_size()
         dtype = str(held.dtype).removeprefix("paddle.")
         found[name] = TensorSpec(dtype=dtype, shape=held.shape, data_ptr=held.data_ptr(), data_len=size)
     return found
-
-
-_TYPES = {name: getattr(paddle, ours) for ours, name in FORMAT.items() if hasattr(paddle, ours) and ours != "uint16"}

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import numpy
+from ._frameworks import to_tensorflow
 from ._safe_open import Backend
 from ._serialization import Sync
 
@@ -41,8 +42,8 @@ def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") ->
 
 
 def _np2tf(numpy_dict: dict[str, Any]) -> dict[str, tf.Tensor]:
-    return {name: tf.convert_to_tensor(array) for name, array in numpy_dict.items()}
+    return {name: to_tensorflow(array) for name, array in numpy_dict.items()}
 
 
 def _tf2np(tf_dict: dict[str, tf.Tensor]) -> dict[str, Any]:
-    return {name: tensor.numpy() for name, tensor in tf_dict.items()}
+    return {name: np.asarray(tensor.numpy()) for name, tensor in tf_dict.items()}

@@ -367,7 +367,7 @@ static PyObject *model_metadata(PyObject *self, PyObject *unused)
         return NULL;
     }
     const coffer_table *table = coffer_shard_table(py_handle_model(handle), 0);
-    PyObject *dict = coffer_table_metadata_count(table) == 0 ? Py_NewRef(Py_None) : PyDict_New();
+    PyObject *dict = coffer_table_has_metadata(table) ? PyDict_New() : Py_NewRef(Py_None);
     coffer_pair pair;
     for (size_t i = 0; dict != NULL && coffer_table_metadata_at(table, i, &pair); i++) {
         if (model_add_pair(dict, &pair) < 0) {

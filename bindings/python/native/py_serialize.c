@@ -156,9 +156,13 @@ PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *metadata = Py_None;
+    coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:serialize", names, &entries, &metadata) ||
-        job_init(state, &job, entries, metadata, NULL) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:serialize", names, &entries, &metadata)) {
+        return NULL;
+    }
+    options.empty_metadata = metadata != Py_None;
+    if (job_init(state, &job, entries, metadata, &options) < 0) {
         return NULL;
     }
     PyObject *bytes = job_to_bytes(state, &job);
@@ -212,6 +216,7 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     header.alignment = alignment;
     header.slack = slack;
+    header.empty_metadata = metadata != Py_None;
     options.in_place = in_place != 0;
     if (job_init(state, &job, entries, metadata, &header) < 0) {
         return NULL;

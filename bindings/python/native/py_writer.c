@@ -135,6 +135,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     options.alignment = alignment;
     options.slack = slack;
     options.in_place = in_place != 0;
+    options.empty_metadata = metadata != Py_None;
     writer_object *self = writer_allocate(state, type);
     if (self != NULL && (py_add_metadata(state, self->header, metadata) < 0 ||
                          writer_declare(state, self, tensors) < 0 || writer_start(state, self, path, &options) < 0)) {

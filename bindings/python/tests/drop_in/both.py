@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
+import math
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -73,15 +75,14 @@ def tensor(value: Any) -> tuple[str, str, tuple[int, ...], bytes]:
 
         raw = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     elif framework == "paddle":
-        import paddle
-
-        raw = value.contiguous().reshape([-1]).view(paddle.uint8).numpy().tobytes() if value.numel() else b""
+        whole = value.contiguous()
+        raw = ctypes.string_at(whole.data_ptr(), math.prod(whole.shape) * whole.element_size())
     elif framework == "mlx":
         import mlx.core as mx
 
         raw = np.array(value.view(mx.uint16) if value.dtype == mx.bfloat16 else value).tobytes()
     else:
-        raw = np.asarray(value).tobytes()
+        raw = np.asarray(value.numpy() if framework == "tensorflow" else value).tobytes()
     return framework, str(value.dtype), tuple(value.shape), raw
 
 
@@ -101,8 +102,14 @@ BITS = {
 
 def one_tensor(dtype: str, shape: list[int], name: str = "a") -> bytes:
     """A file of one tensor, of bytes that are 0 and 1 in turn: valid in every dtype."""
-    elements = 1
-    for length in shape:
-        elements *= length
-    data = bytes(i % 2 for i in range(elements * BITS[dtype] // 8))
+    data = bytes(i % 2 for i in range(math.prod(shape) * BITS[dtype] // 8))
     return file_of({name: {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}}, data)
+
+
+def fits(dtype: str, shape: list[int]) -> bool:
+    """Whether a tensor of this dtype and shape is of whole bytes."""
+    return math.prod(shape) * BITS[dtype] % 8 == 0
+
+
+SHAPES = ([2, 4], [], [0, 4], [8])
+EVERY_DTYPE = [(dtype, shape) for dtype in BITS for shape in SHAPES if fits(dtype, shape)]

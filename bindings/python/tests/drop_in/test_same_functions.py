@@ -133,6 +133,21 @@ def test_serialize_file_writes_the_same_bytes(wanted, metadata, tmp_path_factory
         path.unlink()
 
 
+@pytest.mark.parametrize("metadata", [None, {}, {"k": "v"}], ids=repr)
+def test_none_and_empty_metadata_are_not_the_same(metadata, tmp_path):
+    def call(side):
+        side.package.serialize_file({"a": spec_of(side)}, tmp_path / "x", metadata)
+        return side.package.safe_open(tmp_path / "x", "np").metadata(), (tmp_path / "x").read_bytes()
+
+    assert_same(call)
+
+
+def test_empty_metadata_without_a_tensor():
+    """W4: what the reference writes then is not JSON, and it cannot read it."""
+    assert isinstance(outcome(read, REFERENCE, serialized(REFERENCE, {}, {})), Raised)
+    assert COFFER.package.deserialize(serialized(COFFER, {}, {})) == []
+
+
 def test_metadata_of_several_keys_are_the_same_and_sorted():
     """W1: the reference writes them in an order of chance."""
     metadata = {"b": "1", "a": "2", "c": "3"}

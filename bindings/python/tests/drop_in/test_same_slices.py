@@ -9,7 +9,7 @@ import pytest
 from both import COFFER, REFERENCE, Raised, one_tensor, outcome
 from hypothesis import given, settings
 
-LIMITS = settings(max_examples=1500, deadline=None, database=None, derandomize=True)
+LIMITS = settings(max_examples=500, deadline=None, database=None, derandomize=True)
 
 SHAPES = ([2, 3], [4], [], [2, 3, 4], [0, 3], [1, 1])
 FRAMEWORKS = [("np", "mmap"), ("np", "pread"), ("pt", "mmap"), ("pt", "pread")]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.drop_in in processes of their own: imports, versions, children, and what is said when it comes too late."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import coffer
+
+WHERE_IS_IT = "import safetensors; print('ours' if 'coffer' in safetensors.__file__ else 'real')"
+
+
+def python(*arguments, code=0, **environment):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_without_it_the_real_one_is_imported():
+    assert python("-c", WHERE_IS_IT) == "real\n"
+    assert python("-c", f"import coffer; {WHERE_IS_IT}") == "real\n"
+
+
+def test_imports():
+    assert python("-c", """
+import coffer.drop_in
+import coffer, coffer.numpy, coffer.torch
+import safetensors, safetensors.torch
+from safetensors import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file
+from safetensors.numpy import load_file
+import safetensors.numpy as module
+import safetensors._safetensors_rust as rust
+assert safetensors.torch is coffer.torch and module is coffer.numpy and load_file is coffer.numpy.load_file
+assert SafetensorError is coffer.SafetensorError and rust.safe_open is safe_open
+assert safetensors.__name__ == safetensors.__spec__.name == "safetensors" and coffer.torch.__spec__.name == "coffer.torch"
+try:
+    import safetensors.nothing
+except ModuleNotFoundError as error:
+    print(error)
+""") == "No module named 'safetensors.nothing'\n"  # fmt: skip
+
+
+def test_versions_and_specs():
+    assert python("-c", """
+import importlib.metadata, importlib.util
+real = importlib.metadata.version("safetensors")
+import coffer.drop_in
+spec = importlib.util.find_spec("safetensors")
+import safetensors
+assert importlib.metadata.version("safetensors") == safetensors.__version__ == real
+assert "coffer" in spec.origin and importlib.util.find_spec("safetensors.torch") is not None
+assert importlib.metadata.version("numpy")
+print(importlib.metadata.metadata("safetensors")["Summary"])
+""") == "Coffer, in the place of safetensors\n"  # fmt: skip
+
+
+def test_where_the_real_one_is_not_installed(tmp_path):
+    """With nothing to import from but Coffer."""
+    (tmp_path / "coffer").symlink_to(pathlib.Path(coffer.__file__).parent)
+    said = python("-S", "-c", f"import coffer.drop_in, importlib.metadata as m; {WHERE_IS_IT}; print(m.version('safetensors'))",
+                  PYTHONPATH=str(tmp_path))  # fmt: skip
+    assert said == "ours\n0.8.0\n"
+    python("-S", "-c", WHERE_IS_IT, PYTHONPATH=str(tmp_path), code=1)
+
+
+def test_too_late():
+    for first in ("import safetensors", "import safetensors.numpy", "from safetensors import safe_open"):
+        said = python("-c", f"{first}\nimport coffer.drop_in", code=1)
+        assert "ImportError: safetensors was imported before coffer.drop_in, from " in said
+        assert "import coffer.drop_in first, or run the program by 'python -m coffer.drop_in'" in said
+
+
+def test_twice_is_once():
+    assert python("-c", """
+import sys, importlib, os
+import coffer.drop_in
+path = os.environ["PYTHONPATH"]
+importlib.reload(coffer.drop_in)
+import safetensors
+importlib.reload(coffer.drop_in)
+assert os.environ["PYTHONPATH"] == path
+print(sum(type(finder).__module__ == "coffer.drop_in" for finder in sys.meta_path))
+""") == "1\n"  # fmt: skip
+
+
+# ---- By the command line ----------------------------------------------------------------------------------------------
+
+
+def test_a_script(tmp_path):
+    (tmp_path / "beside.py").write_text("name = 'beside'")
+    (tmp_path / "script.py").write_text(
+        f"import sys, beside; {WHERE_IS_IT}; print(sys.argv, __name__, beside.name); sys.exit(3)"
+    )
+    script = str(tmp_path / "script.py")
+    assert python("-m", "coffer.drop_in", script, "-m", "x", code=3) == f"ours\n{[script, '-m', 'x']} __main__ beside\n"
+
+
+def test_a_module(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "__main__.py").write_text(f"import sys; {WHERE_IS_IT}; print(sys.argv[1:], __name__)")
+    assert python("-m", "coffer.drop_in", "-m", "package", "a", PYTHONPATH=str(tmp_path)) == "ours\n['a'] __main__\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("-m",), ("-c", "pass"), ("--help",)], ids=str)
+def test_usage(arguments):
+    assert "usage: python -m coffer.drop_in script.py" in python("-m", "coffer.drop_in", *arguments, code=1)
+
+
+# ---- Children ---------------------------------------------------------------------------------------------------------
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+
+def where(queue):
+    import safetensors, safetensors.numpy
+    queue.put("ours" if "coffer" in safetensors.__file__ else "real")
+
+if __name__ == "__main__":
+    for method in ("spawn", "forkserver", "fork"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=where, args=(queue,))
+        process.start()
+        print(method, queue.get(timeout=60))
+        process.join()
+    print(subprocess.run([sys.executable, "-c", %r], capture_output=True, text=True, check=True).stdout, end="")
+""" % WHERE_IS_IT  # noqa: UP031
+
+
+@pytest.mark.parametrize("way", ["by the command line", "by an import"])
+def test_children(tmp_path, way):
+    by_import = way == "by an import"
+    (tmp_path / "script.py").write_text(("import coffer.drop_in\n" if by_import else "") + CHILDREN)
+    said = python(*([] if by_import else ["-m", "coffer.drop_in"]), tmp_path / "script.py")
+    assert said == "spawn ours\nforkserver ours\nfork ours\nours\n"
+
+
+def test_the_hidden_sitecustomize_runs_too(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')")
+    child = f"import subprocess, sys, coffer.drop_in; subprocess.run([sys.executable, '-c', {WHERE_IS_IT!r}], check=True)"
+    assert python("-c", child, PYTHONPATH=str(tmp_path)).splitlines() == ["theirs", "theirs", "ours"]
+
+
+def test_interpreters_without_coffer_start(tmp_path):
+    """They get the environment too."""
+    startup = str(pathlib.Path(coffer.__file__).parent / "_startup")
+    other = subprocess.run([sys._base_executable, "-c", "import sys; print('coffer' in sys.modules)"], capture_output=True,
+                           text=True, timeout=120, env={**os.environ, "PYTHONPATH": startup})  # fmt: skip
+    assert (other.returncode, other.stdout, other.stderr) == (0, "False\n", "")
+    assert python("-I", "-c", WHERE_IS_IT, PYTHONPATH=startup) == "real\n"
