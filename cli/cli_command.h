@@ -45,7 +45,12 @@ typedef enum cli_option_id {
     CLI_OPTION_UNSET,
     CLI_OPTION_RECOVER,
     CLI_OPTION_REWRITE,
-    CLI_OPTION_FOLLOW_LINKS
+    CLI_OPTION_FOLLOW_LINKS,
+    CLI_OPTION_DRY_RUN,
+    CLI_OPTION_TO,
+    CLI_OPTION_HISTOGRAM,
+    CLI_OPTION_PLOT,
+    CLI_OPTION_TOLERANCE
 } cli_option_id;
 
 typedef struct cli_option {
@@ -123,6 +128,12 @@ extern const cli_command cli_ls;
 extern const cli_command cli_check;
 extern const cli_command cli_get;
 extern const cli_command cli_meta;
+extern const cli_command cli_align;
+extern const cli_command cli_rename;
+extern const cli_command cli_drop;
+extern const cli_command cli_cast;
+extern const cli_command cli_stats;
+extern const cli_command cli_diff;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

@@ -633,7 +633,7 @@ typedef struct coffer_copy {
 } coffer_copy;
 
 /* Writes `count` whole tensors with the bytes that opened models have for them, from any number of models and to any sink.
-   Where the system can, the bytes go from file to file without coming into memory; else by buffers of 16 MiB. Neighbours are
+   Where the system can, the bytes go from file to file without coming into memory; else through a buffer of at most 16 MiB. Neighbours are
    copied together, however they are given, so one call for many tensors is much faster than many calls. The bytes count
    as if coffer_writer_write had written them, the same rules for threads hold, and a failure has the same consequence.
    `progress` counts bytes; cancelling is a failure too. */

@@ -12,10 +12,13 @@
 #include <errno.h>
 
 /* Below it a read into the buffer costs less than a call that copies. */
-#define MOVE_LONG_RUN ((uint64_t)128 << 10)
+#define MOVE_LONG_RUN ((uint64_t)64 << 10)
 /* What the system copies between two calls of the progress callback. */
 #define MOVE_PIECE ((uint64_t)8 << 20)
-#define MOVE_BUFFER ((uint64_t)16 << 20)
+/* From files, which are read quickly, so much that it stays in the processor's cache … */
+#define MOVE_BUFFER_OF_FILES ((uint64_t)1 << 20)
+/* … and from the caller's sources, which may be far away, enough for several threads. */
+#define MOVE_BUFFER_OF_OTHERS ((uint64_t)16 << 20)
 #define MOVE_BATCH_RUNS 4096
 
 typedef struct move_job {
@@ -27,7 +30,8 @@ typedef struct move_job {
     uint64_t skip; /* what is done of it */
     uint64_t done; /* of all moves, in bytes */
     uint64_t total;
-    bool by_hand; /* the system does not copy */
+    bool by_hand;    /* the system does not copy */
+    bool only_files; /* every source is a file */
     uint8_t *buffer;
     size_t buffer_size;
     coffer__row *rows;
@@ -75,10 +79,11 @@ static coffer_status move_copy(move_job *job, coffer_error *err)
 static coffer_status move_make_buffer(move_job *job, coffer_error *err)
 {
     const uint64_t left = job->total - job->done;
+    const uint64_t most = job->only_files ? MOVE_BUFFER_OF_FILES : MOVE_BUFFER_OF_OTHERS;
     if (job->buffer != NULL) {
         return COFFER_OK;
     }
-    job->buffer_size = (size_t)(left < MOVE_BUFFER ? left : MOVE_BUFFER);
+    job->buffer_size = (size_t)(left < most ? left : most);
     job->buffer = coffer__alloc(job->options->allocator, job->buffer_size);
     job->rows = coffer__alloc(job->options->allocator, MOVE_BATCH_RUNS * sizeof *job->rows);
     return job->buffer != NULL && job->rows != NULL
@@ -168,9 +173,10 @@ static coffer_status move_run(move_job *job, coffer_error *err)
 coffer_status coffer__move_all(coffer__sink *sink, const coffer__move *moves, size_t count,
                                const coffer__transfer_options *options, coffer_error *err)
 {
-    move_job job = { .sink = sink, .moves = moves, .count = count, .options = options };
+    move_job job = { .sink = sink, .moves = moves, .count = count, .options = options, .only_files = true };
     for (size_t i = 0; i < count; i++) {
         job.total += moves[i].size; /* places in one sink: their sum is no more than its size */
+        job.only_files = job.only_files && moves[i].source->ops->descriptor != NULL;
     }
     const coffer_status status = move_run(&job, err);
     coffer__free(options->allocator, job.rows, MOVE_BATCH_RUNS * sizeof *job.rows);

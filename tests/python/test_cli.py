@@ -20,7 +20,8 @@ import terminal
 from model_files import NAUGHTY, bad_files, bits_of, floats, header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
-COMMANDS = ("info", "ls", "check", "get", "meta", "help")
+COMMANDS = ("info", "ls", "check", "get", "meta", "align", "rename", "drop", "cast", "stats", "diff",
+            "help")
 
 
 def coffer(*arguments, **options):

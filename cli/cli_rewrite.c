@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rewriting a file: see cli_rewrite.h for the contract. */
+#include "cli_rewrite.h"
+
+#include "cli_files.h"
+#include "cli_options.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LEAST_ALIGNMENT 8
+#define MOST_ALIGNMENT 4096 /* that is worth keeping: a page */
+
+/* The new file, as it was named. */
+static const char *new_name(const cli_rewrite *rewrite)
+{
+    return rewrite->output != NULL ? rewrite->output : rewrite->path;
+}
+
+/* ---- Failing ---- */
+
+int cli_rewrite_fail(const cli_rewrite *rewrite, const coffer_error *err)
+{
+    return cli_fail(rewrite->app, err->path[0] != '\0' ? err->path : rewrite->path, err);
+}
+
+static void refuse(coffer_error *err, coffer_status status, const char *format, va_list values)
+{
+    *err = (coffer_error){ .code = status, .offset = COFFER_NO_OFFSET };
+    vsnprintf(err->message, sizeof err->message, format, values);
+}
+
+int cli_rewrite_refuse(const cli_rewrite *rewrite, coffer_status status, const char *format, ...)
+{
+    coffer_error err;
+    va_list values;
+    va_start(values, format);
+    refuse(&err, status, format, values);
+    va_end(values);
+    return cli_rewrite_fail(rewrite, &err);
+}
+
+int cli_rewrite_no_match(const cli_rewrite *rewrite, const char *glob)
+{
+    char shown[160];
+    coffer_escape(glob, strlen(glob), shown, sizeof shown);
+    return cli_rewrite_refuse(rewrite, COFFER_ERR_NO_TENSOR,
+                              "no tensor has a name that matches \"%s\"; coffer ls shows the names", shown);
+}
+
+/* ---- Opening ---- */
+
+static int check_output(const cli_rewrite *rewrite, bool force)
+{
+    if (rewrite->output[0] == '\0' || strcmp(rewrite->output, "-") == 0) {
+        return cli_usage_error(rewrite->app, "-o wants the name of a file");
+    }
+    return cli_publish_check(rewrite->app, rewrite->output, force);
+}
+
+/* Where the path leads: nothing that others see under another name, unless told so. */
+static int check_links(cli_rewrite *rewrite, bool force)
+{
+    struct stat about;
+    rewrite->target = rewrite->path;
+    if (lstat(rewrite->path, &about) != 0) {
+        return CLI_EXIT_OK; /* opening it will say why */
+    }
+    const bool link = S_ISLNK(about.st_mode);
+    if (!force && (link || (S_ISREG(about.st_mode) && about.st_nlink > 1))) {
+        return cli_rewrite_refuse(rewrite, COFFER_ERR_LINKED,
+                                  "%s, so others see it under another name; write another file (-o), or allow it (-f)",
+                                  link ? "this is a symbolic link" : "the file has several names (hard links)");
+    }
+    if (link) {
+        rewrite->real_path = realpath(rewrite->path, NULL);
+        rewrite->target = rewrite->real_path != NULL ? rewrite->real_path : rewrite->path;
+    }
+    return CLI_EXIT_OK;
+}
+
+/* Keeps those away who edit the metadata in place: what they change while the file is copied would be lost. */
+static int lock_file(cli_rewrite *rewrite)
+{
+    struct stat locked;
+    struct stat now;
+    rewrite->lock = open(rewrite->target, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (rewrite->lock < 0) {
+        return CLI_EXIT_OK; /* opening it will say why */
+    }
+    if (flock(rewrite->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return cli_rewrite_refuse(rewrite, COFFER_ERR_LOCKED,
+                                  "another program is editing the file: try again when it has finished");
+    }
+    const bool same = fstat(rewrite->lock, &locked) == 0 && stat(rewrite->target, &now) == 0 &&
+                      locked.st_dev == now.st_dev && locked.st_ino == now.st_ino;
+    return same ? CLI_EXIT_OK
+                : cli_rewrite_refuse(rewrite, COFFER_ERR_CHANGED,
+                                     "another file took this one's place just now: try again");
+}
+
+static int choose_target(cli_rewrite *rewrite, bool force)
+{
+    if (rewrite->output != NULL) {
+        rewrite->target = rewrite->output;
+        return check_output(rewrite, force);
+    }
+    if (strcmp(rewrite->path, "-") == 0) {
+        return cli_usage_error(rewrite->app, "standard input has no place to be rewritten in; say where the new file "
+                                             "goes: -o FILE");
+    }
+    const int code = check_links(rewrite, force);
+    return code == CLI_EXIT_OK ? lock_file(rewrite) : code;
+}
+
+/* The alignment that the data has, as far as it is worth keeping. */
+static uint64_t alignment_of(uint64_t data_offset)
+{
+    uint64_t alignment = MOST_ALIGNMENT;
+    while (alignment > LEAST_ALIGNMENT && data_offset % alignment != 0) {
+        alignment /= 2;
+    }
+    return alignment;
+}
+
+static int plan_as_it_is(cli_rewrite *rewrite)
+{
+    rewrite->count = coffer_count(rewrite->model);
+    rewrite->tensors = calloc(rewrite->count + 1, sizeof *rewrite->tensors);
+    if (rewrite->tensors == NULL) {
+        return cli_fail_memory(rewrite->app, rewrite->path);
+    }
+    for (size_t i = 0; i < rewrite->count; i++) {
+        const coffer_tensor *from = coffer_at(rewrite->model, i);
+        rewrite->tensors[i] =
+            (cli_rewrite_tensor){ .from = from, .name = from->name, .name_len = from->name_len, .dtype = from->dtype };
+    }
+    rewrite->alignment = alignment_of(coffer_table_data_offset(coffer_shard_table(rewrite->model, 0)));
+    return CLI_EXIT_OK;
+}
+
+int cli_rewrite_open(cli_rewrite *rewrite, cli *app, const cli_arguments *arguments)
+{
+    int code = CLI_EXIT_OK;
+    *rewrite = (cli_rewrite){ .app = app, .path = arguments->names[0], .lock = -1, .started = cli_seconds() };
+    rewrite->output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    rewrite->dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
+    code = choose_target(rewrite, cli_given(arguments, CLI_OPTION_FORCE));
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    rewrite->model = cli_open(app, rewrite->path, false, &code);
+    return rewrite->model != NULL ? plan_as_it_is(rewrite) : code;
+}
+
+void cli_rewrite_close(cli_rewrite *rewrite)
+{
+    coffer_header_free(rewrite->header);
+    coffer_close(rewrite->model);
+    free(rewrite->tensors);
+    free(rewrite->real_path);
+    if (rewrite->lock >= 0) {
+        close(rewrite->lock);
+    }
+}
+
+/* ---- The new header ---- */
+
+static coffer_status declare(cli_rewrite *rewrite, coffer_error *err)
+{
+    const coffer_table *table = coffer_shard_table(rewrite->model, 0);
+    coffer_status status = coffer_header_new(&rewrite->header, coffer_libc_allocator(), err);
+    coffer_pair pair;
+    for (size_t i = 0; status == COFFER_OK && coffer_table_metadata_at(table, i, &pair); i++) {
+        status = coffer_header_set_metadata(rewrite->header, pair.key, pair.key_len, pair.value, pair.value_len, err);
+    }
+    for (size_t i = 0; status == COFFER_OK && i < rewrite->count; i++) {
+        cli_rewrite_tensor *tensor = &rewrite->tensors[i];
+        if (!tensor->dropped) {
+            tensor->to = coffer_header_count(rewrite->header);
+            status = coffer_header_add(rewrite->header, tensor->name, tensor->name_len, tensor->dtype,
+                                       tensor->from->shape, tensor->from->rank, err);
+        }
+    }
+    return status;
+}
+
+/* Slack that is more than the padding that any alignment leaves was reserved by somebody. */
+static uint64_t slack_to_keep(const cli_rewrite *rewrite)
+{
+    const uint64_t slack = coffer_table_slack(coffer_shard_table(rewrite->model, 0));
+    return slack >= rewrite->alignment ? slack : 0;
+}
+
+static coffer_status build(cli_rewrite *rewrite, coffer_error *err)
+{
+    coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
+    options.alignment = rewrite->alignment;
+    options.slack = slack_to_keep(rewrite);
+    options.format = coffer_table_format(coffer_shard_table(rewrite->model, 0));
+    const coffer_table *table = NULL;
+    coffer_status status = declare(rewrite, err);
+    if (status == COFFER_OK) {
+        status = coffer_header_build(rewrite->header, &options, NULL, &rewrite->size, &table, err);
+    }
+    if (status == COFFER_OK) {
+        rewrite->size += coffer_table_data_size(table);
+    }
+    return status;
+}
+
+/* ---- The new file ---- */
+
+static bool is_copied(const cli_rewrite_tensor *tensor)
+{
+    return !tensor->dropped && tensor->dtype == tensor->from->dtype;
+}
+
+static coffer_status copy_tensors(const cli_rewrite *rewrite, coffer_writer *writer, cli_progress *progress,
+                                  coffer_error *err)
+{
+    cli_progress_part part = { progress, 0 };
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    coffer_copy *copies = malloc((rewrite->count + 1) * sizeof *copies);
+    if (copies == NULL) {
+        return cli_no_memory(err);
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < rewrite->count; i++) {
+        const cli_rewrite_tensor *tensor = &rewrite->tensors[i];
+        if (is_copied(tensor)) {
+            copies[count++] = (coffer_copy){ tensor->to, rewrite->model, tensor->from };
+        }
+    }
+    const coffer_status status = coffer_writer_copy(writer, copies, count, &options, err);
+    free(copies);
+    return status;
+}
+
+static coffer_status write_file(cli_rewrite *rewrite, coffer_error *err)
+{
+    coffer_writer *writer = NULL;
+    cli_progress progress;
+    coffer_status status = coffer_writer_open(&writer, rewrite->header, rewrite->target, NULL, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    cli_progress_begin(&progress, rewrite->app, "writing", rewrite->size);
+    status = copy_tensors(rewrite, writer, &progress, err);
+    if (status == COFFER_OK && rewrite->convert != NULL) {
+        status = rewrite->convert(rewrite, writer, &progress, err);
+    }
+    cli_progress_end(&progress);
+    if (status == COFFER_OK) {
+        status = coffer_writer_finish(writer, err);
+    }
+    coffer_writer_free(writer);
+    return status;
+}
+
+/* ---- Telling ---- */
+
+typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED } change;
+
+static change change_of(const cli_rewrite_tensor *tensor)
+{
+    const coffer_tensor *from = tensor->from;
+    if (tensor->dropped) {
+        return DROPPED;
+    }
+    if (tensor->dtype != from->dtype) {
+        return CAST;
+    }
+    if (tensor->name_len != from->name_len || memcmp(tensor->name, from->name, from->name_len) != 0) {
+        return RENAMED;
+    }
+    return tensor->unaligned ? MOVED : STAYS;
+}
+
+static void put_change(const cli_rewrite *rewrite, const cli_rewrite_tensor *tensor)
+{
+    cli_output *out = &rewrite->app->out;
+    const change made = change_of(tensor);
+    if (made == STAYS) {
+        return;
+    }
+    cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
+    switch (made) {
+    case DROPPED:
+        cli_put_text(out, ": dropped");
+        break;
+    case CAST:
+        cli_put_text(out, ": from ");
+        cli_put_text(out, coffer_dtype_name(tensor->from->dtype));
+        cli_put_text(out, " to ");
+        cli_put_text(out, coffer_dtype_name(tensor->dtype));
+        break;
+    case RENAMED:
+        cli_put_text(out, ": renamed to ");
+        cli_put_escaped(out, tensor->name, tensor->name_len, 0);
+        break;
+    default:
+        cli_put_text(out, ": from byte ");
+        cli_put_number(out, tensor->from->offset);
+        cli_put_text(out, " to byte ");
+        cli_put_number(out, coffer_header_at(rewrite->header, tensor->to)->offset);
+        break;
+    }
+    cli_put_char(out, '\n');
+}
+
+static void json_change(const cli_rewrite *rewrite, const cli_rewrite_tensor *tensor)
+{
+    static const char *const kinds[] = { "", "drop", "cast", "rename", "align" };
+    cli_output *out = &rewrite->app->out;
+    const change made = change_of(tensor);
+    if (made == STAYS) {
+        return;
+    }
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "name");
+    cli_json_string_n(out, tensor->from->name, tensor->from->name_len);
+    cli_json_key(out, "change");
+    cli_json_string(out, kinds[made]);
+    if (made == RENAMED) {
+        cli_json_key(out, "to");
+        cli_json_string_n(out, tensor->name, tensor->name_len);
+    } else if (made == MOVED) {
+        cli_json_key(out, "from");
+        cli_json_number(out, tensor->from->offset);
+        cli_json_key(out, "to");
+        cli_json_number(out, coffer_header_at(rewrite->header, tensor->to)->offset);
+    } else if (made == CAST) {
+        cli_json_key(out, "from");
+        cli_json_string(out, coffer_dtype_name(tensor->from->dtype));
+        cli_json_key(out, "to");
+        cli_json_string(out, coffer_dtype_name(tensor->dtype));
+        if (!rewrite->dry_run) {
+            cli_json_key(out, "overflowed");
+            cli_json_number(out, tensor->overflowed);
+            cli_json_key(out, "vanished");
+            cli_json_number(out, tensor->vanished);
+        }
+    }
+    cli_json_close(out, '}');
+}
+
+static void show_json(const cli_rewrite *rewrite, const char *done)
+{
+    cli_output *out = &rewrite->app->out;
+    char seconds[CLI_NUMBER_SIZE];
+    cli_json_open(out, '{', true);
+    cli_json_key(out, "path");
+    cli_json_string(out, rewrite->path);
+    cli_json_key(out, "output");
+    cli_json_string(out, new_name(rewrite));
+    cli_json_key(out, "done");
+    cli_json_string(out, done);
+    cli_json_key(out, "changes");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < rewrite->count; i++) {
+        json_change(rewrite, &rewrite->tensors[i]);
+    }
+    cli_json_close(out, ']');
+    cli_json_key(out, "tensors");
+    cli_json_number(out, coffer_header_count(rewrite->header));
+    cli_json_key(out, "size");
+    cli_json_number(out, rewrite->size);
+    cli_json_key(out, "seconds");
+    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - rewrite->started);
+    cli_json_raw(out, seconds);
+    cli_json_close(out, '}');
+}
+
+/* "160 tensors, 548 MB" */
+static void sum_up(const cli_rewrite *rewrite, char *text, size_t size)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    char count[CLI_NUMBER_SIZE];
+    const size_t tensors = coffer_header_count(rewrite->header);
+    cli_bytes_text(bytes, rewrite->size);
+    cli_number_text(count, tensors, true);
+    snprintf(text, size, "%s tensor%s, %s", count, tensors == 1 ? "" : "s", bytes);
+}
+
+static int show_plan(const cli_rewrite *rewrite)
+{
+    char sum[4 * CLI_NUMBER_SIZE];
+    if (rewrite->app->json) {
+        show_json(rewrite, "dry_run");
+    } else {
+        for (size_t i = 0; i < rewrite->count; i++) {
+            put_change(rewrite, &rewrite->tensors[i]);
+        }
+    }
+    sum_up(rewrite, sum, sizeof sum);
+    cli_remark_path(rewrite->app, new_name(rewrite), "would be written: %s", sum);
+    return CLI_EXIT_OK;
+}
+
+static int show_done(const cli_rewrite *rewrite)
+{
+    char sum[4 * CLI_NUMBER_SIZE];
+    sum_up(rewrite, sum, sizeof sum);
+    cli_remark_path(rewrite->app, new_name(rewrite), "written: %s (%.1f ms)", sum,
+                    (cli_seconds() - rewrite->started) * 1000);
+    if (rewrite->app->json) {
+        show_json(rewrite, "written");
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- The whole ---- */
+
+int cli_rewrite_run(cli_rewrite *rewrite)
+{
+    coffer_error err;
+    if (build(rewrite, &err) != COFFER_OK) {
+        return cli_rewrite_fail(rewrite, &err);
+    }
+    if (!rewrite->needed && rewrite->output == NULL) {
+        cli_remark_path(rewrite->app, rewrite->path, "nothing to do: %s", rewrite->nothing);
+        if (rewrite->app->json) {
+            show_json(rewrite, "nothing");
+        }
+        return CLI_EXIT_OK;
+    }
+    if (rewrite->dry_run) {
+        return show_plan(rewrite);
+    }
+    return write_file(rewrite, &err) == COFFER_OK ? show_done(rewrite) : cli_rewrite_fail(rewrite, &err);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer stats PATH [GLOB...]: what numbers the tensors hold. The file is read once, by several threads, and a second time for
+ * histograms, whose ends are not known before.
+ */
+#include "stats.h"
+
+#include "cli_files.h"
+#include "cli_names.h"
+#include "cli_options.h"
+#include "cli_parallel.h"
+#include "cli_pieces.h"
+#include "cli_progress.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reading ---- */
+
+/* A walk over all pieces. */
+typedef struct stats_run {
+    stats_report *report;
+    const cli_piece *pieces;
+    stats_numbers *found; /* by piece; NULL: histograms are filled */
+    cli_progress progress;
+    pthread_mutex_t lock; /* of the histograms and of what follows */
+    atomic_bool failed;
+    coffer_status status;
+    coffer_error err;
+} stats_run;
+
+static void fail(stats_run *run, const coffer_error *err)
+{
+    pthread_mutex_lock(&run->lock);
+    if (run->status == COFFER_OK) {
+        run->status = err->code;
+        run->err = *err;
+    }
+    pthread_mutex_unlock(&run->lock);
+    atomic_store(&run->failed, true);
+}
+
+static void add_bins(stats_histogram *to, const stats_histogram *from)
+{
+    for (size_t i = 0; i < STATS_BINS; i++) {
+        to->bins[i] += from->bins[i];
+    }
+}
+
+static void look_at(stats_run *run, size_t job, const void *bytes)
+{
+    const cli_piece *piece = &run->pieces[job];
+    stats_tensor *stats = &run->report->tensors[piece->item];
+    const coffer_dtype dtype = stats->tensor->dtype;
+    const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
+    const double least_normal = coffer_dtype_least_normal(dtype);
+    double values[2 * CLI_BLOCK_ELEMENTS];
+    stats_histogram own = { stats->numbers.min, stats->numbers.max, { 0 } };
+    stats_histogram all = { run->report->all.numbers.min, run->report->all.numbers.max, { 0 } };
+    for (size_t done = 0; done < piece->count; done += CLI_BLOCK_ELEMENTS) {
+        const size_t left = piece->count - done;
+        const size_t count = left < CLI_BLOCK_ELEMENTS ? left : CLI_BLOCK_ELEMENTS;
+        coffer_decode(dtype, bytes, done, count, values);
+        if (run->found != NULL) {
+            stats_add(&run->found[job], values, count * parts, least_normal);
+        } else {
+            stats_count(&own, values, count * parts);
+            stats_count(&all, values, count * parts);
+        }
+    }
+    if (run->found == NULL) {
+        pthread_mutex_lock(&run->lock);
+        add_bins(&stats->histogram, &own);
+        add_bins(&run->report->all.histogram, &all);
+        pthread_mutex_unlock(&run->lock);
+    }
+}
+
+/* Runs on any thread. */
+static void work(void *ctx, size_t job)
+{
+    stats_run *run = ctx;
+    const cli_piece *piece = &run->pieces[job];
+    coffer_error err;
+    if (atomic_load(&run->failed)) {
+        return;
+    }
+    void *bytes = cli_read_piece(run->report->model, run->report->tensors[piece->item].tensor, piece, &err);
+    if (bytes == NULL) {
+        fail(run, &err);
+        return;
+    }
+    look_at(run, job, bytes);
+    free(bytes);
+}
+
+/* In the order of the pieces, so that sums are the same every time. */
+static void deliver(void *ctx, size_t job)
+{
+    stats_run *run = ctx;
+    const cli_piece *piece = &run->pieces[job];
+    stats_tensor *stats = &run->report->tensors[piece->item];
+    if (run->found != NULL) {
+        stats_merge(&stats->numbers, &run->found[job]);
+    }
+    cli_progress_add(&run->progress, cli_elements_size(stats->tensor->dtype, piece->count));
+}
+
+static uint64_t bytes_of(const stats_report *report)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        bytes += report->tensors[i].tensor->size;
+    }
+    return bytes;
+}
+
+static int walk(cli *app, stats_run *run, size_t count, const char *label)
+{
+    const cli_jobs jobs = { work, deliver, run };
+    run->status = COFFER_OK;
+    pthread_mutex_init(&run->lock, NULL);
+    cli_progress_begin(&run->progress, app, label, bytes_of(run->report));
+    cli_parallel(&jobs, count, cli_processors());
+    cli_progress_end(&run->progress);
+    pthread_mutex_destroy(&run->lock);
+    return run->status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, run->report->path, &run->err);
+}
+
+static void sum_up(stats_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        stats_tensor *stats = &report->tensors[i];
+        stats_merge(&report->all.numbers, &stats->numbers);
+        stats->histogram.low = stats->numbers.min;
+        stats->histogram.high = stats->numbers.max;
+    }
+    report->all.histogram.low = report->all.numbers.min;
+    report->all.histogram.high = report->all.numbers.max;
+}
+
+static int find_out(cli *app, stats_report *report)
+{
+    size_t count = 0;
+    stats_run run = { .report = report };
+    uint64_t *elements = calloc(report->count + 1, sizeof *elements);
+    for (size_t i = 0; i < report->count && elements != NULL; i++) {
+        elements[i] = coffer_tensor_elements(report->tensors[i].tensor);
+    }
+    cli_piece *pieces = elements != NULL ? cli_cut(elements, report->count, &count) : NULL;
+    free(elements);
+    run.pieces = pieces;
+    run.found = calloc(count + 1, sizeof *run.found);
+    int code = CLI_EXIT_OK;
+    if (pieces == NULL || run.found == NULL) {
+        code = cli_fail_memory(app, report->path);
+    } else {
+        code = walk(app, &run, count, "reading");
+        sum_up(report);
+    }
+    free(run.found);
+    run.found = NULL;
+    if (code == CLI_EXIT_OK && report->histograms) {
+        code = walk(app, &run, count, "counting");
+    }
+    free(pieces);
+    return code;
+}
+
+/* ---- Choosing ---- */
+
+static int no_match(cli *app, const stats_report *report, const char *glob)
+{
+    coffer_error err = { .code = COFFER_ERR_NO_TENSOR, .offset = COFFER_NO_OFFSET };
+    char shown[160];
+    coffer_escape(glob, strlen(glob), shown, sizeof shown);
+    snprintf(err.message, sizeof err.message, "no tensor has a name that matches \"%s\"; coffer ls shows the names",
+             shown);
+    return cli_fail(app, report->path, &err);
+}
+
+static bool is_chosen(const coffer_tensor *tensor, const char *const *globs, size_t count)
+{
+    bool chosen = count == 0;
+    for (size_t i = 0; i < count && !chosen; i++) {
+        chosen = cli_matches(globs[i], tensor->name, tensor->name_len);
+    }
+    return chosen;
+}
+
+static int choose(cli *app, stats_report *report, const char *const *globs, size_t count)
+{
+    const size_t all = coffer_count(report->model);
+    report->tensors = calloc(all + 1, sizeof *report->tensors);
+    if (report->tensors == NULL) {
+        return cli_fail_memory(app, report->path);
+    }
+    for (size_t i = 0; i < all; i++) {
+        const coffer_tensor *tensor = coffer_at(report->model, i);
+        if (is_chosen(tensor, globs, count)) {
+            report->tensors[report->count++].tensor = tensor;
+        }
+    }
+    for (size_t g = 0; g < count; g++) {
+        size_t i = 0;
+        while (i < report->count &&
+               !cli_matches(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
+            i++;
+        }
+        if (i == report->count) {
+            return no_match(app, report, globs[g]);
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- The command ---- */
+
+static int show(cli *app, const stats_report *report, const char *plot)
+{
+    if (app->json) {
+        stats_show_json(app, report);
+    } else if (app->tsv) {
+        stats_show_tsv(app, report);
+    } else {
+        stats_show_text(app, report);
+    }
+    return plot != NULL ? stats_plot(app, report, plot) : CLI_EXIT_OK;
+}
+
+static int run_stats(cli *app, const cli_arguments *arguments)
+{
+    const char *plot = cli_value(arguments, CLI_OPTION_PLOT);
+    stats_report report = { .path = arguments->names[0] };
+    report.shows_histograms = cli_given(arguments, CLI_OPTION_HISTOGRAM);
+    report.histograms = report.shows_histograms || plot != NULL;
+    int code = plot != NULL ? cli_publish_check(app, plot, cli_given(arguments, CLI_OPTION_FORCE)) : CLI_EXIT_OK;
+    if (code == CLI_EXIT_OK) {
+        report.model = cli_open(app, report.path, false, &code);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = choose(app, &report, arguments->names + 1, arguments->name_count - 1);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = find_out(app, &report);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = show(app, &report, plot);
+    }
+    free(report.tensors);
+    coffer_close(report.model);
+    return code;
+}
+
+static const cli_option STATS_OPTIONS[] = {
+    { CLI_OPTION_HISTOGRAM, 0, "histogram", NULL, "show how the numbers are spread, too", NULL },
+    { CLI_OPTION_PLOT, 0, "plot", "FILE", "draw that as SVG, for all tensors and for each", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_TSV,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example STATS_EXAMPLES[] = {
+    { "coffer stats model.safetensors", "all tensors, and all of them together" },
+    { "coffer stats model.safetensors '*.attn.*' --histogram", "how the weights of attention are spread" },
+    { "coffer stats model.safetensors --plot weights.svg", "the same as a picture" },
+    { NULL, NULL },
+};
+
+const cli_command cli_stats = {
+    .name = "stats",
+    .run = run_stats,
+    .summary = "tell what numbers tensors hold: range, mean, deviation, NaN",
+    .usage = "PATH [GLOB...]",
+    .about = "Tells of each tensor, or of those whose names match a pattern (see coffer help drop), and of all\n"
+             "together: the least and the greatest number, the mean and the standard deviation (of the whole, not\n"
+             "of a sample), how many are NaN, infinite, zero and subnormal. The first four are of the finite\n"
+             "numbers. Every dtype counts: BOOL as 0 and 1, a complex number as two numbers; integers beyond\n"
+             "2^53 are rounded to a double. Results do not depend on the number of processors.\n"
+             "\n"
+             "JSON: path, tensors [{name, dtype, count, min, max, mean, std, nan, infinite, zeros, subnormal}]\n"
+             "and all, the same without name and dtype; with --histogram also histogram {low, high, counts}.\n"
+             "Where no number is finite, min, max, mean and std are null. A file that fails has path and error.\n",
+    .options = STATS_OPTIONS,
+    .examples = STATS_EXAMPLES,
+    .least_names = 1,
+    .most_names = SIZE_MAX,
+};

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What align, rename, drop and cast write, compared with the same done by numpy and Python. What they say is in tests/golden."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from model_files import header_bytes, make
+
+CLI = os.environ["COFFER_CLI"]
+NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "u1", "I64": "<i8"}
+
+
+def run(*arguments, code=0):
+    result = subprocess.run([CLI, *map(str, arguments)], capture_output=True, text=True, encoding="utf-8", timeout=60,
+                            check=False)
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def tensors_of(path):
+    """The file's bytes, taken apart by nothing but its header."""
+    blob = path.read_bytes()
+    size = int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8:8 + size])
+    metadata = header.pop("__metadata__", None)
+    return metadata, {
+        name: (entry["dtype"], entry["shape"], blob[8 + size:][slice(*entry["data_offsets"])], 8 + size + entry["data_offsets"][0])
+        for name, entry in header.items()}
+
+
+def awkward_floats(count, seed=5):
+    """Doubles with every kind of trouble for a smaller float: random bits of F32, and what lies around halves of steps."""
+    random = np.random.default_rng(seed)
+    bits = random.integers(0, 1 << 32, count, dtype=np.uint32)
+    numbers = bits.view(np.float32).astype(np.float64)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
+    with np.errstate(all="ignore"):
+        steps = np.nextafter(halves, np.inf, dtype=np.float32).astype(np.float64)
+        middles = halves * (1 + 2.0**-11)
+        return np.concatenate([numbers, halves, steps, middles, np.nextafter(middles, np.inf), np.nextafter(middles, 0),
+                               [65519.999, 65520.0, 1e-8, 2.0**-25, 2.0**-150, 5e-324, 1e300, -1e300, np.nan, -0.0]])
+
+
+def to_bfloat16(singles):
+    """Bits of the nearest BF16, of two that are as near the even one."""
+    bits = singles.view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(singles), (bits >> 16).astype(np.uint16) | np.uint16(0x40), rounded)
+
+
+def assert_same_floats(found, expected, nan):
+    assert found.shape == expected.shape
+    different = (found != expected) & ~(nan(found) & nan(expected))
+    assert not different.any(), (found[different][:5], expected[different][:5])
+
+
+@pytest.mark.parametrize("source", ["F32", "F64"])
+@pytest.mark.parametrize("target", ["F16", "F32", "F64"])
+def test_casts_are_those_of_numpy(source, target, tmp_path):
+    path = tmp_path / "model.safetensors"
+    with np.errstate(all="ignore"):
+        numbers = awkward_floats(600_000).astype(NUMPY[source])
+        expected = numbers.astype(NUMPY[target])
+    make(path, {"x": (source, [len(numbers)], numbers.tobytes())})
+    changes = json.loads(run("cast", path, f"*={target}", "--json").stdout)["changes"]
+    dtype, _, body, _ = tensors_of(path)[1]["x"]
+    found = np.frombuffer(body, NUMPY[target])
+    bits = f"<u{found.itemsize}"
+    assert dtype == target
+    assert_same_floats(found.view(bits), expected.view(bits), lambda values: np.isnan(values.view(NUMPY[target])))
+    if source != target:
+        assert changes[0]["overflowed"] == np.count_nonzero(np.isinf(expected) & ~np.isinf(numbers))
+        assert changes[0]["vanished"] == np.count_nonzero((expected == 0) & (numbers != 0))
+
+
+def test_casts_to_bfloat16(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with np.errstate(all="ignore"):
+        singles = awkward_floats(600_000).astype("<f4")
+    make(path, {"x": ("F32", [len(singles)], singles.tobytes())})
+    run("cast", path, "*=BF16")
+    found = np.frombuffer(tensors_of(path)[1]["x"][2], "<u2")
+    assert_same_floats(found, to_bfloat16(singles), lambda bits: (bits & 0x7FFF) > 0x7F80)
+
+
+@pytest.mark.parametrize("small", ["F16", "BF16"])
+@pytest.mark.parametrize("wide", ["F32", "F64"])
+def test_every_number_of_16_bits_comes_back(small, wide, tmp_path):
+    path = tmp_path / "model.safetensors"
+    codes = np.arange(1 << 16, dtype="<u2")
+    make(path, {"x": (small, [256, 256], codes.tobytes())})
+    run("cast", path, f"*={wide}")
+    values = np.frombuffer(tensors_of(path)[1]["x"][2], NUMPY[wide])
+    expected = codes.view("<f2") if small == "F16" else (codes.astype("<u4") << 16).view("<f4")
+    with np.errstate(all="ignore"):
+        assert_same_floats(values, expected.astype(NUMPY[wide]), np.isnan)
+    run("cast", path, f"*={small}")
+    found = np.frombuffer(tensors_of(path)[1]["x"][2], "<u2")
+    assert_same_floats(found, codes, lambda bits: (bits & 0x7FFF) > (0x7C00 if small == "F16" else 0x7F80))
+
+
+def scattered(path, count=3000):
+    """A file of many tensors in an order that no writer would choose, at odd places."""
+    random = np.random.default_rng(7)
+    header, data = {"__metadata__": {"k": "v"}}, b""
+    for i in random.permutation(count):
+        dtype = ("U8", "F32", "I64", "F16")[i % 4]
+        body = random.bytes(int(random.integers(0, 40)) * np.dtype(NUMPY[dtype]).itemsize)
+        shape = [len(body) // np.dtype(NUMPY[dtype]).itemsize]
+        header[f"layer.{i}.x"] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(body)]}
+        data += body
+    path.write_bytes(header_bytes(header, slack=3) + data)
+
+
+def test_align_keeps_every_byte(tmp_path):
+    path = tmp_path / "model.safetensors"
+    scattered(path)
+    metadata, before = tensors_of(path)
+    run("align", path)
+    assert tensors_of(path)[0] == metadata
+    after = tensors_of(path)[1]
+    assert {name: tensor[:3] for name, tensor in after.items()} == {name: tensor[:3] for name, tensor in before.items()}
+    assert all(at % np.dtype(NUMPY[dtype]).itemsize == 0 for dtype, _, _, at in after.values())
+
+
+def test_rename_and_drop_keep_every_other_byte(tmp_path):
+    path = tmp_path / "model.safetensors"
+    scattered(path)
+    before = tensors_of(path)[1]
+    run("rename", path, "layer.*.x=block.*")
+    after = tensors_of(path)[1]
+    assert {name: tensor[:3] for name, tensor in after.items()} == {
+        name.replace("layer.", "block.").removesuffix(".x"): tensor[:3] for name, tensor in before.items()}
+    run("drop", path, "block.*[13579]")
+    left = tensors_of(path)[1]
+    assert {name: tensor[:3] for name, tensor in left.items()} == {
+        name: tensor[:3] for name, tensor in after.items() if int(name[-1]) % 2 == 0}
+
+
+def test_mode_and_place_of_the_file_are_kept(tmp_path):
+    path = tmp_path / "model.safetensors"
+    make(path, {"a": ("U8", [3], b"abc"), "b": ("U8", [2], b"de")})
+    path.chmod(0o604)
+    (tmp_path / "link").symlink_to(path)
+    run("drop", "-f", tmp_path / "link", "a")
+    assert (tmp_path / "link").is_symlink() and path.stat().st_mode & 0o777 == 0o604
+    assert list(tensors_of(path)[1]) == ["b"]
+    assert sorted(os.listdir(tmp_path)) == ["link", "model.safetensors"]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.safetensors"
+    make(path, {"a": ("F32", [1 << 16], bytes(1 << 18)), "b": ("U8", [1], b"x")})
+    before = path.read_bytes()
+    for command in (["drop", path, "b"], ["cast", path, "a=F64"], ["rename", path, "a=c"]):
+        # The limit on a file's size stands in for the disk; in shells it raises a signal, which is ignored here.
+        result = subprocess.run(["bash", "-c", 'trap "" XFSZ; ulimit -f 100; exec "$@"', "bash", CLI, *map(str, command)],
+                                capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == 3 and "model.safetensors: " in result.stderr
+        assert path.read_bytes() == before
+        assert os.listdir(tmp_path) == ["model.safetensors"]
