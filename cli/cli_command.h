@@ -134,6 +134,7 @@ extern const cli_command cli_drop;
 extern const cli_command cli_cast;
 extern const cli_command cli_stats;
 extern const cli_command cli_diff;
+extern const cli_command cli_convert;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

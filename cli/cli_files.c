@@ -83,7 +83,8 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
 {
     for (;;) {
         if (pipe->size == pipe->room) {
-            if (pipe->room >= CLI_PIPE_MOST) {
+            const uint64_t room = pipe->room; /* where sizes have 32 bits there is no such pipe */
+            if (room >= CLI_PIPE_MOST) {
                 return stdin_failed(
                     err, COFFER_ERR_UNSUPPORTED,
                     "standard input is a pipe, which is read whole into memory, and has more than 4 GiB; "

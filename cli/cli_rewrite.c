@@ -145,7 +145,12 @@ static int plan_as_it_is(cli_rewrite *rewrite)
         rewrite->tensors[i] =
             (cli_rewrite_tensor){ .from = from, .name = from->name, .name_len = from->name_len, .dtype = from->dtype };
     }
-    rewrite->alignment = alignment_of(coffer_table_data_offset(coffer_shard_table(rewrite->model, 0)));
+    const coffer_table *table = coffer_shard_table(rewrite->model, 0);
+    rewrite->alignment = alignment_of(coffer_table_data_offset(table));
+    rewrite->format = coffer_table_format(table);
+    /* Slack that is more than the padding that any alignment leaves was reserved by somebody. */
+    const uint64_t slack = coffer_table_slack(table);
+    rewrite->slack = slack >= rewrite->alignment ? slack : 0;
     return CLI_EXIT_OK;
 }
 
@@ -195,19 +200,13 @@ static coffer_status declare(cli_rewrite *rewrite, coffer_error *err)
     return status;
 }
 
-/* Slack that is more than the padding that any alignment leaves was reserved by somebody. */
-static uint64_t slack_to_keep(const cli_rewrite *rewrite)
-{
-    const uint64_t slack = coffer_table_slack(coffer_shard_table(rewrite->model, 0));
-    return slack >= rewrite->alignment ? slack : 0;
-}
-
 static coffer_status build(cli_rewrite *rewrite, coffer_error *err)
 {
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     options.alignment = rewrite->alignment;
-    options.slack = slack_to_keep(rewrite);
-    options.format = coffer_table_format(coffer_shard_table(rewrite->model, 0));
+    options.slack = rewrite->slack;
+    options.format = rewrite->format;
+    options.empty_metadata = coffer_table_has_metadata(coffer_shard_table(rewrite->model, 0));
     const coffer_table *table = NULL;
     coffer_status status = declare(rewrite, err);
     if (status == COFFER_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rewriting a file: what align, rename, drop and cast share. The command plans what the new file has, this carries it out:
- * another file with -o, or one that takes the old one's place when it is complete. Until then nothing is touched, so that after
+ * another file with -o, or one that takes the old one's place when it is complete, in the old one's format. Until then nothing is touched, so that after
  * any failure and after Ctrl-C the old file is as it was. Metadata stay, and so do the alignment of the data and slack that was
  * reserved, and a .bt file stays one; tensors come in the order in which every writer puts them.
  *
@@ -60,9 +60,11 @@ typedef struct cli_rewrite {
     coffer *model;
     cli_rewrite_tensor *tensors; /* as many as the model has, in the file's order */
     size_t count;
-    uint64_t alignment;  /* of the data's start in the new file */
-    bool needed;         /* something changes; without it nothing is written but an output */
-    const char *nothing; /* what is said when nothing changes: "its tensors are aligned already" */
+    coffer_format format; /* of the new file; begins as this one's, which is never written in layout A */
+    uint64_t alignment;   /* of the data's start in the new file */
+    uint64_t slack;       /* to reserve in its header */
+    bool needed;          /* something changes; without it nothing is written but an output */
+    const char *nothing;  /* what is said when nothing changes: "its tensors are aligned already" */
     /* Writes the tensors whose dtype changes. NULL where none does. */
     coffer_status (*convert)(struct cli_rewrite *rewrite, coffer_writer *writer, cli_progress *progress,
                              coffer_error *err);

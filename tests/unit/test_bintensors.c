@@ -49,7 +49,7 @@ static void expect_bytes(coffer_header *header, bool empty_metadata, const char 
     assert_int_equal(built, 8 + (size + 7) / 8 * 8);
     assert_int_equal(*(const unsigned char *)bytes, built - 8);
     assert_memory_equal((const char *)bytes + 8, expected, size);
-    assert_memory_equal((const char *)bytes + 8 + size, "       ", built - 8 - size);
+    assert_memory_equal((const char *)bytes + 8 + size, "       ", (size_t)built - 8 - size);
     coffer_header_free(header);
 }
 
