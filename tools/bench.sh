@@ -47,14 +47,14 @@ if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
     export COFFER_BENCH_PYTHON=$PWD/.venv/bin/python COFFER_BENCH_REFERENCE=$PWD/bench/bench_reference.py
 fi
 
-# The Python package, built for it, beside the reference's.
+# The Python package, built for it, beside the reference's, where torch is too.
 bench_python() {
     local venv=$PWD/build/python-venv quick=()
     [ "$COFFER_BENCH_QUICK" = 0 ] || quick=(quick)
     rm -rf "$out/python"
     PATH=$venv/bin:$PATH python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps \
         --target "$out/python" ./bindings/python >&2
-    PYTHONPATH=$out/python "$venv/bin/python" bench/bench_python.py "$COFFER_BENCH_DIR" "${quick[@]}"
+    PYTHONPATH=$out/python build/frameworks-venv/bin/python bench/bench_python.py "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
 # ---- Measuring --------------------------------------------------------------------------------------------------------

@@ -235,8 +235,6 @@ check | cross)
 check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt
-    ;;&
-check)
     make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
     ;;
 esac
