@@ -216,7 +216,8 @@ static void suggest_file(const char *path, char *text, size_t size)
     /* cppcheck-suppress readdirCalled */
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
         const size_t distance = cli_distance(entry->d_name, strlen(entry->d_name), name, name_len, best);
-        if (distance < best && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+        /* The name itself is there when it is a link to nothing. */
+        if (distance > 0 && distance < best && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             char shown[256];
             coffer_escape(entry->d_name, strlen(entry->d_name), shown, sizeof shown);
             snprintf(text, size, "; did you mean \"%s\"?", shown);

@@ -222,6 +222,9 @@ coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first
     if (info->bits == 0 || (count > 0 && (data == NULL || values == NULL))) {
         return COFFER_ERR_ARGUMENT;
     }
+    if (count == 0) {
+        return COFFER_OK; /* Without data there is no place in them either. */
+    }
     const uint8_t *from = (const uint8_t *)data + (info->bits < 8 ? 0 : (size_t)first * (info->bits / 8));
     if (info->bits <= 8 && count >= VALUES_TABLE_SIZE) {
         values_by_table(info, from, first, count, values);
