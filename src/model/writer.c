@@ -289,7 +289,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
 static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
                                   const void *bytes, uint64_t size, coffer_error *err)
 {
-    const coffer_status status = writer_usable(writer, err);
+    coffer_status status = writer_usable(writer, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -299,11 +299,12 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     if (bytes == NULL && size > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the bytes to write are NULL");
     }
-    if (size > SIZE_MAX) {
+    status = writer_enter(writer, tensor, offset, size, err);
+    if (status == COFFER_OK && size > SIZE_MAX) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %u bytes: write pieces",
                             size);
     }
-    return writer_enter(writer, tensor, offset, size, err);
+    return status;
 }
 
 /* Counts a write that was admitted, or notes that it was not. With the mutex held. */

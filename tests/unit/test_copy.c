@@ -128,7 +128,7 @@ static void assert_copied(const void *bytes, size_t size)
         const coffer_tensor *tensor = coffer_find(made, specs[i].name);
         const coffer_tensor *original = coffer_find(source, specs[i].name);
         assert_int_equal(tensor->size, original->size);
-        assert_memory_equal(coffer_data(made, tensor, NULL), coffer_data(source, original, NULL), tensor->size);
+        assert_memory_equal(coffer_data(made, tensor, NULL), coffer_data(source, original, NULL), (size_t)tensor->size);
     }
     coffer_close(source);
     coffer_close(made);
@@ -427,7 +427,7 @@ static void copy_many(uint64_t bytes, bool turned)
     assert_int_equal(got_size, size);
     for (size_t i = 0; i < MANY; i++) {
         const size_t from = (size_t)(header_size + (turned ? MANY - 1 - i : i) * bytes);
-        assert_memory_equal(got + header_size + i * bytes, file + from, bytes);
+        assert_memory_equal(got + header_size + i * bytes, file + from, (size_t)bytes);
     }
     free(got);
     free(file);
