@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the Python package, wheel and sdist, looks at both, and runs its tests on what was installed: once as it is, once with
-# the extension under ASan and UBSan. Uses no network: tools/setup.sh made build/python-venv.
+# the extension under ASan and UBSan. Uses no network: tools/setup.sh made build/python-venv
+# and build/frameworks-venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,11 +30,11 @@ audit_wheel() {
     auditwheel show "$out"/dist/*.whl
 }
 
-# Without the modules of frameworks, whose types can only be known where these are installed.
+# With the frameworks that its modules speak of.
 check_types() {
-    local files=("$package"/coffer/{__init__,_check,_errors,_file}.py "$package/coffer/_native.pyi")
-    mypy --config-file "$package/pyproject.toml" --follow-imports=silent "${files[@]}"
-    pyright --level error --pythonpath "$venv/bin/python" "${files[@]}"
+    local frameworks=$root/build/frameworks-venv/bin/python
+    mypy --config-file "$package/pyproject.toml" --python-executable "$frameworks" "$package/coffer"
+    (cd "$package" && pyright --level error --pythonpath "$frameworks" coffer)
 }
 
 run_tests() { # run_tests FOLDER: of what is installed there

@@ -12,7 +12,7 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 
 
-def _activate():
+def _activate() -> None:
     if importlib.util.find_spec("coffer") is None:
         return
     try:
@@ -21,7 +21,7 @@ def _activate():
         print(f"coffer.drop_in is not active in this process: {error}", file=sys.stderr)
 
 
-def _run_hidden():
+def _run_hidden() -> None:
     elsewhere = [path for path in sys.path if os.path.abspath(path) != _here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:
