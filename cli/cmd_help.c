@@ -9,7 +9,8 @@
 
 #define TEXT_WIDTH 100 /* what the texts in the tables are broken for */
 #define OPTION_WIDTH 26
-#define NARROW 60 /* below this, what an option does stands on a line of its own */
+#define COMMAND_WIDTH 11 /* the longest name with space around it */
+#define NARROW 60        /* below this, what an option does stands on a line of its own */
 
 /* Lines as they are or, on a terminal that is narrower, whole paragraphs folded. */
 static void show_text(cli_output *out, const char *text)
@@ -83,7 +84,7 @@ void cli_show_overview(cli_output *out)
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
         char head[32];
         snprintf(head, sizeof head, "  %s", CLI_COMMANDS[i]->name);
-        show_entry(out, head, 10, CLI_COMMANDS[i]->summary);
+        show_entry(out, head, COMMAND_WIDTH, CLI_COMMANDS[i]->summary);
     }
     show_options(out, &cli_top);
     cli_put_char(out, '\n');
