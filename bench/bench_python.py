@@ -111,14 +111,16 @@ def row(what: str, unit: str, ours: float, other: str, others: float, state: str
 def compare(what: str, ours: Task, theirs: Task, before: Task = lambda: None, rounds: int = ROUNDS) -> None:
     """A row of milliseconds, with `before` ahead of each, untimed."""
     taken: tuple[list[float], list[float]] = ([], [])
-    before()
-    theirs()
-    before()
-    times = max(1, int(0.02 / seconds(ours, 1)))
+    times = []
+    for task in (ours, theirs):
+        before()
+        task()
+        before()
+        times.append(max(1, int(0.02 / seconds(task, 1))))
     for _ in range(rounds):
-        for task, figures in zip((ours, theirs), taken, strict=True):
+        for task, count, figures in zip((ours, theirs), times, taken, strict=True):
             before()
-            figures.append(seconds(task, times))
+            figures.append(seconds(task, count))
     row(what, "ms", 1e3 * statistics.median(taken[0]), "safetensors", 1e3 * statistics.median(taken[1]), "cached")
 
 
