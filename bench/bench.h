@@ -113,5 +113,7 @@ void bench_write_sparse(const char *path, coffer_header *header);
 /* Writes the header's file with a body of real bytes, and waits until the disk has it, so that it is not still being
    written while something is measured. */
 void bench_write_full(const char *path, coffer_header *header);
+/* Seconds that it takes to open and close a file, as the mean of so many times. */
+double bench_open_time(const char *path, size_t repeats);
 
 #endif

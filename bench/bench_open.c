@@ -71,17 +71,7 @@ typedef struct open_file {
 static double run_open(void *ctx)
 {
     const open_file *file = ctx;
-    coffer_error err;
-    const double start = bench_now();
-    for (size_t i = 0; i < file->repeats; i++) {
-        coffer *model = NULL;
-        bench_check(coffer_open(&model, file->path, NULL, &err), &err);
-        if (coffer_count(model) == 0) {
-            bench_die("no tensors", NULL);
-        }
-        coffer_close(model);
-    }
-    return (bench_now() - start) / (double)file->repeats;
+    return bench_open_time(file->path, file->repeats);
 }
 
 static double run_reference(void *ctx)

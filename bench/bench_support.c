@@ -376,3 +376,18 @@ void bench_write_full(const char *path, coffer_header *header)
         bench_die(path, NULL);
     }
 }
+
+double bench_open_time(const char *path, size_t repeats)
+{
+    coffer_error err;
+    const double start = bench_now();
+    for (size_t i = 0; i < repeats; i++) {
+        coffer *model = NULL;
+        bench_check(coffer_open(&model, path, NULL, &err), &err);
+        if (coffer_count(model) == 0) {
+            bench_die("no tensors", NULL);
+        }
+        coffer_close(model);
+    }
+    return (bench_now() - start) / (double)repeats;
+}
