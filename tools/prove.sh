@@ -136,7 +136,7 @@ self_test() {
         's/coffer__left\(&json->in\) < skip \+ 4/coffer__left(\&json->in) < skip + 3/'
     plant 'a character that is longer than the text' text src/core/text.c 's/ \|\| size > text_len//'
     plant 'padding that is longer than the header' header src/core/header.c \
-        's/\(size - HEADER_FRAME_SIZE - text_size\)/(size - text_size)/'
+        's/\(size - COFFER__FRAME_SIZE - text_size\)/(size - text_size)/'
     plant 'a signature that is longer than the file' sniff src/core/sniff.c 's/size >= row->magic_size \&\& //'
 }
 
