@@ -5,30 +5,12 @@
 
 #include "coffer.h"
 #include "dtype.h"
+#include "support_header.h"
 #include "support_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static coffer_header *new_header(void)
-{
-    coffer_header *header = NULL;
-    assert_int_equal(coffer_header_new(&header, coffer_libc_allocator(), NULL), COFFER_OK);
-    return header;
-}
-
-static void add(coffer_header *header, const char *name, coffer_dtype dtype, size_t rank, uint64_t first,
-                uint64_t second)
-{
-    const uint64_t shape[] = { first, second };
-    assert_int_equal(coffer_header_add(header, name, strlen(name), dtype, shape, rank, NULL), COFFER_OK);
-}
-
-static void set(coffer_header *header, const char *key, const char *value)
-{
-    assert_int_equal(coffer_header_set_metadata(header, key, strlen(key), value, strlen(value), NULL), COFFER_OK);
-}
 
 static coffer_header_options bintensors(void)
 {
@@ -62,20 +44,20 @@ static void test_the_bytes_of_the_rust_package(void **state)
 {
     (void)state;
     coffer_header *header = new_header();
-    add(header, "weight", COFFER_F32, 2, 2, 3);
+    add_tensor(header, "weight", COFFER_F32, 2, 2, 3);
     EXPECT(header, false, "\0\1\6weight\x0B\2\2\3\0\x18");
     header = new_header();
-    add(header, "ln_f.weight", COFFER_F32, 2, 4, 4);
-    add(header, "ln_f.bias", COFFER_F32, 1, 4, 0);
-    set(header, "author", "x");
+    add_tensor(header, "ln_f.weight", COFFER_F32, 2, 4, 4);
+    add_tensor(header, "ln_f.bias", COFFER_F32, 1, 4, 0);
+    set_metadata(header, "author", "x");
     EXPECT(header, false, "\1\1\6author\1x\2\x09ln_f.bias\x0B\1\4\0\x10\x0Bln_f.weight\x0B\2\4\4\x10P");
     EXPECT(new_header(), false, "\0\0");
     EXPECT(new_header(), true, "\1\0\0");
     header = new_header();
-    set(header, "k", "v");
+    set_metadata(header, "k", "v");
     EXPECT(header, false, "\1\1\1k\1v\0");
     header = new_header();
-    set(header, "k", "v");
+    set_metadata(header, "k", "v");
     EXPECT(header, true, "\1\1\1k\1v\0");
 }
 
@@ -83,14 +65,14 @@ static void test_canonical_order(void **state)
 {
     (void)state;
     coffer_header *header = new_header();
-    add(header, "a", COFFER_BOOL, 1, 1, 0);
-    add(header, "b", COFFER_F8_E4M3, 1, 1, 0);
-    add(header, "a.9", COFFER_U64, 1, 1, 0);
-    add(header, "a.10", COFFER_U64, 1, 1, 0);
-    set(header, "z", "1");
-    set(header, "a", "old");
-    set(header, "a", "");
-    set(header, "a", "new");
+    add_tensor(header, "a", COFFER_BOOL, 1, 1, 0);
+    add_tensor(header, "b", COFFER_F8_E4M3, 1, 1, 0);
+    add_tensor(header, "a.9", COFFER_U64, 1, 1, 0);
+    add_tensor(header, "a.10", COFFER_U64, 1, 1, 0);
+    set_metadata(header, "z", "1");
+    set_metadata(header, "a", "old");
+    set_metadata(header, "a", "");
+    set_metadata(header, "a", "new");
     EXPECT(header, false,
            "\1\2\1a\3new\1z\0011\4\4a.10\x0E\1\1\0\x08\3a.9\x0E\1\1\x08\x10\1b\4\1\1\x10\x11\1a\0\1\1\x11\x12");
 }
@@ -110,7 +92,7 @@ static void test_alignment_and_slack(void **state)
 {
     (void)state;
     coffer_header *header = new_header();
-    add(header, "a", COFFER_U8, 1, 3, 0);
+    add_tensor(header, "a", COFFER_U8, 1, 3, 0);
     coffer_header_options options = bintensors();
     options.alignment = 64;
     options.slack = 100;
@@ -143,8 +125,8 @@ static void test_every_dtype(void **state)
     unsigned tags = 0;
     for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
         coffer_header *header = new_header();
-        add(header, "fine", COFFER_U64, 1, 1, 0);
-        add(header, "odd\n", (coffer_dtype)dtype, 1, 8, 0);
+        add_tensor(header, "fine", COFFER_U64, 1, 1, 0);
+        add_tensor(header, "odd\n", (coffer_dtype)dtype, 1, 8, 0);
         const coffer_header_options options = bintensors();
         const coffer_table *table = NULL;
         coffer_error err;
@@ -188,8 +170,8 @@ static void test_what_readers_would_refuse(void **state)
     /* 1 + 8 + 2 * 72 in advance. */
     for (uint64_t limit = 152; limit <= 153; limit++) {
         coffer_header *header = new_header();
-        add(header, "a", COFFER_U8, 0, 0, 0);
-        add(header, "b", COFFER_U8, 0, 0, 0);
+        add_tensor(header, "a", COFFER_U8, 0, 0, 0);
+        add_tensor(header, "b", COFFER_U8, 0, 0, 0);
         options.max_header_size = limit;
         assert_int_equal(build_status(header, &options, &err), limit == 153 ? COFFER_OK : COFFER_ERR_HEADER_TOO_LARGE);
     }
@@ -199,9 +181,9 @@ static void test_what_readers_would_refuse(void **state)
     text[100] = '\0';
     for (uint64_t limit = 235; limit <= 236; limit++) {
         coffer_header *header = new_header();
-        set(header, "k", "replaced");
-        set(header, "k", text);
-        add(header, text + 50, COFFER_U8, 2, 1, 1);
+        set_metadata(header, "k", "replaced");
+        set_metadata(header, "k", text);
+        add_tensor(header, text + 50, COFFER_U8, 2, 1, 1);
         options.max_header_size = limit;
         assert_int_equal(build_status(header, &options, &err), limit == 236 ? COFFER_OK : COFFER_ERR_HEADER_TOO_LARGE);
     }
@@ -211,8 +193,8 @@ static void test_what_readers_would_refuse(void **state)
     /* The claim in advance for two pairs, 1 + 8 + 2 * 48, is more than what they take. */
     for (uint64_t limit = 104; limit <= 105; limit++) {
         coffer_header *header = new_header();
-        set(header, "a", "");
-        set(header, "b", "");
+        set_metadata(header, "a", "");
+        set_metadata(header, "b", "");
         options.max_header_size = limit;
         assert_int_equal(build_status(header, &options, &err), limit == 105 ? COFFER_OK : COFFER_ERR_HEADER_TOO_LARGE);
     }
@@ -226,12 +208,12 @@ static void test_sums_and_duplicates(void **state)
     coffer_header *header = new_header();
     for (int i = 0; i < 17; i++) {
         char name[2] = { (char)('a' + i), '\0' };
-        add(header, name, COFFER_U8, 2, UINT64_C(1) << 30, UINT64_C(1) << 30);
+        add_tensor(header, name, COFFER_U8, 2, UINT64_C(1) << 30, UINT64_C(1) << 30);
     }
     assert_int_equal(build_status(header, &options, &err), COFFER_ERR_OVERFLOW);
     header = new_header();
-    add(header, "a", COFFER_U8, 0, 0, 0);
-    add(header, "a", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "a", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "a", COFFER_U8, 0, 0, 0);
     assert_int_equal(build_status(header, &options, &err), COFFER_ERR_DUPLICATE_NAME);
     assert_int_equal(err.offset, 8 + 2 + 6);
 }

@@ -3,30 +3,12 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "support_header.h"
 #include "support_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static coffer_header *new_header(void)
-{
-    coffer_header *header = NULL;
-    assert_int_equal(coffer_header_new(&header, coffer_libc_allocator(), NULL), COFFER_OK);
-    return header;
-}
-
-static void add(coffer_header *header, const char *name, coffer_dtype dtype, size_t rank, uint64_t first,
-                uint64_t second)
-{
-    const uint64_t shape[] = { first, second };
-    assert_int_equal(coffer_header_add(header, name, strlen(name), dtype, shape, rank, NULL), COFFER_OK);
-}
-
-static void set(coffer_header *header, const char *key, const char *value)
-{
-    assert_int_equal(coffer_header_set_metadata(header, key, strlen(key), value, strlen(value), NULL), COFFER_OK);
-}
 
 /* Builds and compares the text, without its padding, which must be spaces. */
 static uint64_t expect_text(coffer_header *header, const coffer_header_options *options, const char *expected)
@@ -49,13 +31,13 @@ static void test_canonical_order_and_spelling(void **state)
     (void)state;
     coffer_header *header = new_header();
     assert_null(coffer_header_at(header, 0));
-    add(header, "b", COFFER_F32, 2, 2, 2);
-    add(header, "a", COFFER_U8, 1, 3, 0);
-    add(header, "\xC3\xA9\x01\"\\\n\x7f/\b\f\r\t", COFFER_I64, 0, 0, 0);
-    add(header, "B", COFFER_F32, 2, 0, 7);
-    set(header, "k2", "x");
-    set(header, "k", "old");
-    set(header, "k", "v\x01\xE2\x80\xA8");
+    add_tensor(header, "b", COFFER_F32, 2, 2, 2);
+    add_tensor(header, "a", COFFER_U8, 1, 3, 0);
+    add_tensor(header, "\xC3\xA9\x01\"\\\n\x7f/\b\f\r\t", COFFER_I64, 0, 0, 0);
+    add_tensor(header, "B", COFFER_F32, 2, 0, 7);
+    set_metadata(header, "k2", "x");
+    set_metadata(header, "k", "old");
+    set_metadata(header, "k", "v\x01\xE2\x80\xA8");
     const uint64_t size = expect_text(
         header, NULL,
         "{\"__metadata__\":{\"k\":\"v\\u0001\xE2\x80\xA8\",\"k2\":\"x\"},"
@@ -88,12 +70,12 @@ static void test_order_of_neighbours(void **state)
 {
     (void)state;
     coffer_header *header = new_header();
-    add(header, "w2", COFFER_U8, 0, 0, 0);
-    add(header, "w1", COFFER_U8, 0, 0, 0);
-    add(header, "w", COFFER_U8, 0, 0, 0);
-    set(header, "k2", "");
-    set(header, "k1", "");
-    set(header, "k", "");
+    add_tensor(header, "w2", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "w1", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "w", COFFER_U8, 0, 0, 0);
+    set_metadata(header, "k2", "");
+    set_metadata(header, "k1", "");
+    set_metadata(header, "k", "");
     expect_text(header, NULL,
                 "{\"__metadata__\":{\"k\":\"\",\"k1\":\"\",\"k2\":\"\"},"
                 "\"w\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
@@ -109,12 +91,12 @@ static void test_little_headers(void **state)
     assert_int_equal(expect_text(header, NULL, "{}"), 16);
     coffer_header_free(header);
     header = new_header();
-    set(header, "", "");
+    set_metadata(header, "", "");
     expect_text(header, NULL, "{\"__metadata__\":{\"\":\"\"}}");
     coffer_header_free(header);
     header = new_header();
-    set(header, "k", "v");
-    add(header, "a", COFFER_U8, 0, 0, 0);
+    set_metadata(header, "k", "v");
+    add_tensor(header, "a", COFFER_U8, 0, 0, 0);
     expect_text(header, NULL,
                 "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}");
     coffer_header_free(header);
@@ -130,7 +112,7 @@ static void test_alignment_and_slack(void **state)
     static const uint64_t alignments[] = { 0, 8, 16, 64, 4096, 1u << 20 };
     for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
         coffer_header *header = new_header();
-        add(header, "a", COFFER_U8, 1, 3, 0);
+        add_tensor(header, "a", COFFER_U8, 1, 3, 0);
         coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
         options.alignment = alignments[i];
         options.slack = 100;
@@ -199,8 +181,8 @@ static void test_refusals_when_building(void **state)
     (void)state;
     coffer_error err;
     coffer_header *header = new_header();
-    add(header, "same", COFFER_U8, 0, 0, 0);
-    add(header, "same", COFFER_F32, 0, 0, 0);
+    add_tensor(header, "same", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "same", COFFER_F32, 0, 0, 0);
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, NULL, &err), COFFER_ERR_DUPLICATE_NAME);
     assert_string_equal(err.tensor, "same");
     assert_null(coffer_header_at(header, 0));
@@ -216,7 +198,8 @@ static void test_refusals_when_building(void **state)
     header = new_header();
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     options.max_header_size = 100;
-    add(header, "a name that is long enough for the header to be above the limit, or so it seems", COFFER_U8, 0, 0, 0);
+    add_tensor(header, "a name that is long enough for the header to be above the limit, or so it seems", COFFER_U8, 0,
+               0, 0);
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
     assert_int_equal(err.expected, 100);
     assert_true(err.actual > 100 && err.actual < 200);
@@ -334,7 +317,7 @@ static void test_round_trip_of_every_dtype(void **state)
     (void)state;
     coffer_header *header = new_header();
     for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
-        add(header, coffer_dtype_name((coffer_dtype)dtype), (coffer_dtype)dtype, 2, 4, (uint64_t)dtype);
+        add_tensor(header, coffer_dtype_name((coffer_dtype)dtype), (coffer_dtype)dtype, 2, 4, (uint64_t)dtype);
     }
     const coffer_table *table = NULL;
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, &table, NULL), COFFER_OK);
