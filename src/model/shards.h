@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which tensor goes into which file of a model, how the files are called, and what their index says. All of it follows from
+ * the declarations and a limit; nothing here does I/O.
+ *
+ * The rules are those of the ecosystem, so that the same tensors become the same files, whoever writes them: tensors fill
+ * one file after the other in the order of their declaration; one that is larger than the limit gets a file of its own, which
+ * is counted where the tensor comes, before the file that is being filled. A file that would be alone has no number, and then
+ * there is no index.
+ */
+#ifndef COFFER_MODEL_SHARDS_H
+#define COFFER_MODEL_SHARDS_H
+
+#include "coffer.h"
+#include "paths.h"
+
+#define COFFER__INDEX_SUFFIX ".index.json"
+
+typedef struct coffer__shards {
+    coffer_allocator allocator;
+    size_t tensor_count;
+    size_t count;       /* of shards, at least 1 */
+    uint64_t size;      /* of all tensors, in bytes */
+    uint32_t *shard_of; /* by number of declaration */
+    uint32_t *order;    /* numbers of declarations by shard, in it as they were declared */
+    uint32_t *first;    /* where in `order` each shard begins; `count` + 1 entries */
+    size_t declared_pairs;
+    size_t pair_count;
+    uint32_t *pairs; /* numbers of the pairs of metadata that the index has, as they were declared */
+} coffer__shards;
+
+/* Plans files of at most `limit` bytes of tensors. `balanced`: as many of them, but with the lowest limit for which that many
+   do. COFFER_ERR_DUPLICATE_NAME for two tensors of one name, wherever they would go. */
+coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
+                                  coffer_error *err);
+void coffer__shards_free(coffer__shards *shards);
+
+/* Whether `path` ends as the file of a model has to: NAME.safetensors. */
+bool coffer__shards_path_fits(const char *path);
+/* The path of a shard, `path` being that of the model if it were one file; false when it is too long. */
+bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count);
+
+/* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
+   each file's own, and which file each tensor is in. Of several values for a key the last one counts. */
+size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
+                                  const char *path);
+
+#endif
