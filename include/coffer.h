@@ -127,7 +127,10 @@ typedef enum coffer_status {
     COFFER_ERR_NO_UNDO = 105,      /* nothing to recover, or an undo file that does not belong to this file */
     COFFER_ERR_LOCKED = 106,       /* another process is editing the file */
     COFFER_ERR_LINKED = 107,       /* a symbolic or hard link, which an edit follows only when told to */
-    COFFER_ERR_NO_SLACK = 108      /* the new metadata does not fit in the header, and a rewrite was not allowed */
+    COFFER_ERR_NO_SLACK = 108,     /* the new metadata does not fit in the header, and a rewrite was not allowed */
+
+    /* integrity */
+    COFFER_ERR_NO_ALGORITHM = 160 /* a digest's algorithm is not to be had here: a library is missing */
 } coffer_status;
 
 #define COFFER_NO_OFFSET UINT64_MAX
@@ -252,6 +255,37 @@ typedef enum coffer_format {
 
 /* "safetensors", "bintensors", "bintensors, layout A"; "" for any other. Static. */
 COFFER_API const char *coffer_format_name(coffer_format format);
+
+/* ---- Digests --------------------------------------------------------------------------------------------------------- */
+
+/* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; XXH3 was compiled in
+   where its header was there. Where one is not to be had, COFFER_ERR_NO_ALGORITHM says what is missing. */
+typedef enum coffer_algorithm {
+    COFFER_NO_ALGORITHM = 0,
+    COFFER_SHA256 = 1,  /* 32 bytes; nobody can make other bytes for a digest */
+    COFFER_XXH3_128 = 2 /* 16 bytes, in the canonical order; many times as fast, and against accidents only */
+} coffer_algorithm;
+
+#define COFFER_LARGEST_DIGEST_SIZE 32
+
+/* "sha256", "xxh3-128"; "" for any other. Static. */
+COFFER_API const char *coffer_algorithm_name(coffer_algorithm algorithm);
+/* The algorithm of a name (exact, lower case); COFFER_NO_ALGORITHM for any other. */
+COFFER_API coffer_algorithm coffer_algorithm_from_name(const char *name, size_t name_len);
+/* Bytes of a digest; 0 for no algorithm. */
+COFFER_API size_t coffer_algorithm_digest_size(coffer_algorithm algorithm);
+
+/* Computes digests of bytes that come in pieces. */
+typedef struct coffer_hasher coffer_hasher;
+
+/* The allocator is never NULL. Making a hasher may load a library, so one for many digests is faster than many. */
+COFFER_API coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorithm,
+                                           const coffer_allocator *allocator, coffer_error *err);
+COFFER_API coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err);
+/* Writes the digest of all bytes since the last one, to memory of exactly its size; the next digest then begins. */
+COFFER_API coffer_status coffer_hasher_finish(coffer_hasher *hasher, void *digest, size_t digest_size,
+                                              coffer_error *err);
+COFFER_API void coffer_hasher_free(coffer_hasher *hasher);
 
 /* ---- Tensors, metadata, notes ---------------------------------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ class Amalgamation:
     def __init__(self, root):
         self.headers = {path.name: path for path in root.glob("src/*/*.h")}
         self.seen = set()
-        self.features = {}  # macros that choose the system's features: before anything else
+        self.features = {}  # macros that choose what headers of others say: before anything else
         self.system = {}  # its headers, each with the conditions that it is under
         self.root = root
 
@@ -48,7 +48,7 @@ class Amalgamation:
         lines, conditions = [], []
         for line in self.without_frame(path):
             include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
-            feature = re.match(r"#define (_[A-Z]\w*)", line)
+            feature = re.match(r"#define (_[A-Z]\w*|XXH_INLINE_ALL)", line)
             if include and include[1] == "<":
                 self.system.setdefault((line.strip(), *conditions))
             elif include:

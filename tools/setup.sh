@@ -9,7 +9,7 @@
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
 # build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check`
 # build/frameworks-venv, with torch and those of requirements-frameworks.txt, for the drop-in (4 GB); for `check` and `cross` it
-# unpacks cmocka for the machines that qemu plays in build/cross.
+# unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,6 +41,15 @@ has_python() { # 3.11 or newer, able to make a virtual environment
     has python3 && python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
+has_xxhash() { # version 0.8 or newer; the library does without where it is not to be had
+    ! is_debian || ! has gcc || echo '#include <xxhash.h>
+        typedef char known[XXH_VERSION_NUMBER >= 800 ? 1 : -1];' | gcc -fsyntax-only -x c - 2>/dev/null
+}
+
+has_libcrypto() { # loaded at run time, where digests are wanted
+    ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'libcrypto.so.3' -print -quit 2>/dev/null)" ]
+}
+
 has_simdjson() { # a yardstick of the benchmarks, which do without where it is not to be had
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'simdjson-config.cmake' -print -quit 2>/dev/null)" ]
 }
@@ -49,8 +58,8 @@ has_cross_compiler() { # has_cross_compiler TRIPLET: with the headers of libc, w
     has "$1-gcc" && echo '#include <stdio.h>' | "$1-gcc" -fsyntax-only -x c - 2>/dev/null
 }
 
-has_cross_cmocka() { # has_cross_cmocka MACHINE
-    [ -d "build/cross/$1" ]
+has_cross_libraries() { # has_cross_libraries MACHINE: every one of them, as older checkouts have fewer
+    [ -n "$(find "build/cross/$1" -name libcrypto.so.3 -print -quit 2>/dev/null)" ]
 }
 
 has_python_headers() {
@@ -87,6 +96,8 @@ find_missing() {
     need has_compiler 'gcc, g++ and make' build-essential
     need has_cmake 'cmake 3.25 or newer' cmake
     need_command ninja ninja-build
+    need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
+    need has_libcrypto "OpenSSL's libcrypto" libssl3
     case $goal in
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
@@ -95,8 +106,8 @@ find_missing() {
         need_command qemu-arm qemu-user
         need_command pkg-config pkg-config
         if ! is_debian; then
-            need 'has_cross_cmocka s390x' 'cmocka for s390x, unpacked in build/cross/s390x'
-            need 'has_cross_cmocka armel' 'cmocka for armel, unpacked in build/cross/armel'
+            need 'has_cross_libraries s390x' 'cmocka, libcrypto and xxHash for s390x, unpacked in build/cross/s390x'
+            need 'has_cross_libraries armel' 'cmocka, libcrypto and xxHash for armel, unpacked in build/cross/armel'
         fi
         ;;&
     check | fuzz | coverage)
@@ -178,16 +189,16 @@ install_packages() {
 }
 
 # The system is not told of these machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.
-unpack_cross_cmocka() { # unpack_cross_cmocka MACHINE...
+unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     local machine folder=$PWD/build/cross/new
     local apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
         -o APT::Sandbox::User=root -o APT::Architecture="$1" "${@/#/-oAPT::Architectures::=}" -o Acquire::Languages=none)
-    echo "setup: unpacking cmocka for $* in build/cross"
+    echo "setup: unpacking cmocka, libcrypto and xxHash for $* in build/cross"
     rm -rf "$folder"
     mkdir -p "$folder"/{lists,archives}/partial
     "${apt[@]}" update
     for machine in "$@"; do
-        (cd "$folder" && "${apt[@]}" download "libcmocka0:$machine" "libcmocka-dev:$machine")
+        (cd "$folder" && "${apt[@]}" download {libcmocka0,libcmocka-dev,libssl3,libxxhash-dev}":$machine")
         for package in "$folder"/*_"$machine".deb; do
             dpkg-deb -x "$package" "$folder/$machine"
         done
@@ -230,7 +241,7 @@ fi
 
 case $goal in
 check | cross)
-    has_cross_cmocka s390x && has_cross_cmocka armel || unpack_cross_cmocka s390x armel
+    has_cross_libraries s390x && has_cross_libraries armel || unpack_cross_libraries s390x armel
     ;;&
 check | bench)
     make_venv .venv tests/requirements.txt

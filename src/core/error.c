@@ -71,6 +71,7 @@ static const struct status_row {
     { COFFER_ERR_LOCKED, "LOCKED" },
     { COFFER_ERR_LINKED, "LINKED" },
     { COFFER_ERR_NO_SLACK, "NO_SLACK" },
+    { COFFER_ERR_NO_ALGORITHM, "NO_ALGORITHM" },
 };
 
 /* A message that is being written; what does not fit is dropped, whole conversions at a time. */

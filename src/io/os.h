@@ -139,6 +139,19 @@ int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_c
                          void **address);
 void coffer__os_unmap(const coffer__os_map *map);
 
+/* ---- other libraries ------------------------------------------------------------------------------------------------- */
+
+/* A library that is loaded while the program runs. A copy of this library that was compiled with COFFER_NO_DLOPEN loads none. */
+typedef struct coffer__os_library {
+    void *handle;
+} coffer__os_library;
+
+/* Loads a library by its name, where the system's loader finds it; false when it is not to be had. */
+bool coffer__os_library_open(coffer__os_library *library, const char *name);
+/* Stores a function of the library in the pointer to a function that `function` points to; false when there is none. */
+bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
+void coffer__os_library_close(coffer__os_library *library);
+
 /* ---- the rest -------------------------------------------------------------------------------------------------------- */
 
 /* Words for an errno, lower case, English whatever the locale; static. */

@@ -10,6 +10,9 @@
 
 #include "coffer.h"
 
+#ifndef COFFER_NO_DLOPEN
+#include <dlfcn.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -681,6 +684,54 @@ const coffer_allocator *coffer_libc_allocator(void)
     static const coffer_allocator libc = { os_libc_alloc, os_libc_realloc, os_libc_free, NULL };
     return &libc;
 }
+
+/* ---- other libraries ------------------------------------------------------------------------------------------------- */
+
+#ifndef COFFER_NO_DLOPEN
+
+bool coffer__os_library_open(coffer__os_library *library, const char *name)
+{
+    library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    return library->handle != NULL;
+}
+
+bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function)
+{
+    /* C has no conversion between the two kinds of pointers; POSIX says that they have one representation. */
+    void *address = dlsym(library->handle, name);
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}
+
+void coffer__os_library_close(coffer__os_library *library)
+{
+    (void)dlclose(library->handle);
+    library->handle = NULL;
+}
+
+#else
+
+bool coffer__os_library_open(coffer__os_library *library, const char *name)
+{
+    (void)name;
+    library->handle = NULL;
+    return false;
+}
+
+bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function)
+{
+    (void)library;
+    (void)name;
+    (void)function;
+    return false;
+}
+
+void coffer__os_library_close(coffer__os_library *library)
+{
+    (void)library;
+}
+
+#endif
 
 /* ---- the rest -------------------------------------------------------------------------------------------------------- */
 

@@ -71,6 +71,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_LOCKED,
         COFFER_ERR_LINKED,
         COFFER_ERR_NO_SLACK,
+        COFFER_ERR_NO_ALGORITHM,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {

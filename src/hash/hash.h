@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests of bytes that come in pieces. A hasher is what coffer.h hands out as coffer_hasher; what differs between the
+ * algorithms is five functions, and each algorithm is one file: sha256.c, xxh3.c. There is no state but the hasher's.
+ */
+#ifndef COFFER_HASH_HASH_H
+#define COFFER_HASH_HASH_H
+
+#include "coffer.h"
+
+/* Each returns false where the algorithm's implementation refuses, which no caller can do anything about. */
+typedef struct coffer__hash_ops {
+    /* Makes `state`, or fails and says why: there is no implementation here, or no memory. */
+    coffer_status (*open)(coffer_hasher *hasher, coffer_error *err);
+    void (*close)(coffer_hasher *hasher);
+    bool (*begin)(coffer_hasher *hasher); /* a new digest, whatever there was */
+    bool (*update)(coffer_hasher *hasher, const void *bytes, size_t size);
+    bool (*finish)(coffer_hasher *hasher, uint8_t *digest);
+} coffer__hash_ops;
+
+struct coffer_hasher {
+    const coffer__hash_ops *ops;
+    coffer_algorithm algorithm;
+    coffer_allocator allocator;
+    void *state; /* the algorithm's own, allocated by it */
+};
+
+extern const coffer__hash_ops coffer__hash_sha256;
+extern const coffer__hash_ops coffer__hash_xxh3;
+
+#endif
