@@ -5,8 +5,8 @@
         weight = f["wte.weight"]            # lazy: dtype, shape, offset; slices are lazy too
         rows = weight[1000:1010].numpy()    # a view of the file where that is possible, else just these bytes
 
-`coffer.numpy`, `coffer.torch` and their siblings load and save whole files; `coffer.drop_in` puts them where a program looks for
-safetensors.
+`coffer.numpy`, `coffer.torch` and their siblings load and save whole files, `coffer.bintensors` those of the kind `.bt`;
+`coffer.drop_in` puts them where a program looks for safetensors and bintensors.
 """
 
 from ._check import Note as Note

@@ -14,7 +14,7 @@ from ._native import Model, Tensor
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._native import Access
+    from ._native import Access, Format
 
 # More tensors than this are not shown by str() and in notebooks.
 SHOWN = 200
@@ -40,6 +40,11 @@ class File(Mapping[str, Tensor]):
     def metadata(self) -> dict[str, str]:
         """A copy of the metadata; empty when the header has none."""
         return self._model.metadata() or {}
+
+    @property
+    def format(self) -> Format:
+        """How its header is spelt."""
+        return self._model.format
 
     @property
     def nbytes(self) -> int:
@@ -140,6 +145,7 @@ def open(  # noqa: A001
     populate: bool = False,
     max_header_size: int = 0,
     unknown_dtypes: bool = False,
+    format: Format | None = None,
 ) -> File:
     """Opens a file: a path, a descriptor (which is duplicated), or bytes in memory.
 
@@ -150,6 +156,8 @@ def open(  # noqa: A001
     populate         fault the whole map in when it is made
     max_header_size  in bytes; 0 is the format's own limit, 100 MB
     unknown_dtypes   accept dtypes that this version does not know
+    format           what the file has to be, "safetensors" or "bintensors"; None: what its content says. "bintensors, layout A",
+                     of files from before version 0.1, is never found by content
     """
     return File(
         Model.open(
@@ -158,5 +166,6 @@ def open(  # noqa: A001
             populate=populate,
             max_header_size=max_header_size,
             unknown_dtypes=unknown_dtypes,
+            format=format,
         )
     )

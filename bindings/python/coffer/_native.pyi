@@ -15,6 +15,7 @@ from typing_extensions import Buffer as BufferLike, CapsuleType, Self
 
 Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
+Format = Literal["safetensors", "bintensors", "bintensors, layout A"]
 Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
@@ -37,11 +38,13 @@ class Model:
         max_header_size: int = 0,
         unknown_dtypes: bool = False,
         all_notes: bool = False,
+        format: Format | None = None,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
         access   "map" (read-only map), "private" (copy-on-write map: memory may be changed, the file never is), "read" (no
                  map: tensors are read into memory of their own), or "auto": "read" on network file systems, else "private"
+        format   what the file has to be; None: what its content says, which is never layout A
         """
     @property
     def path(self) -> str | None:
@@ -50,6 +53,8 @@ class Model:
     def access(self) -> Literal["map", "private", "read"]: ...
     @property
     def closed(self) -> bool: ...
+    @property
+    def format(self) -> Format: ...
     @property
     def data_offset(self) -> int:
         """Bytes from the start of the file to the start of the data."""
@@ -155,8 +160,10 @@ class Buffer:
 # name, dtype, shape, bytes: an object with the buffer protocol (contiguous) or (address, nbytes)
 Entry = tuple[str, str, Sequence[int], BufferLike | tuple[int, int]]
 
-def serialize(entries: Iterable[Entry], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file, in the canonical order and spelling."""
+def serialize(
+    entries: Iterable[Entry], metadata: Mapping[str, str] | None = None, *, format: Format | None = None
+) -> bytes:
+    """The bytes of a file, in the canonical order and spelling; without a format, of safetensors."""
 
 def serialize_file(
     entries: Iterable[Entry],
@@ -167,6 +174,7 @@ def serialize_file(
     alignment: int = 0,
     slack: int = 0,
     in_place: bool = False,
+    format: Format | None = None,
 ) -> None:
     """Writes the same to a path (atomically) or a descriptor."""
 
@@ -187,6 +195,7 @@ class Writer:
         alignment: int = 0,
         slack: int = 0,
         in_place: bool = False,
+        format: Format | None = None,
     ) -> Self: ...
     def write(self, name: str, data: BufferLike, offset: int = 0) -> None:
         """Writes bytes of a tensor from its byte `offset` on. From any thread, several at once; a byte can come once."""

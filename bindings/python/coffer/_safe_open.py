@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import IO, Any, Literal, NoReturn
+from typing import IO, Any, ClassVar, Literal, NoReturn
 
 from . import _native
 from ._devices import device as device_of
@@ -24,7 +24,7 @@ def open_model(filename: object, backend: object) -> _native.Model:
     path = file_path(filename)
     access = access_of(backend)
     try:
-        return _native.Model.open(path, access=access)
+        return _native.Model.open(path, access=access, format="safetensors")
     except Error as error:
         reading_failed(error, "deserializing header", path)
 
@@ -41,10 +41,33 @@ def no_tensor(name: str, error: Error) -> NoReturn:
     raise SafetensorError(f"File does not contain tensor {name}") from error
 
 
-class _Reader:
+class PySafeSlice:
+    """A tensor of a file, of which parts can be taken: slice[1:3, ..., 0]."""
+
+    __slots__ = ("_framework", "_model", "_tensor")
+
+    def __init__(self, model: _native.Model, framework: Framework, tensor: _native.Tensor) -> None:
+        self._model = model
+        self._framework = framework
+        self._tensor = tensor
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """The name in files, "F32"."""
+        return self._tensor.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._framework.part(self._model, self._tensor.name, index)
+
+
+class Reader:
     """An opened file, and the framework its tensors are for."""
 
     __slots__ = ("_framework", "_model")
+
+    _part: ClassVar[type[PySafeSlice]] = PySafeSlice
 
     _model: _native.Model | None
     _framework: Framework
@@ -81,7 +104,7 @@ class _Reader:
         if not isinstance(name, str):
             raise wrong_type("name", name, "str")
         try:
-            return PySafeSlice(model, self._framework, model.find(name))
+            return self._part(model, self._framework, model.find(name))
         except NoTensorError as error:
             no_tensor(name, error)
 
@@ -102,7 +125,7 @@ class _Reader:
         return self._model
 
 
-class safe_open(_Reader):  # noqa: N801  the reference's name
+class safe_open(Reader):  # noqa: N801  the reference's name
     """Opens a file: reads and checks its header, but no tensor before it is asked for.
 
     filename   str or os.PathLike
@@ -125,12 +148,12 @@ class safe_open(_Reader):  # noqa: N801  the reference's name
     ) -> safe_open:
         path = file_path(filename)
         self = super().__new__(cls)
-        self._framework = _framework_on(framework, device)
+        self._framework = framework_on(framework, device)
         self._model = open_model(path, backend)
         return self
 
 
-class _safe_open_handle(_Reader):  # noqa: N801  the reference's name
+class _safe_open_handle(Reader):  # noqa: N801  the reference's name
     """The same of a file that is already open; `f` has to be one of the operating system's, and may be closed afterwards."""
 
     __slots__ = ()
@@ -139,38 +162,18 @@ class _safe_open_handle(_Reader):  # noqa: N801  the reference's name
         cls, f: IO[Any], framework: str, device: str | int | None = "cpu", *, backend: Backend = "mmap"
     ) -> _safe_open_handle:
         self = super().__new__(cls)
-        self._framework = _framework_on(framework, device)
+        self._framework = framework_on(framework, device)
         access = access_of(backend)
         fileno, name = f.fileno, f.name  # what is no file of the system's has no name
         try:
-            self._model = _native.Model.open(fileno(), access=access)
+            self._model = _native.Model.open(fileno(), access=access, format="safetensors")
         except Error as error:
             reading_failed(error, "deserializing header", str(name))
         return self
 
 
-def _framework_on(name: object, device: object) -> Framework:
+def framework_on(name: object, device: object) -> Framework:
+    """The framework that the arguments `framework` and `device` mean."""
     if not isinstance(name, str):
         raise wrong_type("framework", name, "str")
     return framework(framework_of(name), device_of(device))
-
-
-class PySafeSlice:
-    """A tensor of a file, of which parts can be taken: slice[1:3, ..., 0]."""
-
-    __slots__ = ("_framework", "_model", "_tensor")
-
-    def __init__(self, model: _native.Model, framework: Framework, tensor: _native.Tensor) -> None:
-        self._model = model
-        self._framework = framework
-        self._tensor = tensor
-
-    def get_shape(self) -> list[int]:
-        return list(self._tensor.shape)
-
-    def get_dtype(self) -> str:
-        """The name in files, "F32"."""
-        return self._tensor.dtype
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._framework.part(self._model, self._tensor.name, index)

@@ -36,7 +36,7 @@ class TensorSpec:
         if not isinstance(dtype, str):
             raise wrong_type("dtype", dtype, "str")
         self = super().__new__(cls)
-        lengths = _lengths(shape)
+        lengths = lengths_of(shape)
         self._data_ptr = _unsigned("data_ptr", data_ptr)
         self._data_len = _unsigned("data_len", data_len)
         self._dtype = format_name(dtype)
@@ -83,7 +83,7 @@ def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | Non
     The memory that each `TensorSpec` points to has to be valid until the call returns.
     """
     try:
-        return _native.serialize(_entries(tensor_dict), _checked(metadata))
+        return _native.serialize(entries(tensor_dict), checked(metadata))
     except Error as error:
         writing_failed(error)
 
@@ -100,35 +100,45 @@ def serialize_file(
     The memory that each `TensorSpec` points to has to be valid until the call returns. `sync` says when the bytes are made to
     survive a power cut: "replace" before an older file is replaced, "always", or "never".
     """
-    entries = _entries(tensor_dict)
+    declared = entries(tensor_dict)
     path = file_path(filename)
     try:
-        _native.serialize_file(entries, path, _checked(metadata), sync=sync)
+        _native.serialize_file(declared, path, checked(metadata), sync=sync)
     except Error as error:
         writing_failed(error)
 
 
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
     """The tensors of a file that is in memory, each with a copy of its bytes."""
-    model = open_bytes(bytes)
+    return contents(bytes, open_bytes(bytes))
+
+
+def contents(data: bytes, model: _native.Model) -> list[tuple[str, DeserializedTensor]]:
+    """The tensors of a file that is in memory, and was opened, each with a copy of its bytes."""
     found: list[tuple[str, DeserializedTensor]] = []
     for name, dtype, shape, offset, size in model.infos():
-        data = bytearray(memoryview(bytes)[offset : offset + size])
-        found.append((name, {"shape": list(shape), "dtype": dtype, "data": data}))
+        copy = bytearray(memoryview(data)[offset : offset + size])
+        found.append((name, {"shape": list(shape), "dtype": dtype, "data": copy}))
     return found
 
 
 def open_bytes(data: object) -> _native.Model:
     """A file that is in memory, as a model."""
-    if not isinstance(data, bytes):
-        raise wrong_type("bytes", data, "bytes")
     try:
-        return _native.Model.open(memoryview(data))
+        return _native.Model.open(as_bytes(data), format="safetensors")
     except Error as error:
         reading_failed(error, "deserializing")
 
 
-def _entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
+def as_bytes(data: object) -> memoryview:
+    """The argument `bytes` of deserialize."""
+    if not isinstance(data, bytes):
+        raise wrong_type("bytes", data, "bytes")
+    return memoryview(data)
+
+
+def entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
+    """What the extension writes of them."""
     if not isinstance(tensor_dict, dict):
         raise wrong_type("tensor_dict", tensor_dict, "dict")
     found: list[_native.Entry] = []
@@ -141,7 +151,8 @@ def _entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
     return found
 
 
-def _checked(metadata: object) -> dict[str, str] | None:
+def checked(metadata: object) -> dict[str, str] | None:
+    """The argument `metadata`."""
     if metadata is None:
         return None
     if not isinstance(metadata, dict):
@@ -162,7 +173,8 @@ def _unsigned(argument: str | None, value: object) -> int:
     return number
 
 
-def _lengths(shape: Sequence[int]) -> list[int]:
+def lengths_of(shape: Sequence[int]) -> list[int]:
+    """The argument `shape`."""
     if isinstance(shape, str):
         raise TypeError("argument 'shape': Can't extract `str` to `Vec`")
     if not hasattr(shape, "__getitem__") or isinstance(shape, dict):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the drop-in fails: with the exceptions and the texts that callers of safetensors match on.
+"""How the drop-in fails: with the exceptions and the texts that callers of safetensors match on. Of bintensors, see
+bintensors/_wording.py.
 
 The library's own error, which says more, is the cause (`__cause__`) of each, so a traceback shows it, and its attributes (code,
 offset, expected, actual) are at hand.
@@ -53,10 +54,7 @@ def _what(error: Error) -> str | None:
 
 def reading_failed(error: Error, doing: str, path: str = "") -> NoReturn:
     """Raises what `error` is called where a file is read; `doing` is "deserializing" or "deserializing header"."""
-    if error.code == "NOT_FOUND":
-        raise FileNotFoundError(f"No such file or directory: {path}") from error
-    if error.code in _NOT_A_FILE or error.code == "IO":
-        raise _system_error(error) from error
+    raise_of_system(error, path)
     what = _what(error)
     if what is None:
         raise error
@@ -69,6 +67,14 @@ def writing_failed(error: Error) -> NoReturn:
     if error.os_error:
         what = f'I/O error: {os.strerror(error.os_error)} (os error {error.os_error}) at path "{error.path}"'
     raise SafetensorError(f"Error while serializing: {what}") from error
+
+
+def raise_of_system(error: Error, named: str) -> None:
+    """Raises the OSError that `error` is, if it is one; `named` is the file, as the message has it."""
+    if error.code == "NOT_FOUND":
+        raise FileNotFoundError(f"No such file or directory: {named}") from error
+    if error.code in _NOT_A_FILE or error.code == "IO":
+        raise _system_error(error) from error
 
 
 def _system_error(error: Error) -> OSError:

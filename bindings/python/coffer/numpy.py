@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,7 @@ def save_file(
 
 def load(data: bytes) -> dict[str, Array]:
     """The arrays of a file that is in memory, copied."""
-    return {
-        name: np.ndarray(found["shape"], _getdtype(found["dtype"]), buffer=found["data"])
-        for name, found in deserialize(data)
-    }
+    return _view2np(deserialize(data))
 
 
 def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, Array]:
@@ -52,8 +49,17 @@ def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") ->
     return ArrayFramework().all(open_model(filename, backend))
 
 
-def _flatten(tensor_dict: Mapping[str, Array], keep_alive_buffer: list[Array]) -> dict[str, TensorSpec]:
-    """What to write. The arrays put into `keep_alive_buffer` hold the memory."""
+def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, Array]:
+    """The arrays of what `deserialize` gave."""
+    return {
+        name: np.ndarray(found["shape"], _getdtype(found["dtype"]), buffer=found["data"]) for name, found in safeview
+    }
+
+
+def _flatten(
+    tensor_dict: Mapping[str, Array], keep_alive_buffer: list[Array], spec: Callable[..., TensorSpec] = TensorSpec
+) -> dict[str, TensorSpec]:
+    """What to write, as `spec` makes it. The arrays put into `keep_alive_buffer` hold the memory."""
     found = {}
     for name, array in tensor_dict.items():
         dtype = array.dtype
@@ -61,7 +67,7 @@ def _flatten(tensor_dict: Mapping[str, Array], keep_alive_buffer: list[Array]) -
         if not _is_little_endian(array):
             contiguous = contiguous.byteswap()
         keep_alive_buffer.append(contiguous)
-        found[name] = TensorSpec(
+        found[name] = spec(
             dtype=dtype.name, shape=array.shape, data_ptr=contiguous.ctypes.data, data_len=contiguous.nbytes
         )
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -100,6 +100,13 @@ def save_model(
 
     With `force_contiguous`, tensors that are not contiguous are copied, rather than refused.
     """
+    _save_model(save_file, model, filename, metadata, force_contiguous)
+
+
+def _save_model(
+    save: Callable[..., None], model: torch.nn.Module, filename: str, metadata: dict[str, str] | None, force_contiguous: bool
+) -> None:
+    """`save_model`, by the `save_file` of this format or another."""
     tensors = model.state_dict()
     metadata = dict(metadata) if metadata else {}
     for kept, others in _remove_duplicate_names(tensors).items():
@@ -109,7 +116,7 @@ def save_model(
     if force_contiguous:
         tensors = _packed(tensors)
     try:
-        save_file(tensors, filename, metadata or None)
+        save(tensors, filename, metadata or None)
     except ValueError as error:
         what = "Or use save_model(..., force_contiguous=True), read the docs for potential caveats."
         raise ValueError(f"{error} {what}") from error
@@ -128,7 +135,11 @@ def load_model(
     A name that shares its memory with one that the file has is not missing. With `strict`, missing and unexpected names are a
     RuntimeError.
     """
-    tensors = load_file(filename, device=device, backend=backend)
+    return _load_model(model, load_file(filename, device=device, backend=backend), strict)
+
+
+def _load_model(model: torch.nn.Module, tensors: dict[str, Tensor], strict: bool) -> tuple[set[str], list[str]]:
+    """`load_model` of a file's tensors."""
     shared = _remove_duplicate_names(model.state_dict(), preferred_names=tensors.keys())
     result = model.load_state_dict(tensors, strict=False)
     missing, unexpected = set(result.missing_keys), list(result.unexpected_keys)
@@ -251,8 +262,10 @@ def _packed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 
-def _flatten_as_ptr(tensors: dict[str, Tensor], keep_alive_buffer: list[Any]) -> dict[str, TensorSpec]:
-    """What to write. The tensors put into `keep_alive_buffer` hold the memory."""
+def _flatten_as_ptr(
+    tensors: dict[str, Tensor], keep_alive_buffer: list[Any], spec: Callable[..., TensorSpec] = TensorSpec
+) -> dict[str, TensorSpec]:
+    """What to write, as `spec` makes it. The tensors put into `keep_alive_buffer` hold the memory."""
     _evaluate_tensors_for_save(tensors)
     found = {}
     for name, tensor in tensors.items():
@@ -260,7 +273,7 @@ def _flatten_as_ptr(tensors: dict[str, Tensor], keep_alive_buffer: list[Any]) ->
         held = _materialized(tensor)
         keep_alive_buffer.append(held)
         size = held.numel() * held.element_size()
-        found[name] = TensorSpec(dtype=dtype, shape=tensor.shape, data_ptr=held.data_ptr(), data_len=size)
+        found[name] = spec(dtype=dtype, shape=tensor.shape, data_ptr=held.data_ptr(), data_len=size)
     return found
 
 

@@ -100,6 +100,24 @@ int py_sync_from(const py_state *state, const char *text, coffer_sync *sync)
     return -1;
 }
 
+int py_format_from(const py_state *state, const char *text, coffer_format *format)
+{
+    *format = COFFER_FORMAT_ANY;
+    if (text == NULL) {
+        return 0;
+    }
+    for (int i = COFFER_FORMAT_SAFETENSORS; i <= COFFER_FORMAT_BINTENSORS_ALPHA; i++) {
+        if (strcmp(text, coffer_format_name((coffer_format)i)) == 0) {
+            *format = (coffer_format)i;
+            return 0;
+        }
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "format is \"%s\", \"%s\" or \"%s\"",
+            coffer_format_name(COFFER_FORMAT_SAFETENSORS), coffer_format_name(COFFER_FORMAT_BINTENSORS),
+            coffer_format_name(COFFER_FORMAT_BINTENSORS_ALPHA));
+    return -1;
+}
+
 static int arguments_add_pair(const py_state *state, coffer_header *header, PyObject *key, PyObject *value)
 {
     Py_ssize_t key_length = 0;

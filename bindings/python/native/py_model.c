@@ -114,7 +114,8 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes", NULL };
+    static char *names[] = { "source",         "access",    "populate", "max_header_size",
+                             "unknown_dtypes", "all_notes", "format",   NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -122,12 +123,14 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     unsigned long long max_header_size = 0;
     int unknown_dtypes = 0;
     int all_notes = 0;
+    const char *format = NULL;
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKpp:open", names, &from, &access, &populate, &max_header_size,
-                                     &unknown_dtypes, &all_notes) ||
-        model_access_from(state, access, &options.access, &automatic) < 0 || model_source_init(&source, from) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppz:open", names, &from, &access, &populate, &max_header_size,
+                                     &unknown_dtypes, &all_notes, &format) ||
+        model_access_from(state, access, &options.access, &automatic) < 0 ||
+        py_format_from(state, format, &options.format) < 0 || model_source_init(&source, from) < 0) {
         return NULL;
     }
     if (source.is_memory && options.access == COFFER_MAP_PRIVATE) {
@@ -220,6 +223,18 @@ static PyObject *model_data_offset(PyObject *self, void *closure)
         PyLong_FromUnsignedLongLong(coffer_table_data_offset(coffer_shard_table(py_handle_model(handle), 0)));
     py_handle_release(handle);
     return offset;
+}
+
+static PyObject *model_format(PyObject *self, void *closure)
+{
+    (void)closure;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer_format format = coffer_table_format(coffer_shard_table(py_handle_model(handle), 0));
+    py_handle_release(handle);
+    return PyUnicode_FromString(coffer_format_name(format));
 }
 
 static Py_ssize_t model_length(PyObject *self)
@@ -432,6 +447,7 @@ static PyGetSetDef model_attributes[] = {
     { "path", model_path, NULL, "As it was given; None for a descriptor and for memory.", NULL },
     { "access", model_access, NULL, "\"map\", \"private\" or \"read\".", NULL },
     { "closed", model_closed, NULL, "Whether close was called.", NULL },
+    { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors, layout A\".", NULL },
     { "data_offset", model_data_offset, NULL, "Where the data start in the file.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -152,13 +152,15 @@ static PyObject *job_to_bytes(const py_state *state, const serialize_job *job)
 
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "metadata", NULL };
+    static char *names[] = { "entries", "metadata", "format", NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *metadata = Py_None;
+    const char *format = NULL;
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:serialize", names, &entries, &metadata)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$z:serialize", names, &entries, &metadata, &format) ||
+        py_format_from(state, format, &options.format) < 0) {
         return NULL;
     }
     options.empty_metadata = metadata != Py_None;
@@ -197,7 +199,7 @@ static PyObject *job_to_file(const py_state *state, const serialize_job *job, Py
 
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path", "metadata", "sync", "alignment", "slack", "in_place", NULL };
+    static char *names[] = { "entries", "path", "metadata", "sync", "alignment", "slack", "in_place", "format", NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *path = NULL;
@@ -206,12 +208,13 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long alignment = 0;
     unsigned long long slack = 0;
     int in_place = 0;
+    const char *format = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKp:serialize_file", names, &entries, &path, &metadata, &sync,
-                                     &alignment, &slack, &in_place) ||
-        py_sync_from(state, sync, &options.sync) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpz:serialize_file", names, &entries, &path, &metadata,
+                                     &sync, &alignment, &slack, &in_place, &format) ||
+        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &header.format) < 0) {
         return NULL;
     }
     header.alignment = alignment;

@@ -67,6 +67,8 @@ static int writer_start(const py_state *state, writer_object *self, PyObject *ta
     coffer_header_options layout = COFFER_HEADER_OPTIONS_INIT;
     layout.alignment = options->alignment;
     layout.slack = options->slack;
+    layout.empty_metadata = options->empty_metadata;
+    layout.format = options->format;
     const coffer_table *table = NULL;
     coffer_error err;
     if (coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {
@@ -117,7 +119,7 @@ static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "path", "tensors", "metadata", "sync", "alignment", "slack", "in_place", NULL };
+    static char *names[] = { "path", "tensors", "metadata", "sync", "alignment", "slack", "in_place", "format", NULL };
     const py_state *state = PyType_GetModuleState(type);
     PyObject *path = NULL;
     PyObject *tensors = NULL;
@@ -126,10 +128,11 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     unsigned long long alignment = 0;
     unsigned long long slack = 0;
     int in_place = 0;
+    const char *format = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKp:Writer", names, &path, &tensors, &metadata, &sync,
-                                     &alignment, &slack, &in_place) ||
-        py_sync_from(state, sync, &options.sync) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpz:Writer", names, &path, &tensors, &metadata, &sync,
+                                     &alignment, &slack, &in_place, &format) ||
+        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &options.format) < 0) {
         return NULL;
     }
     options.alignment = alignment;

@@ -15,7 +15,7 @@ import pytest
 from conftest import array_file
 
 SOURCE = Path(os.environ["COFFER_SOURCE_DIR"])
-DOCUMENTS = ["README.md", "docs/python.md", "bindings/python/README.md"]
+DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/python.md", "bindings/python/README.md"]
 
 
 def model() -> bytes:

@@ -234,3 +234,18 @@ def test_writer_larger_than_memory_needs_no_memory(tmp_path):
         writer.write("x", piece, i << 30)
     writer.discard()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
+def test_format(tmp_path):
+    """The kind of file that is asked for, and that is found by its content."""
+    for format, first in (("bintensors", b"\1"), ("safetensors", b"{"), (None, b"{")):
+        with coffer.Writer(tmp_path / "x", {"a": ("F32", (2,))}, {}, format=format) as writer:
+            writer.write("a", bytes(8))
+        assert (tmp_path / "x").read_bytes()[8:9] == first
+        with coffer.open(tmp_path / "x") as f:
+            assert (f.format, list(f), f._model.metadata()) == (format or "safetensors", ["a"], {})
+    with pytest.raises(coffer.Error, match="bintensors lacks") as raised:
+        coffer.Writer(tmp_path / "x", {"a": ("C64", (2,))}, format="bintensors")
+    assert (raised.value.code, raised.value.tensor) == ("DTYPE", "a")
+    with pytest.raises(ValueError, match='format is "safetensors", "bintensors" or "bintensors, layout A"'):
+        coffer.Writer(tmp_path / "x", {}, format="gguf")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference and Coffer side by side: the same call on both, and what each made of it."""
+"""A reference and Coffer side by side: the same call on both, and what each made of it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+import bintensors
 import numpy as np
 import safetensors
 
+import coffer.bintensors
 from coffer import _safetensors
 
-assert "coffer" not in safetensors.__file__, "these tests compare with the real safetensors: run them without the drop-in"
+for package in (safetensors, bintensors):
+    assert "coffer" not in package.__file__, "these tests compare with the real packages: run them without the drop-in"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two packages."""
+    """One of two packages, and where its modules are."""
 
     package: types.ModuleType
-    ours: bool
+    name: str
 
     def module(self, name: str) -> types.ModuleType:
-        return importlib.import_module(f"coffer.{name}" if self.ours else f"safetensors.{name}")
+        return importlib.import_module(f"{self.name}.{name}")
 
 
-REFERENCE = Side(safetensors, ours=False)
-COFFER = Side(_safetensors, ours=True)
+REFERENCE = Side(safetensors, "safetensors")
+COFFER = Side(_safetensors, "coffer")
+BT_REFERENCE = Side(bintensors, "bintensors")
+BT_COFFER = Side(coffer.bintensors, "coffer.bintensors")
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ def outcome(call: Any, *arguments: Any, **keywords: Any) -> Any:
     try:
         return comparable(call(*arguments, **keywords))
     except Exception as error:
-        return Raised(type(error).__name__, str(error))
+        # The class that is imported as BintensorError has another name within that package.
+        return Raised(type(error).__name__.replace("BinTensorError", "BintensorError"), str(error))
 
 
 def comparable(value: Any) -> Any:

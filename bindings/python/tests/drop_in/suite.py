@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both import COFFER, EVERY_DTYPE, REFERENCE, Raised, comparable, one_tensor, outcome
+from both import BT_COFFER, BT_REFERENCE, COFFER, EVERY_DTYPE, REFERENCE, Raised, comparable, one_tensor, outcome
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -103,3 +103,60 @@ class Suite:
         ):
             theirs, ours = self.both(call)
             assert isinstance(ours, Raised) and ours == theirs
+
+
+class BintensorsSuite:
+    """The same for `.bt` files. A subclass says which framework."""
+
+    name: str
+
+    def make(self, array: np.ndarray) -> Any:
+        """A tensor of an array."""
+        raise NotImplementedError
+
+    def every(self) -> dict[str, Any]:
+        """A tensor of every dtype that the framework and the format have."""
+        return {name: self.make(np.arange(8).reshape(2, 4).astype(dtype)) for name, dtype in self.dtypes().items()}
+
+    def dtypes(self) -> dict[str, Any]:
+        names = ("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "float16", "float32")
+        return {name: np.dtype(name) for name in names}
+
+    def test_files_cross(self, tmp_path):
+        for writer, reader in ((BT_REFERENCE, BT_COFFER), (BT_COFFER, BT_REFERENCE)):
+            wanted = self.every()
+            writer.module(self.name).save_file(dict(wanted), tmp_path / "x", {"k": "v"})
+            assert comparable(reader.module(self.name).load_file(tmp_path / "x")) == comparable(wanted)
+            assert comparable(reader.module(self.name).load((tmp_path / "x").read_bytes())) == comparable(wanted)
+
+    def test_bytes_are_the_same(self):
+        theirs, ours = (side.module(self.name) for side in (BT_REFERENCE, BT_COFFER))
+        assert ours.save(self.every(), {"k": "v"}) == theirs.save(self.every(), {"k": "v"})
+        assert ours.save_with_checksum(self.every()) == theirs.save_with_checksum(self.every())
+
+    def test_the_caller_s_dict_stays_as_it_is(self, tmp_path):
+        """P12: the reference puts arrays into it."""
+        wanted = self.every()
+        before = dict(wanted)
+        BT_COFFER.module(self.name).save(wanted)
+        BT_COFFER.module(self.name).save_file(wanted, tmp_path / "x")
+        assert all(wanted[name] is before[name] for name in before)
+
+    def test_bfloat16(self, tmp_path):
+        """P10."""
+        ours = BT_COFFER.module(self.name)
+        wanted = ours.load(BT_COFFER.package.serialize({"a": {"dtype": "bfloat16", "shape": [2], "data": b"\x80\x3f\x00\x40"}}))
+        assert str(wanted["a"].dtype).endswith("bfloat16")
+        ours.save_file(wanted, tmp_path / "x")
+        assert comparable(ours.load_file(tmp_path / "x")) == comparable(wanted)
+        assert isinstance(outcome(lambda: BT_REFERENCE.module(self.name).load(ours.save(wanted))), Raised)
+
+    def test_safe_open(self, tmp_path):
+        BT_COFFER.module(self.name).save_file({"a": self.make(MATRIX)}, tmp_path / "x")
+        for call in (
+            lambda side: side.package.safe_open(tmp_path / "x", self.name).get_tensor("a"),
+            lambda side: side.package.safe_open(tmp_path / "x", self.name).get_slice("a")[:, 1:],
+            lambda side: side.module(self.name).load_file(tmp_path / "none"),
+        ):
+            theirs, ours = (outcome(call, side) for side in (BT_REFERENCE, BT_COFFER))
+            assert ours == theirs
