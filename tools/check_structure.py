@@ -21,6 +21,7 @@ ROOMS = {
     "core": set(),
     "io": {"core"},
     "hash": {"core", "io"},
+    "manifest": {"core", "io", "hash"},
     "transfer": {"core", "io", "hash"},
     "model": {"core", "io", "hash", "transfer"},
     "convert": {"core", "io", "hash", "transfer", "model"},

@@ -72,6 +72,13 @@ static const struct status_row {
     { COFFER_ERR_LINKED, "LINKED" },
     { COFFER_ERR_NO_SLACK, "NO_SLACK" },
     { COFFER_ERR_NO_ALGORITHM, "NO_ALGORITHM" },
+    { COFFER_ERR_MANIFEST, "MANIFEST" },
+    { COFFER_ERR_MANIFEST_NAME, "MANIFEST_NAME" },
+    { COFFER_ERR_MANIFEST_ALGORITHM, "MANIFEST_ALGORITHM" },
+    { COFFER_ERR_MANIFEST_ROOT, "MANIFEST_ROOT" },
+    { COFFER_ERR_KEY, "KEY" },
+    { COFFER_ERR_NOT_SIGNED, "NOT_SIGNED" },
+    { COFFER_ERR_SIGNATURE, "SIGNATURE" },
 };
 
 /* A message that is being written; what does not fit is dropped, whole conversions at a time. */

@@ -72,6 +72,13 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_LINKED,
         COFFER_ERR_NO_SLACK,
         COFFER_ERR_NO_ALGORITHM,
+        COFFER_ERR_MANIFEST,
+        COFFER_ERR_MANIFEST_NAME,
+        COFFER_ERR_MANIFEST_ALGORITHM,
+        COFFER_ERR_MANIFEST_ROOT,
+        COFFER_ERR_KEY,
+        COFFER_ERR_NOT_SIGNED,
+        COFFER_ERR_SIGNATURE,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bundle.h"
+
+#include "alloc.h"
+#include "base64.h"
+#include "error.h"
+#include "keys.h"
+#include "members.h"
+#include "text.h"
+
+#include <string.h>
+
+#define BUNDLE_TYPE "application/vnd.dev.sigstore.bundle.v0.3+json"
+#define BUNDLE_PAYLOAD_TYPE "application/vnd.in-toto+json"
+#define BUNDLE_COUNT(table) (sizeof(table) / sizeof(table)[0])
+
+/* Strings of a bundle; those in base64 are as they stand there. */
+typedef struct bundle_text {
+    const char *text;
+    size_t len;
+} bundle_text;
+
+typedef struct bundle_reader {
+    bundle_text payload;
+    bundle_text signature;
+    bundle_text hint;
+    size_t signatures;
+} bundle_reader;
+
+/* ---- The bundle's JSON ---- */
+
+static coffer_status bundle_read_hint(coffer__members *in)
+{
+    bundle_text *hint = &((bundle_reader *)in->ctx)->hint;
+    return coffer__members_string(in, "the hint of the public key", &hint->text, &hint->len);
+}
+
+static coffer_status bundle_read_public_key(coffer__members *in)
+{
+    static const coffer__member members[] = { { "hint", false, bundle_read_hint } };
+    return coffer__members_object(in, "the public key", members, BUNDLE_COUNT(members));
+}
+
+static coffer_status bundle_read_material(coffer__members *in)
+{
+    static const coffer__member members[] = { { "publicKey", false, bundle_read_public_key } };
+    return coffer__members_object(in, "\"verificationMaterial\"", members, BUNDLE_COUNT(members));
+}
+
+static coffer_status bundle_read_sig(coffer__members *in)
+{
+    bundle_text *signature = &((bundle_reader *)in->ctx)->signature;
+    return coffer__members_string(in, "the signature", &signature->text, &signature->len);
+}
+
+static coffer_status bundle_read_signature(coffer__members *in)
+{
+    static const coffer__member members[] = { { "sig", true, bundle_read_sig } };
+    ((bundle_reader *)in->ctx)->signatures++;
+    return coffer__members_object(in, "a signature", members, BUNDLE_COUNT(members));
+}
+
+static coffer_status bundle_read_signatures(coffer__members *in)
+{
+    return coffer__members_array(in, "\"signatures\"", bundle_read_signature);
+}
+
+static coffer_status bundle_read_payload(coffer__members *in)
+{
+    bundle_text *payload = &((bundle_reader *)in->ctx)->payload;
+    return coffer__members_string(in, "the payload", &payload->text, &payload->len);
+}
+
+static coffer_status bundle_read_payload_type(coffer__members *in)
+{
+    return coffer__members_constant(in, "the type of the payload", BUNDLE_PAYLOAD_TYPE);
+}
+
+static coffer_status bundle_read_envelope(coffer__members *in)
+{
+    static const coffer__member members[] = { { "payload", true, bundle_read_payload },
+                                              { "payloadType", true, bundle_read_payload_type },
+                                              { "signatures", true, bundle_read_signatures } };
+    return coffer__members_object(in, "the envelope", members, BUNDLE_COUNT(members));
+}
+
+static coffer_status bundle_read_type(coffer__members *in)
+{
+    return coffer__members_constant(in, "the type of the bundle", BUNDLE_TYPE);
+}
+
+static coffer_status bundle_read_all(coffer__members *in)
+{
+    static const coffer__member members[] = { { "mediaType", true, bundle_read_type },
+                                              { "verificationMaterial", true, bundle_read_material },
+                                              { "dsseEnvelope", true, bundle_read_envelope } };
+    coffer_status status = coffer__members_object(in, "the bundle", members, BUNDLE_COUNT(members));
+    status = status == COFFER_OK ? coffer__members_end(in) : status;
+    const size_t signatures = ((bundle_reader *)in->ctx)->signatures;
+    if (status == COFFER_OK && signatures != 1) {
+        return coffer__fail(in->json.err, COFFER_ERR_MANIFEST, "the envelope has %u signatures, and only one is read",
+                            (uint64_t)signatures);
+    }
+    return status;
+}
+
+/* ---- What is signed ---- */
+
+/* Writes what is signed of a payload. */
+static void bundle_frame(coffer__writing *out, const void *payload, size_t payload_size)
+{
+    char digits[20];
+    coffer__write_text(out, "DSSEv1 28 " BUNDLE_PAYLOAD_TYPE " ");
+    coffer__write(out, digits, coffer__write_u64(digits, payload_size));
+    coffer__write_text(out, " ");
+    coffer__write(out, payload, payload_size);
+}
+
+/* The bytes of a text in base64, to be freed with the text's length as their size. */
+static coffer_status bundle_decode(const bundle_text *text, const coffer_allocator *allocator, const char *what,
+                                   uint8_t **bytes, size_t *size, coffer_error *err)
+{
+    *bytes = coffer__alloc(allocator, text->len + 1);
+    if (*bytes == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    return coffer__base64_read(*bytes, size, text->text, text->len)
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_MANIFEST, "the %s of the bundle is not base64 in its canonical form",
+                              what);
+}
+
+static coffer_status bundle_check(const bundle_reader *reader, const char *pem, size_t pem_len, const uint8_t *payload,
+                                  size_t payload_size, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer__key key;
+    uint8_t *signature = NULL;
+    size_t size = 0;
+    coffer__writing framed = { .allocator = allocator };
+    coffer_status status = coffer__key_open(&key, pem, pem_len, false, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (reader->hint.len > 0 &&
+        (reader->hint.len != COFFER__KEY_HINT_LEN || memcmp(reader->hint.text, key.hint, COFFER__KEY_HINT_LEN) != 0)) {
+        status = coffer__fail(
+            err, COFFER_ERR_SIGNATURE,
+            "the manifest is signed with another key than this one: %q says its hint, and this key's is %s",
+            reader->hint.text, reader->hint.len, key.hint);
+    }
+    status = status == COFFER_OK ? bundle_decode(&reader->signature, allocator, "signature", &signature, &size, err)
+                                 : status;
+    if (status == COFFER_OK) {
+        bundle_frame(&framed, payload, payload_size);
+        status = framed.failed ? coffer__manifest_no_memory(err)
+                               : coffer__key_verify(&key, framed.text, framed.used, signature, size, err);
+    }
+    coffer__free(allocator, signature, reader->signature.len + 1);
+    coffer__writing_free(&framed);
+    coffer__key_close(&key);
+    return status;
+}
+
+coffer_status coffer__bundle_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
+                                  size_t key_len, coffer_error *err)
+{
+    const coffer_allocator *allocator = &manifest->allocator;
+    bundle_reader reader = { .signatures = 0 };
+    coffer__members in;
+    uint8_t *payload = NULL;
+    size_t size = 0;
+    coffer_status status = coffer__members_open(&in, text, text_len, allocator, &reader, err);
+    status = status == COFFER_OK ? bundle_read_all(&in) : status;
+    status = status == COFFER_OK ? bundle_decode(&reader.payload, allocator, "payload", &payload, &size, err) : status;
+    if (status == COFFER_OK && key != NULL) {
+        status = bundle_check(&reader, key, key_len, payload, size, allocator, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__statement_read(manifest, (const char *)payload, size, err);
+    }
+    coffer__free(allocator, payload, reader.payload.len + 1);
+    return coffer__members_close(&in, status);
+}
+
+/* ---- Writing ---- */
+
+static void bundle_write_base64(coffer__writing *out, const void *bytes, size_t size)
+{
+    char *text = coffer__write_space(out, coffer__base64_len(size));
+    if (text != NULL) {
+        coffer__base64_write(text, bytes, size);
+    }
+}
+
+static void bundle_write_all(coffer__writing *out, const coffer__writing *statement, const char *hint,
+                             const uint8_t *signature, size_t signature_size)
+{
+    coffer__write_text(out, "{\"mediaType\":\"" BUNDLE_TYPE "\",\"verificationMaterial\":{\"publicKey\":{\"hint\":\"");
+    coffer__write_text(out, hint);
+    coffer__write_text(out, "\"},\"tlogEntries\":[]},\"dsseEnvelope\":{\"payload\":\"");
+    bundle_write_base64(out, statement->text, statement->used);
+    coffer__write_text(out, "\",\"payloadType\":\"" BUNDLE_PAYLOAD_TYPE "\",\"signatures\":[{\"sig\":\"");
+    bundle_write_base64(out, signature, signature_size);
+    coffer__write_text(out, "\",\"keyid\":\"\"}]}}");
+}
+
+coffer_status coffer__bundle_write(const coffer__writing *statement, const char *key, size_t key_len,
+                                   coffer__writing *out, coffer_error *err)
+{
+    coffer__key pair;
+    uint8_t signature[COFFER__SIGNATURE_MOST];
+    size_t size = 0;
+    coffer__writing framed = { .allocator = out->allocator };
+    coffer_status status = coffer__key_open(&pair, key, key_len, true, out->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    bundle_frame(&framed, statement->text, statement->used);
+    status = framed.failed ? coffer__manifest_no_memory(err)
+                           : coffer__key_sign(&pair, framed.text, framed.used, signature, &size, err);
+    if (status == COFFER_OK) {
+        bundle_write_all(out, statement, pair.hint, signature, size);
+    }
+    coffer__writing_free(&framed);
+    coffer__key_close(&pair);
+    return status;
+}

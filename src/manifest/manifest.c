@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A manifest in memory, and the one rule for names in it: a name leads to a file below the folder that the manifest speaks of,
+ * whoever wrote it. "./" and doubled slashes are dropped; an absolute name, "..", a NUL and a name that comes twice are refused.
+ */
+#include "manifest.h"
+
+#include "alloc.h"
+#include "bundle.h"
+#include "error.h"
+#include "json.h"
+#include "members.h"
+#include "sort.h"
+#include "text.h"
+
+#include <string.h>
+
+#define MANIFEST_ROOM 16 /* entries of the first block */
+
+/* ---- Text that grows ---- */
+
+char *coffer__write_space(coffer__writing *out, size_t size)
+{
+    if (size > out->room - out->used && !out->failed) {
+        const size_t room = size < SIZE_MAX / 4 && out->room < SIZE_MAX / 4 ? 2 * out->room + size : 0;
+        char *text = room > 0 ? coffer__realloc(out->allocator, out->text, out->room, room) : NULL;
+        out->failed = text == NULL;
+        out->text = text != NULL ? text : out->text;
+        out->room = text != NULL ? room : out->room;
+    }
+    if (out->failed) {
+        return NULL;
+    }
+    out->used += size;
+    return out->text + out->used - size;
+}
+
+void coffer__write(coffer__writing *out, const char *text, size_t text_len)
+{
+    char *to = text_len > 0 ? coffer__write_space(out, text_len) : NULL;
+    if (to != NULL) {
+        memcpy(to, text, text_len);
+    }
+}
+
+void coffer__write_text(coffer__writing *out, const char *text)
+{
+    coffer__write(out, text, coffer__text_len(text));
+}
+
+void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
+{
+    char *to = coffer__write_space(out, 2 * size);
+    if (to != NULL) {
+        coffer__hex_write(to, bytes, size);
+    }
+}
+
+void coffer__write_json(coffer__writing *out, const char *text)
+{
+    const size_t text_len = coffer__text_len(text);
+    char *to = coffer__write_space(out, coffer__json_write_string(NULL, text, text_len));
+    if (to != NULL) {
+        (void)coffer__json_write_string(to, text, text_len);
+    }
+}
+
+void coffer__writing_free(coffer__writing *out)
+{
+    coffer__free(out->allocator, out->text, out->room);
+    *out = (coffer__writing){ .allocator = out->allocator };
+}
+
+/* ---- Names ---- */
+
+/* Why a name is refused, or NULL; then `out` has it in its plain form. */
+static const char *manifest_plain_name(const char *name, size_t name_len, char out[COFFER__MANIFEST_NAME_SIZE])
+{
+    size_t used = 0;
+    if (name_len == 1 && name[0] == '.') {
+        memcpy(out, ".", 2);
+        return NULL;
+    }
+    if (name_len == 0 || name[0] == '/' || name[name_len - 1] == '/') {
+        return name_len == 0 ? "an empty name" : name[0] == '/' ? "an absolute name" : "the name of a folder";
+    }
+    for (size_t start = 0; start < name_len;) {
+        size_t end = start;
+        while (end < name_len && name[end] != '/') {
+            if (name[end] == '\0') {
+                return "a name with a NUL in it";
+            }
+            end++;
+        }
+        const size_t len = end - start;
+        if (len == 2 && memcmp(name + start, "..", 2) == 0) {
+            return "a name that leads upwards (\"..\")";
+        }
+        if (len > 0 && !(len == 1 && name[start] == '.')) {
+            if (len + (used > 0 ? 2 : 1) > COFFER__MANIFEST_NAME_SIZE - used) {
+                return "a name of more than 4095 bytes";
+            }
+            if (used > 0) {
+                out[used++] = '/';
+            }
+            memcpy(out + used, name + start, len);
+            used += len;
+        }
+        start = end + 1;
+    }
+    out[used] = '\0';
+    return used > 0 ? NULL : "a name that leads nowhere";
+}
+
+/* Byte order, with what ends a component before every other byte: the order of lists of components. */
+static bool manifest_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_manifest_entry *entries = ctx;
+    const unsigned char *left = (const unsigned char *)entries[a].name;
+    const unsigned char *right = (const unsigned char *)entries[b].name;
+    while (*left != '\0' && *left == *right) {
+        left++;
+        right++;
+    }
+    const unsigned from = *left == '/' ? 1 : *left == '\0' ? 0 : *left + 1u;
+    const unsigned to = *right == '/' ? 1 : *right == '\0' ? 0 : *right + 1u;
+    return from < to;
+}
+
+void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order)
+{
+    for (size_t i = 0; i < manifest->count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, manifest->count, manifest_before, manifest->entries);
+}
+
+/* ---- Digests ---- */
+
+void coffer__hex_write(char *text, const uint8_t *bytes, size_t size)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 0xF];
+    }
+}
+
+/* The value of a hexadecimal digit of either case, or 16. */
+static unsigned manifest_hex_value(char digit)
+{
+    const char lower = (char)(digit | 0x20);
+    return digit >= '0' && digit <= '9'   ? (unsigned)(digit - '0')
+           : lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a' + 10)
+                                          : 16;
+}
+
+bool coffer__hex_read(uint8_t *bytes, size_t size, const char *hex, size_t hex_len)
+{
+    if (hex_len != 2 * size) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        const unsigned high = manifest_hex_value(hex[2 * i]);
+        const unsigned low = manifest_hex_value(hex[2 * i + 1]);
+        if (high > 15 || low > 15) {
+            return false;
+        }
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* ---- Entries ---- */
+
+coffer_status coffer__manifest_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest");
+}
+
+/* Makes room for one thing more of `size` bytes each. */
+static bool manifest_grow(const coffer_allocator *allocator, void **block, size_t count, size_t *room, size_t size)
+{
+    if (count < *room) {
+        return true;
+    }
+    const size_t grown = *room == 0 ? MANIFEST_ROOM : 2 * *room;
+    if (grown > UINT32_MAX / 2 || grown > SIZE_MAX / 2 / size) {
+        return false;
+    }
+    void *moved = coffer__realloc(allocator, *block, *room * size, grown * size);
+    if (moved == NULL) {
+        return false;
+    }
+    *block = moved;
+    *room = grown;
+    return true;
+}
+
+static char *manifest_copy(const coffer_allocator *allocator, const char *text, size_t text_len)
+{
+    char *copy = coffer__alloc(allocator, text_len + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, text_len);
+        copy[text_len] = '\0';
+    }
+    return copy;
+}
+
+bool coffer__manifest_set_model(coffer_manifest *manifest, const char *name, size_t name_len)
+{
+    char *copy = manifest_copy(&manifest->allocator, name, name_len);
+    if (copy == NULL) {
+        return false;
+    }
+    if (manifest->model != NULL) {
+        coffer__free(&manifest->allocator, manifest->model, coffer__text_len(manifest->model) + 1);
+    }
+    manifest->model = copy;
+    return true;
+}
+
+/* Takes an entry that lacks its name only; `at` is where it stands, or COFFER_NO_OFFSET. */
+static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manifest_entry *entry, const char *name,
+                                   size_t name_len, uint64_t at, coffer_error *err)
+{
+    char plain[COFFER__MANIFEST_NAME_SIZE];
+    const char *trouble = manifest_plain_name(name, name_len, plain);
+    if (trouble != NULL) {
+        return coffer__fail_at(err, COFFER_ERR_MANIFEST_NAME, at,
+                               "%s: %q; a manifest names files below its folder, and nothing else", trouble, name,
+                               name_len);
+    }
+    void *block = manifest->entries;
+    const bool room = manifest_grow(&manifest->allocator, &block, manifest->count, &manifest->room, sizeof *entry);
+    manifest->entries = block;
+    char *copy = room ? manifest_copy(&manifest->allocator, plain, coffer__text_len(plain)) : NULL;
+    if (copy == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    manifest->entries[manifest->count] = *entry;
+    manifest->entries[manifest->count].name = copy;
+    manifest->count++;
+    return COFFER_OK;
+}
+
+coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item, coffer_error *err)
+{
+    const size_t size = coffer_algorithm_digest_size(item->algorithm);
+    coffer_manifest_entry entry = { .algorithm = item->algorithm };
+    if (!coffer__hex_read(entry.digest, size, item->hex, item->hex_len)) {
+        return coffer__fail_at(
+            err, COFFER_ERR_MANIFEST, item->at, "at byte %u, the digest of %q is not the %u hexadecimal digits of %s",
+            item->at, item->name, item->name_len, (uint64_t)(2 * size), coffer_algorithm_name(item->algorithm));
+    }
+    return manifest_take(manifest, &entry, item->name, item->name_len, item->at, err);
+}
+
+coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
+                                           coffer_error *err)
+{
+    void *block = manifest->ignored;
+    const bool room = manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_room,
+                                    sizeof *manifest->ignored);
+    manifest->ignored = block;
+    char *copy = room ? manifest_copy(&manifest->allocator, name, name_len) : NULL;
+    if (copy == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    manifest->ignored[manifest->ignored_count++] = copy;
+    return COFFER_OK;
+}
+
+/* Refuses two entries of one name: which of them counts would be anybody's guess. */
+static coffer_status manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
+{
+    uint32_t *order = coffer__alloc(&manifest->allocator, manifest->count * sizeof *order);
+    if (order == NULL) {
+        return manifest->count == 0 ? COFFER_OK : coffer__manifest_no_memory(err);
+    }
+    coffer_status status = COFFER_OK;
+    coffer__manifest_order(manifest, order);
+    for (size_t i = 1; i < manifest->count && status == COFFER_OK; i++) {
+        const char *name = manifest->entries[order[i]].name;
+        if (strcmp(name, manifest->entries[order[i - 1]].name) == 0) {
+            status = coffer__fail(err, COFFER_ERR_MANIFEST_NAME, "%q is in the manifest more than once", name,
+                                  coffer__text_len(name));
+        }
+    }
+    coffer__free(&manifest->allocator, order, manifest->count * sizeof *order);
+    return status;
+}
+
+/* ---- The object ---- */
+
+coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model, const coffer_allocator *allocator,
+                                  coffer_error *err)
+{
+    if (manifest == NULL || model == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs a place for its handle and its model's name");
+    }
+    const coffer_allocator *from = allocator != NULL ? allocator : coffer_libc_allocator();
+    *manifest = NULL;
+    coffer_manifest *made = coffer__alloc_zeroed(from, sizeof *made);
+    if (made == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    made->allocator = *from;
+    made->written.allocator = &made->allocator;
+    if (!coffer__manifest_set_model(made, model, coffer__text_len(model))) {
+        coffer_manifest_free(made);
+        return coffer__manifest_no_memory(err);
+    }
+    *manifest = made;
+    return COFFER_OK;
+}
+
+void coffer_manifest_free(coffer_manifest *manifest)
+{
+    if (manifest == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = manifest->allocator;
+    for (size_t i = 0; i < manifest->count; i++) {
+        const char *name = manifest->entries[i].name;
+        coffer__free(&allocator, (void *)(uintptr_t)name, coffer__text_len(name) + 1);
+    }
+    for (size_t i = 0; i < manifest->ignored_count; i++) {
+        coffer__free(&allocator, manifest->ignored[i], coffer__text_len(manifest->ignored[i]) + 1);
+    }
+    if (manifest->model != NULL) {
+        coffer__free(&allocator, manifest->model, coffer__text_len(manifest->model) + 1);
+    }
+    coffer__free(&allocator, manifest->entries, manifest->room * sizeof *manifest->entries);
+    coffer__free(&allocator, manifest->ignored, manifest->ignored_room * sizeof *manifest->ignored);
+    coffer__writing_free(&manifest->written);
+    coffer__free(&allocator, manifest, sizeof *manifest);
+}
+
+coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
+                                  const void *digest, coffer_error *err)
+{
+    const size_t size = coffer_algorithm_digest_size(algorithm);
+    if (manifest == NULL || name == NULL || digest == NULL || size == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "an entry of a manifest needs a name, an algorithm and a digest");
+    }
+    coffer_manifest_entry entry = { .algorithm = algorithm };
+    memcpy(entry.digest, digest, size);
+    return manifest_take(manifest, &entry, name, coffer__text_len(name), COFFER_NO_OFFSET, err);
+}
+
+coffer_status coffer_manifest_ignore(coffer_manifest *manifest, const char *name, coffer_error *err)
+{
+    return coffer__manifest_add_ignored(manifest, name, coffer__text_len(name), err);
+}
+
+bool coffer_manifest_ignores(const coffer_manifest *manifest, const char *name)
+{
+    for (size_t i = 0; i < manifest->ignored_count; i++) {
+        const char *ignored = manifest->ignored[i];
+        const size_t len = coffer__text_len(ignored);
+        if (strcmp(ignored, ".") == 0 ||
+            (strncmp(name, ignored, len) == 0 && (name[len] == '\0' || name[len] == '/'))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void coffer_manifest_set_follows_links(coffer_manifest *manifest, bool follows)
+{
+    manifest->follows_links = follows;
+}
+
+bool coffer_manifest_follows_links(const coffer_manifest *manifest)
+{
+    return manifest->follows_links;
+}
+
+coffer_manifest_format coffer_manifest_format_of(const coffer_manifest *manifest)
+{
+    return manifest->format;
+}
+
+size_t coffer_manifest_count(const coffer_manifest *manifest)
+{
+    return manifest->count;
+}
+
+const coffer_manifest_entry *coffer_manifest_at(const coffer_manifest *manifest, size_t i)
+{
+    return i < manifest->count ? &manifest->entries[i] : NULL;
+}
+
+/* ---- Reading and writing ---- */
+
+/* By its content: JSON begins with a brace, which no line of digests does. */
+static coffer_manifest_format manifest_recognise(const char *text, size_t text_len, const coffer_allocator *allocator)
+{
+    size_t at = 0;
+    while (at < text_len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n')) {
+        at++;
+    }
+    if (at == text_len || text[at] != '{') {
+        return COFFER_MANIFEST_LINES;
+    }
+    return coffer__members_has(text, text_len, "dsseEnvelope", allocator) ? COFFER_MANIFEST_BUNDLE
+                                                                          : COFFER_MANIFEST_STATEMENT;
+}
+
+static coffer_status manifest_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
+                                   size_t key_len, coffer_error *err)
+{
+    manifest->format = manifest_recognise(text, text_len, &manifest->allocator);
+    if (key != NULL && manifest->format != COFFER_MANIFEST_BUNDLE) {
+        return coffer__fail(err, COFFER_ERR_NOT_SIGNED,
+                            "the manifest has no signature that the key could check: it is %s",
+                            manifest->format == COFFER_MANIFEST_LINES ? "lines of digests" : "a statement alone");
+    }
+    const coffer_status status = manifest->format == COFFER_MANIFEST_LINES
+                                     ? coffer__lines_read(manifest, text, text_len, err)
+                                 : manifest->format == COFFER_MANIFEST_STATEMENT
+                                     ? coffer__statement_read(manifest, text, text_len, err)
+                                     : coffer__bundle_read(manifest, text, text_len, key, key_len, err);
+    return status == COFFER_OK ? manifest_check_names(manifest, err) : status;
+}
+
+coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *bytes, size_t size, const char *key,
+                                    size_t key_len, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer_manifest *made = NULL;
+    if (manifest == NULL || (bytes == NULL && size > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the place for the manifest or its bytes are NULL");
+    }
+    *manifest = NULL;
+    coffer_status status = coffer_manifest_new(&made, "", allocator, err);
+    status = status == COFFER_OK ? manifest_read(made, bytes, size, key, key_len, err) : status;
+    if (status != COFFER_OK) {
+        coffer_manifest_free(made);
+        return status;
+    }
+    *manifest = made;
+    return COFFER_OK;
+}
+
+/* Signs the statement that was written and puts the bundle in its place. */
+static coffer_status manifest_sign(coffer_manifest *manifest, const char *key, size_t key_len, coffer_error *err)
+{
+    coffer__writing bundle = { .allocator = &manifest->allocator };
+    const coffer_status status = coffer__bundle_write(&manifest->written, key, key_len, &bundle, err);
+    coffer__writing_free(&manifest->written);
+    manifest->written = bundle;
+    return status;
+}
+
+coffer_status coffer_manifest_write(coffer_manifest *manifest, coffer_manifest_format format, const char *key,
+                                    size_t key_len, const char **text, size_t *text_len, coffer_error *err)
+{
+    if (manifest == NULL || text == NULL || text_len == NULL || (key != NULL) != (format == COFFER_MANIFEST_BUNDLE)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "a manifest needs a place for its text, and a key to be a bundle");
+    }
+    coffer__writing_free(&manifest->written);
+    coffer_status status = manifest_check_names(manifest, err);
+    if (status == COFFER_OK && format == COFFER_MANIFEST_LINES) {
+        coffer__lines_write(manifest, &manifest->written);
+    } else if (status == COFFER_OK) {
+        status = coffer__statement_write(manifest, &manifest->written, err);
+    }
+    status = status == COFFER_OK && manifest->written.failed ? coffer__manifest_no_memory(err) : status;
+    status = status == COFFER_OK && key != NULL ? manifest_sign(manifest, key, key_len, err) : status;
+    status = status == COFFER_OK && manifest->written.failed ? coffer__manifest_no_memory(err) : status;
+    if (status == COFFER_OK) {
+        *text = manifest->written.text;
+        *text_len = manifest->written.used;
+    }
+    return status;
+}

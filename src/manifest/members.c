@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "members.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "text.h"
+
+#include <string.h>
+
+coffer_status coffer__members_open(coffer__members *in, const char *text, size_t text_len,
+                                   const coffer_allocator *allocator, void *ctx, coffer_error *err)
+{
+    *in = (coffer__members){ .json = { { (const uint8_t *)text, text_len, 0 }, 0, err },
+                             .scratch = { .allocator = allocator },
+                             .text_size = text_len + 1,
+                             .ctx = ctx };
+    in->text = coffer__alloc(allocator, in->text_size);
+    return in->text != NULL ? COFFER_OK
+                            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest's text (%u bytes)",
+                                           (uint64_t)in->text_size);
+}
+
+/* The reader of JSON was made for headers, and calls what it reads so. */
+static void members_reword(coffer_error *err)
+{
+    static const char header[] = "the header";
+    static const char manifest[] = "the manifest";
+    char *found = strstr(err->message, header);
+    if (found != NULL && strlen(err->message) + sizeof manifest - sizeof header < sizeof err->message) {
+        memmove(found + sizeof manifest - 1, found + sizeof header - 1, strlen(found) - sizeof header + 2);
+        memcpy(found, manifest, sizeof manifest - 1);
+    }
+}
+
+coffer_status coffer__members_close(coffer__members *in, coffer_status status)
+{
+    if (in->json.err != NULL && status >= COFFER_ERR_JSON && status <= COFFER_ERR_NUMBER) {
+        members_reword(in->json.err);
+    }
+    coffer__free(in->scratch.allocator, in->text, in->text_size);
+    coffer__scratch_free(&in->scratch);
+    return status;
+}
+
+/* ---- Values ---- */
+
+static uint64_t members_at(const coffer__members *in)
+{
+    return in->json.origin + in->json.in.position;
+}
+
+coffer_status coffer__members_string(coffer__members *in, const char *what, const char **value, size_t *value_len)
+{
+    bool has_control = false;
+    if (coffer__json_peek(&in->json) != '"') {
+        return coffer__json_type_error(&in->json, what, "a string");
+    }
+    char *text = in->text + in->text_used;
+    const coffer_status status = coffer__json_string(&in->json, text, value_len, &has_control);
+    if (status == COFFER_OK) {
+        *value = text;
+        in->text_used += *value_len;
+    }
+    return status;
+}
+
+coffer_status coffer__members_constant(coffer__members *in, const char *what, const char *wanted)
+{
+    const char *value = NULL;
+    size_t value_len = 0;
+    (void)coffer__json_peek(&in->json);
+    const uint64_t at = members_at(in);
+    const coffer_status status = coffer__members_string(in, what, &value, &value_len);
+    if (status == COFFER_OK && (value_len != strlen(wanted) || memcmp(value, wanted, value_len) != 0)) {
+        return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST, at, "at byte %u, %s is %q, and only \"%s\" is read",
+                               at, what, value, value_len, wanted);
+    }
+    return status;
+}
+
+coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *value)
+{
+    (void)coffer__json_peek(&in->json);
+    *value = coffer__next_is(&in->json.in, "true", 4);
+    if (!*value && !coffer__next_is(&in->json.in, "false", 5)) {
+        return coffer__json_type_error(&in->json, what, "true or false");
+    }
+    in->json.in.position += *value ? 4 : 5;
+    return COFFER_OK;
+}
+
+coffer_status coffer__members_array(coffer__members *in, const char *what,
+                                    coffer_status (*element)(coffer__members *in))
+{
+    if (coffer__json_peek(&in->json) != '[') {
+        return coffer__json_type_error(&in->json, what, "an array");
+    }
+    in->json.in.position++;
+    bool more = coffer__json_peek(&in->json) != ']';
+    in->json.in.position += more ? 0 : 1;
+    in->depth++;
+    while (more) {
+        coffer_status status = element(in);
+        status = status == COFFER_OK ? coffer__json_next(&in->json, ']', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    in->depth--;
+    return COFFER_OK;
+}
+
+/* ---- Objects ---- */
+
+/* Reads the member whose key comes next, or passes over it. */
+static coffer_status members_read_one(coffer__members *in, const char *what, const coffer__member *members,
+                                      size_t count, uint32_t *seen)
+{
+    const char *key = NULL;
+    size_t key_len = 0;
+    (void)coffer__json_peek(&in->json);
+    const uint64_t at = members_at(in);
+    coffer_status status = coffer__members_string(in, "a key", &key, &key_len);
+    status = status == COFFER_OK ? coffer__json_expect(&in->json, ':', "a colon should be here") : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(members[i].key) != key_len || memcmp(members[i].key, key, key_len) != 0) {
+            continue;
+        }
+        if ((*seen >> i & 1) != 0) {
+            return coffer__fail_at(in->json.err, COFFER_ERR_DUPLICATE_KEY, at, "at byte %u, %s has \"%s\" twice", at,
+                                   what, members[i].key);
+        }
+        *seen |= UINT32_C(1) << i;
+        return members[i].read(in);
+    }
+    return coffer__json_skip(&in->json, in->depth, &in->scratch);
+}
+
+coffer_status coffer__members_object(coffer__members *in, const char *what, const coffer__member *members, size_t count)
+{
+    uint32_t seen = 0;
+    if (coffer__json_peek(&in->json) != '{') {
+        return coffer__json_type_error(&in->json, what, "an object");
+    }
+    const uint64_t at = members_at(in);
+    in->json.in.position++;
+    in->depth++;
+    bool more = coffer__json_peek(&in->json) != '}';
+    in->json.in.position += more ? 0 : 1;
+    while (more) {
+        coffer_status status = members_read_one(in, what, members, count, &seen);
+        status = status == COFFER_OK ? coffer__json_next(&in->json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    in->depth--;
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].required && (seen >> i & 1) == 0) {
+            return coffer__fail_at(in->json.err, COFFER_ERR_MISSING_FIELD, at, "at byte %u, %s has no \"%s\"", at, what,
+                                   members[i].key);
+        }
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__members_end(coffer__members *in)
+{
+    (void)coffer__json_peek(&in->json);
+    return coffer__left(&in->json.in) == 0 ? COFFER_OK : coffer__json_error(&in->json, "nothing should follow");
+}
+
+static coffer_status members_found(coffer__members *in)
+{
+    *(bool *)in->ctx = true;
+    return coffer__json_skip(&in->json, in->depth, &in->scratch);
+}
+
+bool coffer__members_has(const char *text, size_t text_len, const char *key, const coffer_allocator *allocator)
+{
+    bool found = false;
+    coffer__members in;
+    const coffer__member members[] = { { key, false, members_found } };
+    if (coffer__members_open(&in, text, text_len, allocator, &found, NULL) != COFFER_OK) {
+        return false;
+    }
+    const coffer_status status = coffer__members_object(&in, "it", members, 1);
+    return coffer__members_close(&in, status) == COFFER_OK && found;
+}

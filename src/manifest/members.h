@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON objects whose members are known: each kind of object is a table of its members, in any order. A member that must be
+ * there and is not, and one that comes twice, are refused; others are passed over.
+ */
+#ifndef COFFER_MANIFEST_MEMBERS_H
+#define COFFER_MANIFEST_MEMBERS_H
+
+#include "json.h"
+
+typedef struct coffer__members {
+    coffer__json json;
+    coffer__scratch scratch;
+    char *text; /* every string that was read, one behind the other; room for all of the input */
+    size_t text_size;
+    size_t text_used;
+    size_t depth; /* containers that are open */
+    void *ctx;    /* what the members' functions fill */
+} coffer__members;
+
+typedef struct coffer__member {
+    const char *key;
+    bool required;
+    coffer_status (*read)(coffer__members *in);
+} coffer__member;
+
+/* Begins with the whole of a text; close it in any case. */
+coffer_status coffer__members_open(coffer__members *in, const char *text, size_t text_len,
+                                   const coffer_allocator *allocator, void *ctx, coffer_error *err);
+/* Returns the status of what was read. */
+coffer_status coffer__members_close(coffer__members *in, coffer_status status);
+/* Reads one object by its table of at most 32 members; `what` names it in messages: "a resource". */
+coffer_status coffer__members_object(coffer__members *in, const char *what, const coffer__member *members,
+                                     size_t count);
+/* Reads an array, calling `element` for each of its elements. */
+coffer_status coffer__members_array(coffer__members *in, const char *what,
+                                    coffer_status (*element)(coffer__members *in));
+/* Reads a string; *value lives until close, and no NUL ends it. */
+coffer_status coffer__members_string(coffer__members *in, const char *what, const char **value, size_t *value_len);
+/* Reads a string that has to be `wanted`. */
+coffer_status coffer__members_constant(coffer__members *in, const char *what, const char *wanted);
+coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *value);
+/* Nothing but white space may be left. */
+coffer_status coffer__members_end(coffer__members *in);
+/* Whether the text's outermost object has a member of that name. Says no to what is no JSON. */
+bool coffer__members_has(const char *text, size_t text_len, const char *key, const coffer_allocator *allocator);
+
+#endif
