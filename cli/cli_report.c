@@ -24,6 +24,13 @@ int cli_exit_code(coffer_status status)
     case COFFER_ERR_NO_TENSOR:
     case COFFER_ERR_INDEX:
     case COFFER_ERR_SLICE_BITS:
+    /* Files that make no model. */
+    case COFFER_ERR_SHARD_NAME:
+    case COFFER_ERR_SHARD_LINK:
+    case COFFER_ERR_SHARD_MISSING:
+    case COFFER_ERR_NOT_IN_SHARD:
+    case COFFER_ERR_TWO_SHARDS:
+    case COFFER_ERR_INDEX_TOO_LARGE:
         return CLI_EXIT_NOT_CONFORMING;
     /* What is wrong whatever the file has. */
     case COFFER_ERR_ARGUMENT:

@@ -129,6 +129,14 @@ typedef enum coffer_status {
     COFFER_ERR_LINKED = 107,       /* a symbolic or hard link, which an edit follows only when told to */
     COFFER_ERR_NO_SLACK = 108,     /* the new metadata does not fit in the header, and a rewrite was not allowed */
 
+    /* models of several files */
+    COFFER_ERR_SHARD_NAME = 120,      /* an index names a file that is not simply one in its folder */
+    COFFER_ERR_SHARD_LINK = 121,      /* a shard is a symbolic link out of the model's folder */
+    COFFER_ERR_SHARD_MISSING = 122,   /* a file of the model does not exist */
+    COFFER_ERR_NOT_IN_SHARD = 123,    /* the index names a tensor that its shard does not have */
+    COFFER_ERR_TWO_SHARDS = 124,      /* a tensor's name comes in two shards */
+    COFFER_ERR_INDEX_TOO_LARGE = 125, /* an index above 250,000,000 bytes or 100,000 files */
+
     /* integrity */
     COFFER_ERR_NO_ALGORITHM = 160, /* a digest's algorithm is not to be had here: a library is missing */
 
@@ -453,7 +461,7 @@ COFFER_API size_t coffer_header_count(const coffer_header *header);
 
 /* ---- Level 2: models ------------------------------------------------------------------------------------------------- */
 
-/* One or more files of tensors, opened: immutable. (This version opens one file, shard 0.) */
+/* One or more files of tensors, opened: immutable. A single file is a model of one shard, number 0. */
 typedef struct coffer coffer;
 
 /* The caller's own bytes at random access: an archive member, an encrypted store, an object in memory elsewhere.
@@ -493,8 +501,13 @@ typedef struct coffer_open_options {
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY                \
     }
 
-/* Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
-   file of an interrupted edit lies beside it. *model is NULL on failure. */
+/*
+ * Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
+ * file of an interrupted edit lies beside it. *model is NULL on failure.
+ * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
+ * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
+ * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED). docs/models.md has the rules.
+ */
 COFFER_API coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options,
                                      coffer_error *err);
 /* A file that is already in memory; borrowed until close. coffer_data points into it. */
@@ -523,6 +536,8 @@ COFFER_API size_t coffer_shard_count(const coffer *model);
 COFFER_API const coffer_table *coffer_shard_table(const coffer *model, size_t shard);
 /* Bytes of shard `shard`'s file; 0 when shard is not below the count. */
 COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
+/* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. */
+COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
    tensor's too. Valid until coffer_close. Fails where there is no map (COFFER_READ, the caller's own source) or where

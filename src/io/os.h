@@ -55,6 +55,7 @@ typedef struct coffer__os_info {
     uint64_t links;
     uint64_t device; /* with inode: which file it is; the numbers may change when the system starts again */
     uint64_t inode;
+    int64_t modified; /* the time of the last change, in nanoseconds; of interest only to be compared */
 } coffer__os_info;
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);

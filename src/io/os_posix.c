@@ -121,6 +121,7 @@ static void os_info_of(const struct stat *found, coffer__os_info *info)
     info->links = (uint64_t)found->st_nlink;
     info->device = (uint64_t)found->st_dev;
     info->inode = (uint64_t)found->st_ino;
+    info->modified = (int64_t)((uint64_t)found->st_mtim.tv_sec * 1000000000u + (uint64_t)found->st_mtim.tv_nsec);
 }
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)

@@ -6,14 +6,15 @@
  * read_at fills all of `size` bytes or fails; the range lies within the source (coffer__source_read sees to it). It may be
  * called from any number of threads at once. A file that has become shorter is COFFER_ERR_CHANGED. map returns the address of
  * the source's byte 0, valid until close, and is called at most once, for any access but COFFER_READ; never NULL, except with
- * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it. descriptor is NULL but
- * for files: it returns one to copy from, borrowed, and stores where the source's byte 0 is in it.
+ * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it. borrow and give_back are
+ * NULL but for files: a descriptor to copy from, and where the source's byte 0 is in it, until it is given back.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
 
 #include "coffer.h"
 #include "os.h"
+#include "pool.h"
 
 typedef struct coffer__source coffer__source;
 
@@ -22,14 +23,16 @@ typedef struct coffer__source_ops {
                              coffer_error *err);
     void *(*map)(coffer__source *source, coffer_access access, bool populate, coffer_error *err);
     void (*close)(coffer__source *source);
-    int (*descriptor)(const coffer__source *source, uint64_t *offset);
+    coffer_status (*borrow)(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err);
+    void (*give_back)(const coffer__source *source);
     bool far; /* a read may be a journey, however little it asks for: better one than many */
 } coffer__source_ops;
 
 typedef struct coffer__source_file {
     int fd;
-    uint64_t offset;    /* of the source's byte 0 in the file */
-    uint64_t file_size; /* of the whole file, when it was opened */
+    coffer__pooled *pooled; /* whose descriptor it is; NULL: it is the source's own */
+    uint64_t offset;        /* of the source's byte 0 in the file */
+    uint64_t file_size;     /* of the whole file, when it was opened */
     coffer__os_map map;
     bool through_link; /* the path was a symbolic link */
 } coffer__source_file;
@@ -50,6 +53,10 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom);
 /* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
    COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
+/* The same for a file whose descriptor a pool looks after. The path is absolute and no link. `file` stays where it is until
+   the source is closed. */
+coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *file, const char *path,
+                                    coffer_error *err);
 /* Looks for the undo file once more, after the header was read: an edit that began meanwhile may have been seen half-done. The
    source may be closed by then. */
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);

@@ -36,7 +36,9 @@ static void source_custom_close(coffer__source *source)
 
 void coffer__source_custom(coffer__source *source, const coffer_source *custom)
 {
-    static const coffer__source_ops ops = { source_custom_read_at, source_custom_map, source_custom_close, NULL, true };
+    static const coffer__source_ops ops = {
+        source_custom_read_at, source_custom_map, source_custom_close, NULL, NULL, true
+    };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = custom->size;

@@ -1,21 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A regular file or block device, or a range of one. It is read by position only, so that any number of threads may; the
- * size is that of the moment when it was opened, and a file that ends earlier when it is read has changed.
+ * size is that of the moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is
+ * the source's own, or one of a pool's, which is then borrowed for each use.
  */
 #include "error.h"
 #include "patch.h"
 #include "paths.h"
+#include "pool.h"
 #include "source.h"
 #include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
 
-static coffer_status source_file_shrank(const coffer__source_file *file, uint64_t at, coffer_error *err)
+static coffer_status source_file_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+{
+    const coffer__source_file *file = &source->as.file;
+    *offset = file->offset;
+    if (file->pooled != NULL) {
+        return coffer__pool_acquire(file->pooled, fd, err);
+    }
+    *fd = file->fd;
+    return COFFER_OK;
+}
+
+static void source_file_give_back(const coffer__source *source)
+{
+    if (source->as.file.pooled != NULL) {
+        coffer__pool_release(source->as.file.pooled);
+    }
+}
+
+static coffer_status source_file_shrank(const coffer__source_file *file, int fd, uint64_t at, coffer_error *err)
 {
     coffer__os_info now;
-    const int os_error = coffer__os_inspect_fd(file->fd, &now);
+    const int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error != 0) {
         return coffer__trouble(err, "look at the file again, which ended early", NULL, os_error);
     }
@@ -30,30 +50,33 @@ static coffer_status source_file_shrank(const coffer__source_file *file, uint64_
 static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          coffer_error *err)
 {
-    const coffer__source_file *file = &source->as.file;
+    int fd = -1;
+    uint64_t base = 0;
     size_t done = 0;
-    const int os_error = coffer__os_read_at(file->fd, file->offset + offset, buffer, size, &done);
+    coffer_status status = source_file_borrow(source, &fd, &base, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const int os_error = coffer__os_read_at(fd, base + offset, buffer, size, &done);
     if (os_error != 0) {
-        coffer__trouble(err, "read the file", NULL, os_error);
+        status = coffer__trouble(err, "read the file", NULL, os_error);
         if (err != NULL) {
             err->offset = offset + done;
         }
-        return COFFER_ERR_IO;
+    } else if (done < size) {
+        status = source_file_shrank(&source->as.file, fd, offset + done, err);
     }
-    return done == size ? COFFER_OK : source_file_shrank(file, offset + done, err);
+    source_file_give_back(source);
+    return status;
 }
 
-static void *source_file_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+static void *source_file_map_by(coffer__source *source, int fd, coffer_access access, bool populate, coffer_error *err)
 {
-    static char nothing[8];
     coffer__source_file *file = &source->as.file;
-    if (source->size == 0) {
-        return nothing;
-    }
     coffer__os_info now;
-    int os_error = coffer__os_inspect_fd(file->fd, &now);
+    int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error == 0 && now.size < file->file_size) {
-        (void)source_file_shrank(file, now.size < file->offset ? 0 : now.size - file->offset, err);
+        (void)source_file_shrank(file, fd, now.size < file->offset ? 0 : now.size - file->offset, err);
         return NULL;
     }
     void *address = NULL;
@@ -66,7 +89,7 @@ static void *source_file_map(coffer__source *source, coffer_access access, bool 
         return NULL;
     }
     if (os_error == 0) {
-        os_error = coffer__os_map_range(file->fd, file->offset, source->size, access == COFFER_MAP_PRIVATE, populate,
+        os_error = coffer__os_map_range(fd, file->offset, source->size, access == COFFER_MAP_PRIVATE, populate,
                                         &file->map, &address);
     }
     if (os_error != 0) {
@@ -76,23 +99,37 @@ static void *source_file_map(coffer__source *source, coffer_access access, bool 
     return address;
 }
 
-static int source_file_descriptor(const coffer__source *source, uint64_t *offset)
+static void *source_file_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
 {
-    *offset = source->as.file.offset;
-    return source->as.file.fd;
+    static char nothing[8];
+    int fd = -1;
+    uint64_t base = 0;
+    if (source->size == 0) {
+        return nothing;
+    }
+    if (source_file_borrow(source, &fd, &base, err) != COFFER_OK) {
+        return NULL;
+    }
+    void *address = source_file_map_by(source, fd, access, populate, err);
+    source_file_give_back(source);
+    return address;
 }
 
 static void source_file_close(coffer__source *source)
 {
     coffer__os_unmap(&source->as.file.map);
-    (void)coffer__os_close(source->as.file.fd);
+    if (source->as.file.pooled != NULL) {
+        coffer__pool_drop(source->as.file.pooled);
+    } else {
+        (void)coffer__os_close(source->as.file.fd);
+    }
 }
 
 /* Takes the descriptor over. */
 static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
 {
-    static const coffer__source_ops ops = { source_file_read_at, source_file_map, source_file_close,
-                                            source_file_descriptor, false };
+    static const coffer__source_ops ops = { source_file_read_at, source_file_map,       source_file_close,
+                                            source_file_borrow,  source_file_give_back, false };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;
@@ -141,6 +178,15 @@ static bool source_file_has_undo(const char *path, bool is_link)
     return coffer__os_real_path(path, real.text, sizeof real.text) == 0 && coffer__undo_exists(real.text);
 }
 
+/* Whether what was opened can be a source. */
+static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, coffer_error *err)
+{
+    if (!source_file_is_readable(kind)) {
+        return coffer__trouble_of_kind(err, kind == COFFER__OS_DIRECTORY, path);
+    }
+    return source_file_has_undo(path, is_link) ? coffer__undo_fail(err, path) : COFFER_OK;
+}
+
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
 {
     int fd = -1;
@@ -151,14 +197,8 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     }
     coffer__os_info info;
     const int inspected = coffer__os_inspect_fd(fd, &info);
-    coffer_status status = COFFER_OK;
-    if (inspected != 0) {
-        status = coffer__trouble(err, "learn the file's size", path, inspected);
-    } else if (!source_file_is_readable(info.kind)) {
-        status = coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, path);
-    } else if (source_file_has_undo(path, is_link)) {
-        status = coffer__undo_fail(err, path);
-    }
+    const coffer_status status = inspected != 0 ? coffer__trouble(err, "learn the file's size", path, inspected)
+                                                : source_file_check(path, is_link, info.kind, err);
     if (status != COFFER_OK) {
         (void)coffer__os_close(fd);
         return status;
@@ -166,6 +206,27 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     source_file_init(source, fd, 0, info.size, info.size);
     source->as.file.through_link = is_link;
     return COFFER_OK;
+}
+
+coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *file, const char *path,
+                                    coffer_error *err)
+{
+    int fd = -1;
+    const int os_error = coffer__pool_take(pool, file, path, &fd);
+    if (os_error == ENOMEM) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the name of a file");
+    }
+    if (os_error != 0) {
+        return source_file_cannot_open(path, false, os_error, err);
+    }
+    source_file_init(source, -1, 0, file->seen.size, file->seen.size);
+    source->as.file.pooled = file;
+    const coffer_status status = source_file_check(path, false, file->seen.kind, err);
+    coffer__pool_release(file);
+    if (status != COFFER_OK) {
+        coffer__pool_drop(file);
+    }
+    return status;
 }
 
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)

@@ -48,8 +48,9 @@ static void source_memory_close(coffer__source *source)
 
 void coffer__source_memory(coffer__source *source, const void *bytes, size_t size)
 {
-    static const coffer__source_ops ops = { source_memory_read_at, source_memory_map, source_memory_close, NULL,
-                                            false };
+    static const coffer__source_ops ops = {
+        source_memory_read_at, source_memory_map, source_memory_close, NULL, NULL, false
+    };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the one handle: a model is shards, and a shard is a source with the table that its header became.
- * Everything is immutable after open but the map, which is made when it is first asked for: `base` is set once, under
- * the lock.
- *
- * This version opens one file. Code that goes from a tensor to its bytes already goes by tensor->shard.
+ * The inside of the one handle: a model is shards, and a shard is a source with the table that its header became. A model of
+ * several files has besides what makes them one: `several`. For a single file there is no such thing, and no cost.
+ * Everything is immutable after open but the map, which is made when it is first asked for (`base` is set once, under the
+ * lock), and the descriptors of several files, which their pool looks after.
  */
 #ifndef COFFER_MODEL_MODEL_H
 #define COFFER_MODEL_MODEL_H
 
 #include "coffer.h"
+#include "names.h"
 #include "os.h"
+#include "place.h"
+#include "pool.h"
 #include "source.h"
 
 #include <stdatomic.h>
@@ -26,12 +28,32 @@ typedef struct coffer__shard {
     _Atomic(uint8_t *) base; /* byte 0 in memory; NULL: not mapped (yet) */
     coffer__mutex lock;      /* held while mapping */
     coffer_error map_error;  /* why there will be no map; code COFFER_OK: none was tried */
+    coffer__pooled pooled;   /* of one of several files: its descriptor */
 } coffer__shard;
+
+/* The caller's allocator, for one thread at a time. */
+typedef struct coffer__taking_turns {
+    coffer_allocator allocator;
+    coffer__mutex lock;
+} coffer__taking_turns;
+
+/* What makes several files one model. */
+typedef struct coffer__several {
+    coffer__taking_turns turns;
+    coffer_allocator allocator; /* that takes turns: what the shards and this struct use */
+    coffer__place place;
+    coffer__pool pool;
+    size_t count;                  /* of tensors */
+    const coffer_tensor **tensors; /* in order of (shard, offset) */
+    coffer__names names;           /* of the tensors */
+    uint32_t *by_address;          /* the shards in order of where their tables lie */
+} coffer__several;
 
 struct coffer {
     coffer_allocator allocator;
     size_t shard_count;
     coffer__shard *shards;
+    coffer__several *several; /* NULL: one file */
 };
 
 /* The shard of a tensor; NULL when the tensor is not one that this model handed out. */
@@ -43,5 +65,14 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
                                  const coffer_tensor *tensor);
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
+
+/* Reads the header of a shard whose source is open. */
+coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
+                                        const coffer_open_options *options, coffer_error *err);
+/* Opens the model of an index. The options are known to be right. Failures carry the path. */
+coffer_status coffer__several_open(coffer **model, const char *path, const coffer_open_options *options,
+                                   coffer_error *err);
+/* Releases what makes several files one, when the shards are closed. */
+void coffer__several_free(coffer *model);
 
 #endif

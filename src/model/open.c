@@ -79,23 +79,27 @@ void coffer_close(coffer *model)
         return;
     }
     const coffer_allocator allocator = model->allocator;
+    const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer__shard *shard = &model->shards[i];
         coffer_table_free(shard->table);
-        coffer__free(&allocator, shard->path, shard->path_size);
-        shard->source.ops->close(&shard->source);
+        coffer__free(shared, shard->path, shard->path_size);
+        if (shard->source.ops != NULL) {
+            shard->source.ops->close(&shard->source);
+        }
         coffer__os_mutex_deinit(&shard->lock);
     }
-    coffer__free(&allocator, model->shards, model->shard_count * sizeof *model->shards);
+    coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);
+    coffer__several_free(model);
     coffer__free(&allocator, model, sizeof *model);
 }
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-static coffer_status open_parse(coffer *model, const void *bytes, size_t size, const coffer__supply *supply,
-                                const coffer_open_options *options, coffer_error *err)
+static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t size, const coffer__supply *supply,
+                                const coffer_allocator *allocator, const coffer_open_options *options,
+                                coffer_error *err)
 {
-    coffer__shard *shard = model->shards;
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.file_size = shard->source.size;
     parse.max_header_size = options->max_header_size;
@@ -103,7 +107,7 @@ static coffer_status open_parse(coffer *model, const void *bytes, size_t size, c
     parse.unknown_dtypes = options->unknown_dtypes;
     parse.hidden_bytes = options->hidden_bytes;
     parse.format = options->format;
-    return coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, &model->allocator, &parse, err);
+    return coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
 }
 
 static coffer_status open_empty(coffer_error *err)
@@ -120,9 +124,10 @@ static coffer_status open_supply(const void *source, uint64_t offset, void *to, 
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
    read for the rest of it. */
-static coffer_status open_read_header(coffer *model, const coffer_open_options *options, coffer_error *err)
+coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
+                                        const coffer_open_options *options, coffer_error *err)
 {
-    const coffer__source *source = &model->shards->source;
+    const coffer__source *source = &shard->source;
     if (source->size == 0) {
         return open_empty(err);
     }
@@ -133,7 +138,7 @@ static coffer_status open_read_header(coffer *model, const coffer_open_options *
         return status;
     }
     const coffer__supply supply = { open_supply, source, window, source->ops->far ? 0 : sizeof window };
-    return open_parse(model, window, size, &supply, options, err);
+    return open_parse(shard, window, size, &supply, allocator, options, err);
 }
 
 /* Takes over `source`: opens a model from it or closes it. */
@@ -144,7 +149,7 @@ static coffer_status open_source(coffer **model, coffer__source *source, const c
     if (made == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    const coffer_status status = open_read_header(made, options, err);
+    const coffer_status status = coffer__shard_read_header(made->shards, &made->allocator, options, err);
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;
@@ -160,20 +165,15 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
-static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *given, coffer_error *err)
+static coffer_status open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
-    coffer_open_options options;
-    coffer_status status = open_options(&options, given, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
     coffer__source source;
-    status = coffer__source_path(&source, path, err);
+    coffer_status status = coffer__source_path(&source, path, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer *made = NULL;
-    status = open_source(&made, &source, &options, err);
+    status = open_source(&made, &source, options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
     status = again == COFFER_OK ? status : again;
@@ -188,13 +188,26 @@ static coffer_status open_path(coffer **model, const char *path, const coffer_op
     return COFFER_OK;
 }
 
+/* Whether the path is that of an index, which its name alone tells. */
+static bool open_is_index(const char *path)
+{
+    static const char suffix[] = ".index.json";
+    const size_t len = strlen(path);
+    return len >= sizeof suffix - 1 && memcmp(path + len - (sizeof suffix - 1), suffix, sizeof suffix - 1) == 0;
+}
+
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (model == NULL || path == NULL) {
         return open_null(err);
     }
     *model = NULL;
-    const coffer_status status = open_path(model, path, options, err);
+    coffer_open_options known;
+    coffer_status status = open_options(&known, options, err);
+    if (status == COFFER_OK && open_is_index(path)) {
+        return coffer__several_open(model, path, &known, err);
+    }
+    status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
@@ -217,7 +230,7 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
         return COFFER_ERR_MEMORY;
     }
     made->shards->phase = (uint64_t)(uintptr_t)bytes;
-    status = size == 0 ? open_empty(err) : open_parse(made, bytes, size, NULL, &known, err);
+    status = size == 0 ? open_empty(err) : open_parse(made->shards, bytes, size, NULL, &made->allocator, &known, err);
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;
@@ -273,63 +286,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     return open_source(model, &custom, &known, err);
 }
 
-/* ---- looking up -------------------------------------------------------------------------------------------------- */
-
-size_t coffer_count(const coffer *model)
-{
-    return coffer_table_count(model->shards->table);
-}
-
-const coffer_tensor *coffer_at(const coffer *model, size_t i)
-{
-    return coffer_table_at(model->shards->table, i);
-}
-
-const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
-{
-    return coffer_table_find(model->shards->table, name, name_len);
-}
-
-const coffer_tensor *coffer_find(const coffer *model, const char *name)
-{
-    return coffer_find_n(model, name, strlen(name));
-}
-
-void coffer_sort_by_name(const coffer *model, uint32_t *order)
-{
-    coffer_table_sort_by_name(model->shards->table, order);
-}
-
-size_t coffer_shard_count(const coffer *model)
-{
-    return model->shard_count;
-}
-
-const coffer_table *coffer_shard_table(const coffer *model, size_t shard)
-{
-    return shard < model->shard_count ? model->shards[shard].table : NULL;
-}
-
-uint64_t coffer_shard_size(const coffer *model, size_t shard)
-{
-    return shard < model->shard_count ? model->shards[shard].source.size : 0;
-}
-
 /* ---- data in memory ---------------------------------------------------------------------------------------------- */
-
-coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor)
-{
-    /* Every tensor of a model lies in the block of its shard's table; what lies elsewhere may not even be readable. */
-    const uintptr_t at = (uintptr_t)tensor;
-    for (size_t i = 0; i < model->shard_count; i++) {
-        const coffer_table *table = model->shards[i].table;
-        const uintptr_t block = (uintptr_t)table;
-        if (at >= block && at - block < table->block_size) {
-            return &model->shards[i];
-        }
-    }
-    return NULL;
-}
 
 coffer_status coffer__model_stranger(coffer_error *err)
 {

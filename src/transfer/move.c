@@ -51,7 +51,7 @@ static void move_on(move_job *job, uint64_t size)
 
 static bool move_is_copied(const move_job *job, const coffer__move *move)
 {
-    return !job->by_hand && move->size >= MOVE_LONG_RUN && move->source->ops->descriptor != NULL &&
+    return !job->by_hand && move->size >= MOVE_LONG_RUN && move->source->ops->borrow != NULL &&
            job->sink->ops->copy_at != NULL;
 }
 
@@ -62,9 +62,17 @@ static coffer_status move_copy(move_job *job, coffer_error *err)
     const uint64_t piece = left < MOVE_PIECE ? left : MOVE_PIECE;
     uint64_t base = 0;
     uint64_t done = 0;
-    const int fd = move->source->ops->descriptor(move->source, &base);
+    int fd = -1;
+    const coffer_status status = move->source->ops->borrow(move->source, &fd, &base, err);
+    if (status != COFFER_OK) {
+        if (job->options->failed != NULL) {
+            *job->options->failed = job->next;
+        }
+        return status;
+    }
     const int os_error =
         job->sink->ops->copy_at(job->sink, move->to + job->skip, fd, base + move->from + job->skip, piece, &done);
+    move->source->ops->give_back(move->source);
     if (os_error != 0 && os_error != EOPNOTSUPP) {
         return coffer__trouble(err, "copy the file's data", NULL, os_error);
     }
@@ -176,7 +184,7 @@ coffer_status coffer__move_all(coffer__sink *sink, const coffer__move *moves, si
     move_job job = { .sink = sink, .moves = moves, .count = count, .options = options, .only_files = true };
     for (size_t i = 0; i < count; i++) {
         job.total += moves[i].size; /* places in one sink: their sum is no more than its size */
-        job.only_files = job.only_files && moves[i].source->ops->descriptor != NULL;
+        job.only_files = job.only_files && moves[i].source->ops->borrow != NULL;
     }
     const coffer_status status = move_run(&job, err);
     coffer__free(options->allocator, job.rows, MOVE_BATCH_RUNS * sizeof *job.rows);

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the index of a model of many files: see index.h for what it says. */
+#include "index.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "json.h"
+#include "place.h"
+#include "sort.h"
+
+#include <string.h>
+
+static coffer_status index_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's index");
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* A string that has escapes, with them undone; it was read once already. */
+static coffer_status index_unescape(coffer__index *index, coffer__json *json, coffer__name *text)
+{
+    bool has_control = false;
+    if (index->escaped == NULL) {
+        /* Undone they are shorter, so that this is enough for all that are to come. */
+        index->escaped_size = coffer__left(&json->in);
+        index->escaped = coffer__alloc(index->allocator, index->escaped_size);
+        if (index->escaped == NULL) {
+            return index_no_memory(json->err);
+        }
+    }
+    char *to = (char *)index->escaped + index->escaped_used;
+    const coffer_status status = coffer__json_string(json, to, &text->len, &has_control);
+    text->text = to;
+    index->escaped_used += text->len;
+    return status;
+}
+
+/* A string, which stays where it is when it has no escapes; *position is its quote's. */
+static coffer_status index_string(coffer__index *index, coffer__json *json, coffer__name *text, uint32_t *position)
+{
+    bool has_control = false;
+    coffer__json_space(json);
+    const size_t at = json->in.position;
+    *position = (uint32_t)at;
+    const coffer_status status = coffer__json_string(json, NULL, &text->len, &has_control);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (json->in.position - at == text->len + 2) {
+        text->text = (const char *)json->in.base + at + 1;
+        return COFFER_OK;
+    }
+    json->in.position = at;
+    return index_unescape(index, json, text);
+}
+
+static bool index_is(coffer__name text, const char *wanted)
+{
+    const size_t len = strlen(wanted);
+    return text.len == len && memcmp(text.text, wanted, len) == 0;
+}
+
+/* Opens an object; *more tells whether it has members. */
+static coffer_status index_open_object(coffer__json *json, const char *where, bool *more)
+{
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_type_error(json, where, "an object");
+    }
+    json->in.position++;
+    *more = coffer__json_peek(json) != '}';
+    json->in.position += *more ? 0 : 1;
+    return COFFER_OK;
+}
+
+static coffer_status index_colon(coffer__json *json)
+{
+    return coffer__json_expect(json, ':', "a colon should follow the key");
+}
+
+/* ---- metadata ---------------------------------------------------------------------------------------------------- */
+
+/* Reads the total size where it is written as a whole number: in digits, or as Python writes a float that is whole. */
+static void index_total_size(coffer__index *index, const uint8_t *text, size_t len)
+{
+    uint64_t value = 0;
+    size_t at = 0;
+    bool fits = len > 0;
+    for (; at < len && text[at] >= '0' && text[at] <= '9'; at++) {
+        const uint64_t digit = (uint64_t)(text[at] - '0');
+        fits = fits && value <= (UINT64_MAX - digit) / 10;
+        value = value * 10 + digit;
+    }
+    fits = fits && at > 0;
+    if (at < len && text[at] == '.') {
+        for (at++; at < len && text[at] == '0';) {
+            at++;
+        }
+    }
+    index->total_size_is_read = fits && at == len;
+    index->total_size = index->total_size_is_read ? value : 0;
+}
+
+/* One member of the metadata, which is known to be JSON. */
+static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+{
+    coffer__name key;
+    uint32_t position = 0;
+    coffer_status status = index_string(index, json, &key, &position);
+    status = status == COFFER_OK ? index_colon(json) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__json_space(json);
+    const size_t at = json->in.position;
+    status = coffer__json_skip(json, 2, scratch);
+    if (status == COFFER_OK && index_is(key, "total_size")) {
+        index->total_size_at = at;
+        index_total_size(index, json->in.base + at, json->in.position - at);
+    }
+    return status;
+}
+
+static coffer_status index_metadata(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+{
+    const uint8_t first = coffer__json_peek(json);
+    const size_t at = json->in.position;
+    if (first != '{' && first != 'n') {
+        return coffer__json_type_error(json, "the index's metadata", "an object");
+    }
+    coffer_status status = coffer__json_skip(json, 1, scratch);
+    if (status != COFFER_OK || first == 'n') {
+        return status;
+    }
+    index->metadata = (const char *)json->in.base + at;
+    index->metadata_len = json->in.position - at;
+    /* Once more, now that it is known to be right, for the one member that counts. */
+    bool more = false;
+    json->in.position = at;
+    status = index_open_object(json, "the index's metadata", &more);
+    while (status == COFFER_OK && more) {
+        status = index_metadata_member(index, json, scratch);
+        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+    }
+    return status;
+}
+
+/* ---- the weight_map ---------------------------------------------------------------------------------------------- */
+
+/* Room for one entry more; NULL without memory. */
+static coffer__index_entry *index_new_entry(coffer__index *index)
+{
+    if (index->count == index->room) {
+        const size_t room = index->room == 0 ? 256 : 2 * index->room;
+        coffer__index_entry *entries =
+            coffer__realloc(index->allocator, index->entries, index->room * sizeof *entries, room * sizeof *entries);
+        if (entries == NULL) {
+            return NULL;
+        }
+        index->entries = entries;
+        index->room = room;
+    }
+    return &index->entries[index->count];
+}
+
+/* Whether the file is the one that the entry before names, too: most often it is. */
+static bool index_same_file(const coffer__index_entry *entry, bool is_first)
+{
+    return !is_first && entry->file.len == entry[-1].file.len &&
+           memcmp(entry->file.text, entry[-1].file.text, entry->file.len) == 0;
+}
+
+static coffer_status index_entry(coffer__index *index, coffer__json *json)
+{
+    uint32_t file_at = 0;
+    coffer__index_entry *entry = index_new_entry(index);
+    if (entry == NULL) {
+        return index_no_memory(json->err);
+    }
+    entry->shard = 0;
+    coffer_status status = index_string(index, json, &entry->name, &entry->position);
+    status = status == COFFER_OK ? index_colon(json) : status;
+    if (status == COFFER_OK && coffer__json_peek(json) != '"') {
+        status = coffer__json_type_error(json, "the file of a tensor", "a string");
+    }
+    status = status == COFFER_OK ? index_string(index, json, &entry->file, &file_at) : status;
+    if (status == COFFER_OK && !index_same_file(entry, index->count == 0)) {
+        status = coffer__place_check_name(entry->file.text, entry->file.len, file_at, json->err);
+    }
+    index->count += status == COFFER_OK;
+    return status;
+}
+
+static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
+{
+    bool more = false;
+    coffer_status status = index_open_object(json, "the weight_map", &more);
+    while (status == COFFER_OK && more) {
+        status = index_entry(index, json);
+        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static coffer_status index_key_twice(const coffer__json *json, uint32_t position, const char *key)
+{
+    return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, position,
+                           "at byte %u, the key \"%s\" comes a second time in the index", (uint64_t)position, key);
+}
+
+/* A member of the outermost object. */
+static coffer_status index_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch, bool seen[2])
+{
+    coffer__name key;
+    uint32_t position = 0;
+    coffer_status status = index_string(index, json, &key, &position);
+    status = status == COFFER_OK ? index_colon(json) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool is_map = index_is(key, "weight_map");
+    if (!is_map && !index_is(key, "metadata")) {
+        return coffer__json_skip(json, 1, scratch);
+    }
+    if (seen[is_map]) {
+        return index_key_twice(json, position, is_map ? "weight_map" : "metadata");
+    }
+    seen[is_map] = true;
+    return is_map ? index_weight_map(index, json) : index_metadata(index, json, scratch);
+}
+
+static coffer_status index_parse(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+{
+    bool more = false;
+    bool seen[2] = { false, false };
+    coffer_status status = index_open_object(json, "the index", &more);
+    while (status == COFFER_OK && more) {
+        status = index_member(index, json, scratch, seen);
+        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (coffer__json_peek(json) != 0 || coffer__left(&json->in) > 0) {
+        return coffer__json_error(json, "nothing should follow the index");
+    }
+    if (index->count == 0) {
+        return coffer__fail(json->err, COFFER_ERR_MISSING_FIELD,
+                            seen[true] ? "the index names no tensors: its weight_map is empty"
+                                       : "not the index of a model: it has no weight_map");
+    }
+    return COFFER_OK;
+}
+
+/* ---- what it says, in order -------------------------------------------------------------------------------------- */
+
+static coffer__name index_name_of(const void *ctx, uint32_t item)
+{
+    return ((const coffer__index *)ctx)->entries[item].name;
+}
+
+static coffer__name index_file_of(const void *ctx, uint32_t item)
+{
+    return ((const coffer__index *)ctx)->entries[item].file;
+}
+
+static coffer_status index_find_names(coffer__index *index, coffer_error *err)
+{
+    uint32_t twice = 0;
+    index->names = (coffer__names){ index->allocator, index_name_of, index, index->count, 0, NULL, NULL };
+    const coffer_status status = coffer__names_build(&index->names, &twice, err);
+    if (status != COFFER_OK || twice == COFFER__NO_NAME) {
+        return status;
+    }
+    const coffer__index_entry *entry = &index->entries[twice];
+    coffer__fail_at(err, COFFER_ERR_DUPLICATE_NAME, entry->position,
+                    "the index names the tensor %q twice; the second time at byte %u", entry->name.text,
+                    entry->name.len, (uint64_t)entry->position);
+    return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, entry->name.text, entry->name.len);
+}
+
+static bool index_file_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__name first = index_file_of(ctx, a);
+    const coffer__name second = index_file_of(ctx, b);
+    return coffer__compare_names(first.text, first.len, second.text, second.len) < 0;
+}
+
+static coffer__name index_shard_name(const void *ctx, uint32_t item)
+{
+    return ((const coffer__index *)ctx)->shards[item].file;
+}
+
+/* Lists the files in order of their names, from the first entries of each. */
+static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, size_t count, coffer_error *err)
+{
+    if (count > COFFER__INDEX_MOST_SHARDS) {
+        return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index names %u files, and at most %u are read",
+                            (uint64_t)count, (uint64_t)COFFER__INDEX_MOST_SHARDS);
+    }
+    index->shards = coffer__alloc(index->allocator, count * sizeof *index->shards);
+    if (index->shards == NULL) {
+        return index_no_memory(err);
+    }
+    index->shard_count = count;
+    coffer__sort(firsts, count, index_file_before, index);
+    for (size_t i = 0; i < count; i++) {
+        index->shards[i] = (coffer__index_shard){ index_file_of(index, firsts[i]), index->entries[firsts[i]].position };
+    }
+    return COFFER_OK;
+}
+
+/* Lists the files that the entries name. `firsts` has room for all entries. */
+static coffer_status index_find_files(coffer__index *index, coffer__names *files, uint32_t *firsts, coffer_error *err)
+{
+    uint32_t twice = 0;
+    size_t count = 0;
+    const coffer_status status = coffer__names_build(files, &twice, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < index->count; i++) {
+        const coffer__name file = index->entries[i].file;
+        if (coffer__names_find(files, file.text, file.len) == i) {
+            firsts[count++] = (uint32_t)i;
+        }
+    }
+    return index_list_files(index, firsts, count, err);
+}
+
+/* Gives every entry the number of its file. */
+static coffer_status index_number_entries(coffer__index *index, coffer_error *err)
+{
+    uint32_t twice = 0;
+    coffer__names files = { index->allocator, index_shard_name, index, index->shard_count, 0, NULL, NULL };
+    const coffer_status status = coffer__names_build(&files, &twice, err);
+    for (size_t i = 0; status == COFFER_OK && i < index->count; i++) {
+        const coffer__name file = index->entries[i].file;
+        index->entries[i].shard = coffer__names_find(&files, file.text, file.len);
+    }
+    coffer__names_free(&files);
+    return status;
+}
+
+static coffer_status index_order_files(coffer__index *index, coffer_error *err)
+{
+    coffer__names files = { index->allocator, index_file_of, index, index->count, 0, NULL, NULL };
+    uint32_t *firsts = coffer__alloc(index->allocator, index->count * sizeof *firsts);
+    const coffer_status status = firsts == NULL ? index_no_memory(err) : index_find_files(index, &files, firsts, err);
+    coffer__free(index->allocator, firsts, index->count * sizeof *firsts);
+    coffer__names_free(&files);
+    return status == COFFER_OK ? index_number_entries(index, err) : status;
+}
+
+coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
+                                 const coffer_allocator *allocator, coffer_error *err)
+{
+    memset(index, 0, sizeof *index);
+    index->allocator = allocator;
+    index->names.allocator = allocator;
+    index->total_size_at = COFFER_NO_OFFSET;
+    if (text_size > COFFER__INDEX_MOST_BYTES) {
+        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %u bytes, and at most %u are read",
+                     (uint64_t)text_size, COFFER__INDEX_MOST_BYTES);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
+    }
+    coffer__json json = { .in = { .base = text, .length = text_size }, .err = err };
+    coffer__scratch scratch = { .allocator = allocator };
+    coffer_status status = index_parse(index, &json, &scratch);
+    coffer__scratch_free(&scratch);
+    status = status == COFFER_OK ? index_find_names(index, err) : status;
+    return status == COFFER_OK ? index_order_files(index, err) : status;
+}
+
+void coffer__index_free(coffer__index *index)
+{
+    coffer__names_free(&index->names);
+    coffer__free(index->allocator, index->shards, index->shard_count * sizeof *index->shards);
+    coffer__free(index->allocator, index->entries, index->room * sizeof *index->entries);
+    coffer__free(index->allocator, index->escaped, index->escaped_size);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The index of a model of many files, `model.safetensors.index.json`:
+ *
+ *     {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
+ *
+ * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or null, what
+ * it says besides total_size does not matter, and unknown members are passed over. Offsets in failures are bytes of the
+ * index. Nothing is opened here, and the files' names are not judged but by coffer__place_check_name, which see.
+ */
+#ifndef COFFER_MODEL_INDEX_H
+#define COFFER_MODEL_INDEX_H
+
+#include "coffer.h"
+#include "names.h"
+
+#define COFFER__INDEX_MOST_BYTES ((uint64_t)250000000)
+#define COFFER__INDEX_MOST_SHARDS 100000u
+
+/* One member of the weight_map. */
+typedef struct coffer__index_entry {
+    coffer__name name; /* of the tensor */
+    coffer__name file;
+    uint32_t position; /* of the name's quote in the text */
+    uint32_t shard;    /* the number of the file */
+} coffer__index_entry;
+
+/* A file that the weight_map names. */
+typedef struct coffer__index_shard {
+    coffer__name file;
+    uint32_t position; /* of the first tensor in it */
+} coffer__index_shard;
+
+typedef struct coffer__index {
+    const coffer_allocator *allocator;
+    uint8_t *escaped; /* the names that are written with escapes; the others lie in the text */
+    size_t escaped_size;
+    size_t escaped_used;
+    coffer__index_entry *entries; /* in the order of the text */
+    size_t count;
+    size_t room;
+    coffer__names names;         /* of the entries */
+    coffer__index_shard *shards; /* in byte order of their names */
+    size_t shard_count;
+    const char *metadata; /* the text of its value; NULL: none, or null */
+    size_t metadata_len;
+    uint64_t total_size;
+    uint64_t total_size_at;  /* where it is in the text; COFFER_NO_OFFSET: it is not stated */
+    bool total_size_is_read; /* it is a whole number */
+} coffer__index;
+
+/* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
+coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
+                                 const coffer_allocator *allocator, coffer_error *err);
+void coffer__index_free(coffer__index *index);
+
+#endif

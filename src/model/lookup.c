@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking things up in an opened model. A single file's table answers by itself; several files have lists over their tables. */
+#include "model.h"
+
+#include "sort.h"
+#include "table.h"
+
+#include <string.h>
+
+size_t coffer_count(const coffer *model)
+{
+    return model->several == NULL ? coffer_table_count(model->shards->table) : model->several->count;
+}
+
+const coffer_tensor *coffer_at(const coffer *model, size_t i)
+{
+    const coffer__several *several = model->several;
+    if (several == NULL) {
+        return coffer_table_at(model->shards->table, i);
+    }
+    return i < several->count ? several->tensors[i] : NULL;
+}
+
+const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
+{
+    const coffer__several *several = model->several;
+    if (several == NULL) {
+        return coffer_table_find(model->shards->table, name, name_len);
+    }
+    const uint32_t found = coffer__names_find(&several->names, name, name_len);
+    return found == COFFER__NO_NAME ? NULL : several->tensors[found];
+}
+
+const coffer_tensor *coffer_find(const coffer *model, const char *name)
+{
+    return coffer_find_n(model, name, strlen(name));
+}
+
+static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__several *several = ctx;
+    const coffer_tensor *first = several->tensors[a];
+    const coffer_tensor *second = several->tensors[b];
+    return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
+}
+
+void coffer_sort_by_name(const coffer *model, uint32_t *order)
+{
+    const coffer__several *several = model->several;
+    if (several == NULL) {
+        coffer_table_sort_by_name(model->shards->table, order);
+        return;
+    }
+    for (size_t i = 0; i < several->count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, several->count, lookup_name_before, several);
+}
+
+size_t coffer_shard_count(const coffer *model)
+{
+    return model->shard_count;
+}
+
+const coffer_table *coffer_shard_table(const coffer *model, size_t shard)
+{
+    return shard < model->shard_count ? model->shards[shard].table : NULL;
+}
+
+uint64_t coffer_shard_size(const coffer *model, size_t shard)
+{
+    return shard < model->shard_count ? model->shards[shard].source.size : 0;
+}
+
+const char *coffer_shard_path(const coffer *model, size_t shard)
+{
+    const char *path = shard < model->shard_count ? model->shards[shard].path : NULL;
+    return path == NULL ? "" : path;
+}
+
+static bool lookup_is_inside(const coffer__shard *shard, uintptr_t at)
+{
+    const uintptr_t block = (uintptr_t)shard->table;
+    return at >= block && at - block < shard->table->block_size;
+}
+
+coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor)
+{
+    /* Every tensor of a model lies in the block of its shard's table; what lies elsewhere may not even be readable. */
+    const uintptr_t at = (uintptr_t)tensor;
+    size_t low = 0;
+    size_t high = model->shard_count;
+    while (high - low > 1) { /* several: the last table that does not lie behind the tensor */
+        const size_t middle = low + (high - low) / 2;
+        const bool behind = (uintptr_t)model->shards[model->several->by_address[middle]].table > at;
+        *(behind ? &high : &low) = middle;
+    }
+    coffer__shard *shard = &model->shards[model->several == NULL ? 0 : model->several->by_address[low]];
+    return lookup_is_inside(shard, at) ? shard : NULL;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the files of a model are: see place.h. */
+#include "place.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "text.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* The value of two hexadecimal digits behind a percent sign; -1 when there are none. */
+static int place_escape_at(const char *text, size_t len, size_t at)
+{
+    int value = 0;
+    if (text[at] != '%' || len - at < 3) {
+        return -1;
+    }
+    for (size_t i = 1; i <= 2; i++) {
+        const char c = text[at + i];
+        const char lower = (char)(c | 0x20);
+        if (c >= '0' && c <= '9') {
+            value = value * 16 + (c - '0');
+        } else if (lower >= 'a' && lower <= 'f') {
+            value = value * 16 + (lower - 'a' + 10);
+        } else {
+            return -1;
+        }
+    }
+    return value;
+}
+
+/* Undoes every %XX in place; true when there was one. */
+static bool place_undo_escapes(char *text, size_t *len)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < *len; to++) {
+        const int value = place_escape_at(text, *len, at);
+        text[to] = value < 0 ? text[at] : (char)value;
+        at += value < 0 ? 1 : 3;
+    }
+    const bool undone = to < *len;
+    *len = to;
+    return undone;
+}
+
+/* What is wrong with a name as it is spelt; NULL: nothing. */
+static const char *place_fault_of(const char *name, size_t len)
+{
+    if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))) {
+        return "it names no file";
+    }
+    for (size_t at = 0, size = 0; at<len; at += size> 0 ? size : 1) {
+        uint32_t code_point = 0;
+        size = coffer__utf8_decode(name + at, len - at, &code_point); /* what was %XX may be no UTF-8 */
+        if (name[at] == '/' || name[at] == '\\') {
+            return "it leads to another folder";
+        }
+        if (name[at] == ':') {
+            return "a colon could make it an address or another drive";
+        }
+        if (size > 0 && coffer__is_control(code_point)) {
+            return "it has a control character";
+        }
+    }
+    return NULL;
+}
+
+coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
+{
+    char decoded[COFFER__PATH_MAX_NAME];
+    size_t len = name_len;
+    const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : place_fault_of(name, name_len);
+    if (fault == NULL) {
+        memcpy(decoded, name, len);
+        while (fault == NULL && place_undo_escapes(decoded, &len)) {
+            fault = place_fault_of(decoded, len);
+        }
+    }
+    if (fault == NULL) {
+        return COFFER_OK;
+    }
+    return coffer__fail_at(
+        err, COFFER_ERR_SHARD_NAME, offset,
+        "at byte %u, the index names the file %q, which is not opened: %s; a shard must be a file in "
+        "the folder of the index",
+        offset, name, name_len, fault);
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+static bool place_append(coffer__path *path, const char *text, size_t text_len)
+{
+    const size_t used = strlen(path->text);
+    if (text_len >= sizeof path->text - used) {
+        return false;
+    }
+    memcpy(path->text + used, text, text_len);
+    path->text[used + text_len] = '\0';
+    return true;
+}
+
+/* The real path of a folder, with a slash at its end; 0 or an errno. */
+static int place_real_folder(const char *folder, coffer__path *real)
+{
+    const int os_error = coffer__os_real_path(folder, real->text, sizeof real->text);
+    if (os_error != 0) {
+        return os_error;
+    }
+    const size_t len = strlen(real->text);
+    return real->text[len - 1] == '/' || place_append(real, "/", 1) ? 0 : ENAMETOOLONG;
+}
+
+/* Where the index really lies, when its name is a link that leads elsewhere. */
+static void place_other_of_link(coffer__place *place, const char *path)
+{
+    coffer__path real;
+    if (coffer__os_real_path(path, real.text, sizeof real.text) == 0) {
+        real.text[coffer__path_name_at(real.text)] = '\0';
+        if (strcmp(real.text, place->real.text) != 0) {
+            place->other = real;
+        }
+    }
+}
+
+/* Of a folder …/snapshots/REVISION/, or one below it: …/blobs/. */
+static void place_other_of_hub(coffer__place *place)
+{
+    static const char snapshots[] = "/snapshots/";
+    const char *text = place->real.text;
+    const char *found = NULL;
+    for (const char *next = strstr(text, snapshots); next != NULL; next = strstr(next + 1, snapshots)) {
+        found = next;
+    }
+    coffer__path blobs = { { 0 } };
+    if (found != NULL && found[sizeof snapshots - 1] != '\0' && place_append(&blobs, text, (size_t)(found - text)) &&
+        place_append(&blobs, "/blobs", 6) && place_real_folder(blobs.text, &place->other) != 0) {
+        place->other.text[0] = '\0';
+    }
+}
+
+coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err)
+{
+    coffer__path folder;
+    memset(place, 0, sizeof *place);
+    if (!coffer__path_directory(&folder, path)) {
+        return coffer__trouble(err, "find the model's folder", path, ENAMETOOLONG);
+    }
+    const int os_error = place_real_folder(folder.text, &place->real);
+    if (os_error != 0) {
+        return coffer__trouble(err, "find the model's folder", path, os_error);
+    }
+    (void)place_append(&place->given, path, coffer__path_name_at(path));
+    place_other_of_link(place, path);
+    if (place->other.text[0] == '\0') {
+        place_other_of_hub(place);
+    }
+    return COFFER_OK;
+}
+
+bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path)
+{
+    *path = place->given;
+    return place_append(path, name.text, name.len);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static bool place_is_below(const char *path, const coffer__path *folder)
+{
+    const size_t len = strlen(folder->text);
+    return len > 0 && strncmp(path, folder->text, len) == 0;
+}
+
+static coffer_status place_missing(bool is_link, int os_error, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_SHARD_MISSING, "%s",
+                 is_link ? "this file of the model is a symbolic link to one that does not exist: a download that was "
+                           "interrupted or cleaned up? Fetch it again"
+                         : "this file of the model does not exist: the download is not complete, or the index is of "
+                           "another model");
+    return coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
+}
+
+/* Follows a file that is a link, if it may be followed. */
+static coffer_status place_follow(const coffer__place *place, coffer__path *path, coffer_error *err)
+{
+    coffer__path target;
+    const int os_error = coffer__os_real_path(path->text, target.text, sizeof target.text);
+    if (os_error == ENOENT || os_error == ENOTDIR) {
+        return place_missing(true, os_error, err);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
+    }
+    if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
+        return coffer__fail(err, COFFER_ERR_SHARD_LINK,
+                            "this file of the model is a symbolic link out of the model's folder, to %p: links are "
+                            "followed only to where the index itself lies",
+                            target.text);
+    }
+    *path = target;
+    return COFFER_OK;
+}
+
+/* A file's real path, absolute and without a link. */
+static coffer_status place_find(const coffer__place *place, coffer__name name, coffer__path *path, coffer_error *err)
+{
+    coffer__os_info info;
+    *path = place->real;
+    if (!place_append(path, name.text, name.len)) {
+        return coffer__trouble(err, "open the file", NULL, ENAMETOOLONG);
+    }
+    const int os_error = coffer__os_inspect(path->text, false, &info);
+    if (os_error == ENOENT) {
+        return place_missing(false, os_error, err);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the file", NULL, os_error);
+    }
+    return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
+}
+
+coffer_status coffer__place_open(const coffer__place *place, coffer__name name, coffer__pool *pool,
+                                 coffer__pooled *file, coffer__source *source, coffer_error *err)
+{
+    coffer__path path;
+    const coffer_status status = place_find(place, name, &path, err);
+    return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
+}
+
+static coffer_status place_read_from(const coffer__source *source, uint64_t most, const coffer_allocator *allocator,
+                                     coffer__whole *whole, coffer_error *err)
+{
+    if (source->size > most) {
+        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has %u bytes, and at most %u are read", source->size,
+                     most);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, most, source->size);
+    }
+    whole->size = (size_t)source->size;
+    whole->bytes = coffer__alloc(allocator, whole->size);
+    if (whole->bytes == NULL && whole->size > 0) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %u bytes of the file", source->size);
+    }
+    return coffer__source_read(source, 0, whole->bytes, whole->size, err);
+}
+
+coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
+                                 coffer__whole *whole, coffer_error *err)
+{
+    coffer__source source;
+    *whole = (coffer__whole){ NULL, 0 };
+    coffer_status status = coffer__source_path(&source, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = place_read_from(&source, most, allocator, whole, err);
+    source.ops->close(&source);
+    if (status != COFFER_OK) {
+        coffer__place_forget(whole, allocator);
+    }
+    return status;
+}
+
+void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator)
+{
+    coffer__free(allocator, whole->bytes, whole->size);
+    *whole = (coffer__whole){ NULL, 0 };
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the files of a model are: a folder. Names of files come from an index, and so from a stranger; they are joined to the
+ * folder only when they are plain names of files in it, and a file that is a symbolic link is followed only
+ *
+ *   into the folder itself or below it,
+ *   into the folder where the index itself really lies, when that is a link too,
+ *   from `snapshots/REVISION/` to `blobs/` beside `snapshots`: the cache of the Hugging Face Hub is laid out so.
+ */
+#ifndef COFFER_MODEL_PLACE_H
+#define COFFER_MODEL_PLACE_H
+
+#include "coffer.h"
+#include "names.h"
+#include "paths.h"
+#include "pool.h"
+#include "source.h"
+
+typedef struct coffer__place {
+    coffer__path given; /* what stands before a name in messages: "", or a folder and a slash */
+    coffer__path real;  /* the folder without links, absolute, with a slash */
+    coffer__path other; /* the one other folder that links may lead into; "" when there is none */
+} coffer__place;
+
+/* A file read whole. */
+typedef struct coffer__whole {
+    uint8_t *bytes;
+    size_t size;
+} coffer__whole;
+
+/*
+ * Whether a name may be joined to a place: it is not empty, not "." or "..", has none of / \ : or control characters, and at
+ * most 255 bytes; and so has every name that undoing its %XX escapes, however often, leads to. Else COFFER_ERR_SHARD_NAME at
+ * `offset`.
+ */
+coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
+
+/* The place of an index (or of any other file of a model), given by its path. */
+coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err);
+/* A file's path as it is shown to people. False when that is too long. */
+bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path);
+/* Opens a file whose descriptor the pool looks after; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK. Failures do not carry the
+   path. `file` is zero before, and stays where it is until the source is closed. */
+coffer_status coffer__place_open(const coffer__place *place, coffer__name name, coffer__pool *pool,
+                                 coffer__pooled *file, coffer__source *source, coffer_error *err);
+/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. */
+coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
+                                 coffer__whole *whole, coffer_error *err);
+void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator);
+
+#endif

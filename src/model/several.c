@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several files as one model: their headers are read by several threads, then what they say is put together, and compared with
+ * what the index says. Which failure is reported does not depend on chance: that of the first shard that has one.
+ */
+#include "model.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "index.h"
+#include "sort.h"
+#include "table.h"
+
+#include <string.h>
+
+/* Reading a header is waiting, on a network file system most of all, so processors do not bound it. */
+#define SEVERAL_THREADS 16u
+/* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
+#define SEVERAL_DESCRIPTORS 64u
+
+static coffer_status several_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
+}
+
+/* ---- an allocator for one thread at a time ----------------------------------------------------------------------- */
+
+static void *turns_alloc(void *ctx, size_t size)
+{
+    coffer__taking_turns *turns = ctx;
+    coffer__os_mutex_lock(&turns->lock);
+    void *block = turns->allocator.alloc(turns->allocator.ctx, size);
+    coffer__os_mutex_unlock(&turns->lock);
+    return block;
+}
+
+static void *turns_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    coffer__taking_turns *turns = ctx;
+    coffer__os_mutex_lock(&turns->lock);
+    void *grown = turns->allocator.realloc(turns->allocator.ctx, block, old_size, new_size);
+    coffer__os_mutex_unlock(&turns->lock);
+    return grown;
+}
+
+static void turns_free(void *ctx, void *block, size_t size)
+{
+    coffer__taking_turns *turns = ctx;
+    coffer__os_mutex_lock(&turns->lock);
+    turns->allocator.free(turns->allocator.ctx, block, size);
+    coffer__os_mutex_unlock(&turns->lock);
+}
+
+/* ---- making and releasing ---------------------------------------------------------------------------------------- */
+
+static coffer__several *several_new(const coffer_allocator *allocator)
+{
+    coffer__several *several = coffer__alloc_zeroed(allocator, sizeof *several);
+    if (several == NULL) {
+        return NULL;
+    }
+    several->turns.allocator = *allocator;
+    several->allocator = (coffer_allocator){ turns_alloc, turns_realloc, turns_free, &several->turns };
+    several->names.allocator = &several->allocator;
+    if (coffer__os_mutex_init(&several->turns.lock) != 0) {
+        coffer__free(allocator, several, sizeof *several);
+        return NULL;
+    }
+    if (coffer__pool_init(&several->pool, SEVERAL_DESCRIPTORS, &several->allocator) != 0) {
+        coffer__os_mutex_deinit(&several->turns.lock);
+        coffer__free(allocator, several, sizeof *several);
+        return NULL;
+    }
+    return several;
+}
+
+void coffer__several_free(coffer *model)
+{
+    coffer__several *several = model->several;
+    if (several == NULL) {
+        return;
+    }
+    coffer__names_free(&several->names);
+    coffer__free(&several->allocator, several->tensors, several->count * sizeof *several->tensors);
+    coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
+    coffer__pool_deinit(&several->pool);
+    coffer__os_mutex_deinit(&several->turns.lock);
+    coffer__free(&model->allocator, several, sizeof *several);
+}
+
+static coffer *several_new_model(const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    coffer__several *several = several_new(allocator);
+    if (made == NULL || several == NULL) {
+        coffer__free(allocator, made, sizeof *made);
+        if (several != NULL) {
+            coffer__pool_deinit(&several->pool);
+            coffer__os_mutex_deinit(&several->turns.lock);
+            coffer__free(allocator, several, sizeof *several);
+        }
+        (void)several_no_memory(err);
+        return NULL;
+    }
+    made->allocator = *allocator;
+    made->several = several;
+    return made;
+}
+
+/* ---- opening shards ---------------------------------------------------------------------------------------------- */
+
+typedef struct several_job {
+    coffer *model;
+    const coffer__index *index;
+    const coffer_open_options *options;
+    coffer__mutex lock;
+    size_t next;        /* under the lock: the shard that is taken next, … */
+    size_t failed;      /* … the first that could not be opened, … */
+    coffer_error error; /* … and why */
+} several_job;
+
+static coffer_status several_open_shard(const several_job *job, size_t i, coffer_error *err)
+{
+    coffer__several *several = job->model->several;
+    coffer__shard *shard = &job->model->shards[i];
+    const coffer__name file = job->index->shards[i].file;
+    coffer_status status =
+        coffer__place_open(&several->place, file, &several->pool, &shard->pooled, &shard->source, err);
+    if (status != COFFER_OK) {
+        shard->source.ops = NULL;
+        return status;
+    }
+    shard->access = job->options->access;
+    shard->populate = job->options->populate;
+    status = coffer__shard_read_header(shard, &several->allocator, job->options, err);
+    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    const coffer_status again = coffer__source_path_again(&shard->source, shard->pooled.path, err);
+    return again == COFFER_OK ? status : again;
+}
+
+/* Takes the next shard; false when there is none, or when one before it has failed. */
+static bool several_take(several_job *job, size_t *i)
+{
+    coffer__os_mutex_lock(&job->lock);
+    const bool taken = job->next < job->failed;
+    *i = taken ? job->next++ : 0;
+    coffer__os_mutex_unlock(&job->lock);
+    return taken;
+}
+
+static void several_work(void *arg)
+{
+    several_job *job = arg;
+    size_t i = 0;
+    while (several_take(job, &i)) {
+        coffer_error error;
+        const coffer_status status = several_open_shard(job, i, &error);
+        if (status != COFFER_OK) {
+            coffer__os_mutex_lock(&job->lock);
+            if (i < job->failed) {
+                job->failed = i;
+                job->error = error;
+            }
+            coffer__os_mutex_unlock(&job->lock);
+        }
+    }
+}
+
+static void several_run(several_job *job)
+{
+    coffer__thread threads[SEVERAL_THREADS];
+    const size_t most = job->failed < SEVERAL_THREADS ? job->failed : SEVERAL_THREADS;
+    size_t started = 1;
+    while (started < most && coffer__os_thread_start(&threads[started], several_work, job) == 0) {
+        started++;
+    }
+    several_work(job);
+    for (size_t i = 1; i < started; i++) {
+        coffer__os_thread_join(&threads[i]);
+    }
+}
+
+/* Gives the shards their paths, as they are shown. */
+static coffer_status several_set_paths(coffer *model, const coffer__index *index, coffer_error *err)
+{
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__path path;
+        coffer__shard *shard = &model->shards[i];
+        (void)coffer__place_join(&model->several->place, index->shards[i].file, &path);
+        shard->path_size = strlen(path.text) + 1;
+        shard->path = coffer__alloc(&model->several->allocator, shard->path_size);
+        if (shard->path == NULL) {
+            return several_no_memory(err);
+        }
+        memcpy(shard->path, path.text, shard->path_size);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status several_make_shards(coffer *model, size_t count, coffer_error *err)
+{
+    model->shards = coffer__alloc_zeroed(&model->several->allocator, count * sizeof *model->shards);
+    if (model->shards == NULL) {
+        return several_no_memory(err);
+    }
+    size_t made = 0;
+    while (made < count && coffer__os_mutex_init(&model->shards[made].lock) == 0) {
+        made++;
+    }
+    model->shard_count = count;
+    return made == count ? COFFER_OK : several_no_memory(err);
+}
+
+static coffer_status several_open_shards(coffer *model, const coffer__index *index, const coffer_open_options *options,
+                                         coffer_error *err)
+{
+    coffer_status status = several_make_shards(model, index->shard_count, err);
+    status = status == COFFER_OK ? several_set_paths(model, index, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    several_job job = { .model = model, .index = index, .options = options, .failed = model->shard_count };
+    if (coffer__os_mutex_init(&job.lock) != 0) {
+        return several_no_memory(err);
+    }
+    several_run(&job);
+    coffer__os_mutex_deinit(&job.lock);
+    if (job.failed == model->shard_count) {
+        return COFFER_OK;
+    }
+    if (err != NULL) {
+        *err = job.error;
+    }
+    return coffer__fail_path(err, job.error.code, model->shards[job.failed].path);
+}
+
+/* ---- putting together -------------------------------------------------------------------------------------------- */
+
+static coffer__name several_name_of(const void *ctx, uint32_t item)
+{
+    const coffer_tensor *tensor = ((const coffer__several *)ctx)->tensors[item];
+    return (coffer__name){ tensor->name, tensor->name_len };
+}
+
+/* Tensor `k` of a table that nobody else has seen yet, which is told its shard. */
+static const coffer_tensor *several_number(coffer_table *table, size_t k, uint32_t shard)
+{
+    const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->order_at);
+    coffer__entry *entry = (coffer__entry *)(void *)((char *)table + (size_t)order[k] * 8);
+    entry->tensor.shard = shard;
+    return &entry->tensor;
+}
+
+/* Lists all tensors and numbers their shards. */
+static coffer_status several_list(coffer *model, coffer_error *err)
+{
+    coffer__several *several = model->several;
+    uint64_t count = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        count += coffer_table_count(model->shards[i].table);
+    }
+    if (count > SIZE_MAX / sizeof *several->tensors || count > UINT32_MAX / 2) {
+        return several_no_memory(err);
+    }
+    several->tensors = coffer__alloc(&several->allocator, (size_t)count * sizeof *several->tensors);
+    if (several->tensors == NULL && count > 0) {
+        return several_no_memory(err);
+    }
+    several->count = (size_t)count;
+    size_t at = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer_table *table = model->shards[i].table;
+        for (size_t k = 0; k < table->count; k++) {
+            several->tensors[at++] = several_number(table, k, (uint32_t)i);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status several_in_two(const coffer *model, const coffer_tensor *second, coffer_error *err)
+{
+    const coffer_tensor *first = second;
+    for (size_t i = 0; first == second && i < second->shard; i++) {
+        const coffer_tensor *found = coffer_table_find(model->shards[i].table, second->name, second->name_len);
+        first = found == NULL ? second : found;
+    }
+    coffer__fail(err, COFFER_ERR_TWO_SHARDS, "the tensor %q is in two files of the model; the other one is %p",
+                 second->name, (size_t)second->name_len, model->shards[first->shard].path);
+    return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
+}
+
+static coffer_status several_index_names(coffer *model, coffer_error *err)
+{
+    coffer__several *several = model->several;
+    uint32_t twice = 0;
+    several->names = (coffer__names){ &several->allocator, several_name_of, several, several->count, 0, NULL, NULL };
+    const coffer_status status = coffer__names_build(&several->names, &twice, err);
+    if (status != COFFER_OK || twice == COFFER__NO_NAME) {
+        return status;
+    }
+    return several_in_two(model, several->tensors[twice], err);
+}
+
+static bool several_address_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer *model = ctx;
+    return (uintptr_t)model->shards[a].table < (uintptr_t)model->shards[b].table;
+}
+
+static coffer_status several_order_addresses(coffer *model, coffer_error *err)
+{
+    uint32_t *order = coffer__alloc(&model->several->allocator, model->shard_count * sizeof *order);
+    if (order == NULL) {
+        return several_no_memory(err);
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, model->shard_count, several_address_before, model);
+    model->several->by_address = order;
+    return COFFER_OK;
+}
+
+/* ---- what the index says ----------------------------------------------------------------------------------------- */
+
+static coffer_status several_not_there(const coffer *model, const coffer__index_entry *entry,
+                                       const coffer_tensor *found, coffer_error *err)
+{
+    if (found == NULL) {
+        coffer__fail_at(
+            err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+            "at byte %u, the index names the tensor %q, which its file %q does not have: index and file are "
+            "not of the same model, or of different versions of it",
+            (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len);
+    } else {
+        coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+                        "at byte %u, the index says that the tensor %q is in %q, but it is in %p",
+                        (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len,
+                        model->shards[found->shard].path);
+    }
+    return coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
+}
+
+static coffer_status several_compare(const coffer *model, const coffer__index *index, coffer_error *err)
+{
+    for (size_t i = 0; i < index->count; i++) {
+        const coffer__index_entry *entry = &index->entries[i];
+        const coffer_tensor *found = coffer_find_n(model, entry->name.text, entry->name.len);
+        if (found == NULL || found->shard != entry->shard) {
+            return several_not_there(model, entry, found, err);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static coffer_status several_build(coffer *model, const char *path, const coffer__index *index,
+                                   const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = several_open_shards(model, index, options, err);
+    status = status == COFFER_OK ? several_list(model, err) : status;
+    status = status == COFFER_OK ? several_order_addresses(model, err) : status;
+    status = status == COFFER_OK ? several_index_names(model, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = several_compare(model, index, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+}
+
+static coffer_status several_open_text(coffer **model, const char *path, const coffer__whole *text,
+                                       const coffer_open_options *options, coffer_error *err)
+{
+    coffer__index index;
+    coffer *made = NULL;
+    coffer_status status = coffer__index_read(&index, text->bytes, text->size, options->allocator, err);
+    if (status == COFFER_OK) {
+        made = several_new_model(options->allocator, err);
+        status = made == NULL ? COFFER_ERR_MEMORY : coffer__place_beside(&made->several->place, path, err);
+    }
+    if (status != COFFER_OK) {
+        coffer__fail_path(err, status, path);
+    } else {
+        status = several_build(made, path, &index, options, err);
+    }
+    coffer__index_free(&index);
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer__several_open(coffer **model, const char *path, const coffer_open_options *options,
+                                   coffer_error *err)
+{
+    coffer__whole text;
+    coffer_status status = coffer__place_read(path, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
+    if (status != COFFER_OK) {
+        return coffer__fail_path(err, status, path);
+    }
+    status = several_open_text(model, path, &text, options, err);
+    coffer__place_forget(&text, options->allocator);
+    return status;
+}

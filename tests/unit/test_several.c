@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several files as one model: whatever can be done with a file can be done with an index and its shards, and index and shards
+ * that do not belong together are refused with the place where they differ. Names of files come from strangers, so that
+ * nothing outside the folder may be reached through them. What fails leaves nothing behind.
+ */
+#define _GNU_SOURCE /* RTLD_NEXT, of what faulty_calls.h needs */
+
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "faulty_calls.h"
+#include "support_file.h"
+#include "support_memory.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- models to test with ----------------------------------------------------------------------------------------- */
+
+static const tensor_spec first_specs[] = { { "b.weight", COFFER_F32, 2, { 3, 5 } }, { "tail", COFFER_U8, 1, { 7 } } };
+static const tensor_spec second_specs[] = { { "a.weight", COFFER_F32, 2, { 64, 32 } },
+                                            { "empty", COFFER_BF16, 2, { 0, 7 } } };
+static const tensor_spec third_specs[] = { { "c.weight", COFFER_F64, 1, { 9 } } };
+
+static const char INDEX[] = "model.safetensors.index.json";
+static const char THREE[] = "{\"metadata\": {\"total_size\": 8331}, \"weight_map\": {"
+                            "\"c.weight\": \"m-00003-of-00003.safetensors\", "
+                            "\"a.weight\": \"m-00002-of-00003.safetensors\", "
+                            "\"empty\": \"m-00002-of-00003.safetensors\", "
+                            "\"b.weight\": \"m-00001-of-00003.safetensors\", "
+                            "\"tail\": \"m-00001-of-00003.safetensors\"}}";
+
+static void write_shard(const char *name, const tensor_spec *specs, size_t count)
+{
+    image made = image_of(specs, count);
+    file_write(name, made.bytes, made.size);
+    image_free(&made);
+}
+
+static void write_index(const char *text)
+{
+    file_write(INDEX, text, strlen(text));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    work_dir_make();
+    write_shard("m-00001-of-00003.safetensors", first_specs, 2);
+    write_shard("m-00002-of-00003.safetensors", second_specs, 2);
+    write_shard("m-00003-of-00003.safetensors", third_specs, 1);
+    write_index(THREE);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faults_clear();
+    work_dir_remove();
+    return 0;
+}
+
+static coffer *open_index(coffer_access access)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    coffer *model = NULL;
+    coffer_error err;
+    options.access = access;
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_OK);
+    return model;
+}
+
+static void assert_open_fails(const char *text, coffer_status status, uint64_t offset, const char *path)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    write_index(text);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, &err), status);
+    assert_null(model);
+    assert_int_equal(err.code, status);
+    assert_int_equal(err.offset, offset);
+    assert_string_equal(err.path, work_path(path));
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), status);
+}
+
+/* Where `part` begins in `text`. */
+static uint64_t place_of(const char *text, const char *part)
+{
+    const char *found = strstr(text, part);
+    assert_non_null(found);
+    return (uint64_t)(found - text);
+}
+
+/* ---- looking up and reading -------------------------------------------------------------------------------------- */
+
+static void tensors_of_all_shards_are_found(void **state)
+{
+    (void)state;
+    static const char *const in_order[] = { "b.weight", "tail", "a.weight", "empty", "c.weight" };
+    static const char *const by_name[] = { "a.weight", "b.weight", "c.weight", "empty", "tail" };
+    static const uint32_t shards[] = { 0, 0, 1, 1, 2 };
+    coffer *model = open_index(COFFER_MAP);
+    uint32_t order[5];
+    assert_int_equal(coffer_count(model), 5);
+    assert_int_equal(coffer_shard_count(model), 3);
+    coffer_sort_by_name(model, order);
+    for (size_t i = 0; i < 5; i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        assert_string_equal(tensor->name, in_order[i]);
+        assert_int_equal(tensor->shard, shards[i]);
+        assert_ptr_equal(coffer_find(model, in_order[i]), tensor);
+        assert_string_equal(coffer_at(model, order[i])->name, by_name[i]);
+    }
+    assert_null(coffer_at(model, 5));
+    assert_null(coffer_find(model, "d.weight"));
+    assert_null(coffer_find_n(model, "b.weight", 7));
+    assert_string_equal(coffer_shard_path(model, 1), work_path("m-00002-of-00003.safetensors"));
+    assert_string_equal(coffer_shard_path(model, 3), "");
+    assert_int_equal(coffer_table_count(coffer_shard_table(model, 0)), 2);
+    assert_null(coffer_shard_table(model, 3));
+    coffer_close(model);
+}
+
+static void assert_pattern(const coffer *model, const coffer_tensor *tensor, const uint8_t *bytes)
+{
+    (void)model;
+    for (uint64_t i = 0; i < tensor->size; i++) {
+        assert_int_equal(bytes[i], pattern_byte(tensor->offset + i));
+    }
+}
+
+static void every_way_of_reading_works(void **state)
+{
+    (void)state;
+    uint8_t buffers[5][8192];
+    for (coffer_access access = COFFER_MAP; access <= COFFER_READ; access++) {
+        coffer *model = open_index(access);
+        coffer_read_target targets[5];
+        for (size_t i = 0; i < 5; i++) {
+            const coffer_tensor *tensor = coffer_at(model, i);
+            const coffer_index all = { .kind = COFFER_INDEX_ALL };
+            assert_int_equal(coffer_read(model, tensor, buffers[i], tensor->size, NULL, NULL), COFFER_OK);
+            assert_pattern(model, tensor, buffers[i]);
+            memset(buffers[i], 0, sizeof buffers[i]);
+            assert_int_equal(coffer_read_slice(model, tensor, &all, 1, buffers[i], tensor->size, NULL, NULL),
+                             COFFER_OK);
+            assert_pattern(model, tensor, buffers[i]);
+            memset(buffers[i], 0, sizeof buffers[i]);
+            targets[i] = (coffer_read_target){ tensor, buffers[i], tensor->size };
+            const uint8_t *data = coffer_data(model, tensor, NULL);
+            assert_true((data != NULL) == (access != COFFER_READ));
+            if (data != NULL) {
+                assert_pattern(model, tensor, data);
+                assert_int_equal(coffer_is_aligned(model, tensor),
+                                 (uintptr_t)data % coffer_dtype_alignment(tensor->dtype) == 0);
+            }
+        }
+        assert_int_equal(coffer_read_many(model, targets, 5, NULL, NULL), COFFER_OK);
+        for (size_t i = 0; i < 5; i++) {
+            assert_pattern(model, targets[i].tensor, buffers[i]);
+        }
+        coffer_close(model);
+    }
+}
+
+static void a_model_is_copied_into_one_file(void **state)
+{
+    (void)state;
+    coffer *model = open_index(COFFER_READ);
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    coffer_copy copies[5];
+    assert_int_equal(coffer_header_new(&header, coffer_libc_allocator(), NULL), COFFER_OK);
+    for (size_t i = 0; i < 5; i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        copies[i] = (coffer_copy){ i, model, tensor };
+        assert_int_equal(
+            coffer_header_add(header, tensor->name, tensor->name_len, tensor->dtype, tensor->shape, tensor->rank, NULL),
+            COFFER_OK);
+    }
+    assert_int_equal(coffer_writer_open(&writer, header, work_path("one.safetensors"), NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_copy(writer, copies, 5, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    coffer *one = NULL;
+    uint8_t buffer[8192];
+    assert_int_equal(coffer_open(&one, work_path("one.safetensors"), NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < 5; i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        const coffer_tensor *copy = coffer_find(one, tensor->name);
+        assert_int_equal(coffer_read(one, copy, buffer, copy->size, NULL, NULL), COFFER_OK);
+        assert_pattern(model, tensor, buffer);
+    }
+    assert_int_equal(coffer_read(model, coffer_at(one, 0), buffer, 0, NULL, NULL), COFFER_ERR_ARGUMENT);
+    coffer_close(one);
+    coffer_close(model);
+}
+
+/* ---- what does not belong together ------------------------------------------------------------------------------- */
+
+static void index_and_shards_must_agree(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *model = NULL;
+    static const char missing[] = "{\"weight_map\": {\"b.weight\": \"m-00001-of-00003.safetensors\", "
+                                  "\"gone\": \"m-00001-of-00003.safetensors\"}}";
+    assert_open_fails(missing, COFFER_ERR_NOT_IN_SHARD, place_of(missing, "\"gone\""), INDEX);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, &err), COFFER_ERR_NOT_IN_SHARD);
+    assert_string_equal(err.tensor, "gone");
+    static const char elsewhere[] = "{\"weight_map\": {\"b.weight\": \"m-00001-of-00003.safetensors\", "
+                                    "\"a.weight\": \"m-00001-of-00003.safetensors\", "
+                                    "\"empty\": \"m-00002-of-00003.safetensors\"}}";
+    assert_open_fails(elsewhere, COFFER_ERR_NOT_IN_SHARD, place_of(elsewhere, "\"a.weight\""), INDEX);
+    static const char no_file[] = "{\"weight_map\": {\"b.weight\": \"m-00001-of-00003.safetensors\", "
+                                  "\"z\": \"m-00004-of-00003.safetensors\"}}";
+    assert_open_fails(no_file, COFFER_ERR_SHARD_MISSING, COFFER_NO_OFFSET, "m-00004-of-00003.safetensors");
+    /* Of several that fail, the first is named. */
+    static const char no_files[] = "{\"weight_map\": {\"b.weight\": \"z.safetensors\", \"z\": \"x.safetensors\", "
+                                   "\"a\": \"y.safetensors\"}}";
+    for (size_t i = 0; i < 50; i++) {
+        assert_open_fails(no_files, COFFER_ERR_SHARD_MISSING, COFFER_NO_OFFSET, "x.safetensors");
+    }
+    write_shard("twice.safetensors", second_specs, 2);
+    static const char twice[] = "{\"weight_map\": {\"a.weight\": \"m-00002-of-00003.safetensors\", "
+                                "\"empty\": \"twice.safetensors\"}}";
+    assert_open_fails(twice, COFFER_ERR_TWO_SHARDS, COFFER_NO_OFFSET, "twice.safetensors");
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, &err), COFFER_ERR_TWO_SHARDS);
+    assert_non_null(strstr(err.message, "m-00002-of-00003.safetensors"));
+    assert_string_equal(err.tensor, "a.weight"); /* of the two that come twice, the first by offset */
+    file_write("bad.safetensors", "version https://git-lfs.github.com/spec/v1\n", 43);
+    assert_open_fails("{\"weight_map\": {\"a\": \"bad.safetensors\"}}", COFFER_ERR_IS_LFS_POINTER, 0,
+                      "bad.safetensors");
+}
+
+static void names_of_files_lead_nowhere_else(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "/etc/passwd",
+        "../x.safetensors",
+        "..",
+        ".",
+        "",
+        "a/b.safetensors",
+        "a\\\\b.safetensors",
+        "..\\\\x",
+        "http://example.org/x",
+        "file:x",
+        "C:x",
+        "x\\u0000.safetensors",
+        "x\\n",
+        "\\u009bx",
+        "..%2fx",
+        "..%2Fx",
+        "%2e%2e",
+        "%2e",
+        "%252e%252e%252fx",
+        "a%5cb",
+        "%00",
+        "x%0a",
+        "%3a",
+        "a%252Fb",
+        "\\u002e\\u002e\\u002fx",
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(text, sizeof text, "{\"weight_map\": {\"a\": \"%s\"}}", names[i]);
+        assert_open_fails(text, COFFER_ERR_SHARD_NAME, 21, INDEX);
+    }
+    char longer[300];
+    memset(longer, 'x', 256);
+    longer[256] = '\0';
+    snprintf(text, sizeof text, "{\"weight_map\": {\"a\": \"%s\"}}", longer);
+    assert_open_fails(text, COFFER_ERR_SHARD_NAME, 21, INDEX);
+    /* What only looks like an attack is the plain name of a file. */
+    static const char *const fine[] = { "...",  "..x",         "100%", "%zz", "a%20b", "%",
+                                        "x.%2", "\xC3\xA4%ff", " ",    "~",   "x?y#z" };
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        write_shard(fine[i], third_specs, 1);
+        snprintf(text, sizeof text, "{\"weight_map\": {\"c.weight\": \"%s\"}}", fine[i]);
+        write_index(text);
+        coffer *model = open_index(COFFER_READ);
+        assert_string_equal(coffer_shard_path(model, 0), work_path(fine[i]));
+        coffer_close(model);
+    }
+}
+
+static void indices_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        coffer_status status;
+        uint64_t offset;
+    } cases[] = {
+        { "", COFFER_ERR_JSON, 0 },
+        { "[]", COFFER_ERR_TYPE, 0 },
+        { "{}", COFFER_ERR_MISSING_FIELD, COFFER_NO_OFFSET },
+        { "{\"weight_map\": {}}", COFFER_ERR_MISSING_FIELD, COFFER_NO_OFFSET },
+        { "{\"weight_map\": []}", COFFER_ERR_TYPE, 15 },
+        { "{\"weight_map\": {\"a\": 1}}", COFFER_ERR_TYPE, 21 },
+        { "{\"weight_map\": {\"a\": null}}", COFFER_ERR_TYPE, 21 },
+        { "{\"weight_map\": {\"a\" \"x\"}}", COFFER_ERR_JSON, 20 },
+        { "{\"weight_map\": {\"a\": \"x\",}}", COFFER_ERR_JSON, 25 },
+        { "{\"weight_map\": {\"a\": \"x\"}", COFFER_ERR_JSON, 25 },
+        { "{\"weight_map\": {\"a\": \"x\"}} x", COFFER_ERR_JSON, 27 },
+        { "{\"weight_map\": {\"a\": \"x\"}}\\0", COFFER_ERR_JSON, 26 },
+        { "{\"weight_map\": {\"a\": \"x\", \"b\": \"x\", \"\\u0061\": \"y\"}}", COFFER_ERR_DUPLICATE_NAME, 36 },
+        { "{\"weight_map\": {\"a\": \"x\"}, \"weight_map\": {}}", COFFER_ERR_DUPLICATE_KEY, 27 },
+        { "{\"metadata\": {}, \"metadata\": {}}", COFFER_ERR_DUPLICATE_KEY, 17 },
+        { "{\"metadata\": {\"a\": 1, \"a\": 2}}", COFFER_ERR_DUPLICATE_KEY, 22 },
+        { "{\"metadata\": 1}", COFFER_ERR_TYPE, 13 },
+        { "{\"other\": {\"a\": 1, \"a\": 2}}", COFFER_ERR_DUPLICATE_KEY, 19 },
+        { "{\"other\": nul}", COFFER_ERR_JSON, 10 },
+        { "{\"weight_map\": {\"\xFF\": \"x\"}}", COFFER_ERR_UTF8, 17 },
+        { "{\"weight_map\": {\"\\ud800\": \"x\"}}", COFFER_ERR_UTF8, 17 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_open_fails(cases[i].text, cases[i].status, cases[i].offset, INDEX);
+    }
+    coffer *model = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_open(&model, work_path("no.index.json"), NULL, &err), COFFER_ERR_NOT_FOUND);
+    assert_string_equal(err.path, work_path("no.index.json"));
+    /* Names may be written with escapes, and there may be members that nobody knows. */
+    write_index("\n{\"x\": [1, {}], \"weight_map\": {\"c\\u002eweight\" : \"m-0000\\u0033-of-00003.safetensors\"}, "
+                "\"metadata\": null} ");
+    model = open_index(COFFER_READ);
+    assert_non_null(coffer_find(model, "c.weight"));
+    coffer_close(model);
+}
+
+/* ---- memory and the system fail ---------------------------------------------------------------------------------- */
+
+static void memory_may_run_out_anywhere(void **state)
+{
+    (void)state;
+    memory_meter meter = { 0 };
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.allocator = &allocator;
+    coffer *model = NULL;
+    size_t fail_at = 1;
+    for (;; fail_at++) {
+        coffer_error err;
+        meter = (memory_meter){ .fail_at = fail_at };
+        const coffer_status status = coffer_open(&model, work_path(INDEX), &options, &err);
+        if (status == COFFER_OK) {
+            break;
+        }
+        assert_int_equal(status, COFFER_ERR_MEMORY);
+        assert_int_equal(err.code, COFFER_ERR_MEMORY);
+        assert_null(model);
+        assert_int_equal(meter.held, 0);
+        assert_int_equal(meter.blocks, 0);
+    }
+    assert_true(fail_at > 20);
+    coffer_close(model);
+    assert_int_equal(meter.held, 0);
+    assert_int_equal(meter.blocks, 0);
+}
+
+static size_t open_descriptors(void)
+{
+    size_t count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+static void every_call_of_the_system_may_fail(void **state)
+{
+    (void)state;
+    const size_t before = open_descriptors();
+    coffer *model = NULL;
+    unsigned failed = 0;
+    for (unsigned fail_at = 1;; fail_at++) {
+        coffer_error err;
+        faults_clear();
+        faults.fail_at = fail_at;
+        faults.error = EIO;
+        const coffer_status status = coffer_open(&model, work_path(INDEX), NULL, &err);
+        const bool reached = atomic_load(&faults.calls) >= fail_at;
+        faults_clear();
+        if (!reached) {
+            assert_int_equal(status, COFFER_OK);
+            coffer_close(model);
+            break;
+        }
+        if (status == COFFER_OK) {
+            coffer_close(model); /* a file that could not be closed after reading is no loss */
+        } else {
+            failed++;
+            assert_int_equal(status, COFFER_ERR_IO);
+            assert_int_equal(err.os_error, EIO);
+            assert_null(model);
+            assert_string_not_equal(err.path, "");
+        }
+        assert_int_equal(open_descriptors(), before);
+    }
+    assert_true(failed > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(tensors_of_all_shards_are_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_way_of_reading_works, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_is_copied_into_one_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
