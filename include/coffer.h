@@ -137,6 +137,10 @@ typedef enum coffer_status {
     COFFER_ERR_TWO_SHARDS = 124,      /* a tensor's name comes in two shards */
     COFFER_ERR_INDEX_TOO_LARGE = 125, /* an index above 250,000,000 bytes or 100,000 files */
 
+    /* writing models of several files */
+    COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
+    COFFER_ERR_UNFINISHED = 131, /* a save was interrupted between the old model and the new one; see coffer_recover */
+
     /* integrity */
     COFFER_ERR_NO_ALGORITHM = 160, /* a digest's algorithm is not to be had here: a library is missing */
 
@@ -704,6 +708,46 @@ COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_erro
 /* Releases the writer; one that was not finished leaves nothing behind. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);
 
+/*
+ * A model of as many files as a limit asks for, and their index. Tensors go into files in the order of their declaration, as
+ * every writer of such models does it, and so are the files named: of `FOLDER/NAME.safetensors`, which is what the model is
+ * called if one file is enough, come NAME-00001-of-00003.safetensors… and NAME.safetensors.index.json. Of an older model there
+ * and the new one, nobody ever finds a mixture: docs/durability.md says what is there when.
+ */
+typedef struct coffer_model_writer coffer_model_writer;
+
+typedef struct coffer_model_writer_options {
+    size_t struct_size;
+    uint64_t max_shard_size; /* bytes of tensors in a file; 0: 5,000,000,000. A larger tensor has a file of its own */
+    bool balanced;           /* as many files as without it, but of sizes as even as the order allows */
+    bool force;              /* take a model of one file away that is in the way, else COFFER_ERR_SHADOWED */
+    const coffer_writer_options *files; /* of each file; NULL: the default. Not in_place, and only safetensors */
+} coffer_model_writer_options;
+#define COFFER_MODEL_WRITER_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(coffer_model_writer_options), 0, false, false, NULL                                                     \
+    }
+
+/* Opens a writer. The header declares all tensors, and the metadata of every file; it need not be built, and must live until the
+   writer is freed. What an interrupted save left at `path` is finished or undone first. COFFER_ERR_LOCKED while another one
+   saves in that folder. */
+COFFER_API coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffer_header *header,
+                                                  const char *path, const coffer_model_writer_options *options,
+                                                  coffer_error *err);
+/* The plan: how many files, the name of each (NULL when there is none of that number), and which one a tensor of the declaration
+   goes to. */
+COFFER_API size_t coffer_model_writer_count(const coffer_model_writer *writer);
+COFFER_API const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard);
+COFFER_API size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i);
+/* As coffer_writer_write, _copy, _finish and _free. A file is made durable when its last byte has come; a file whose tensors are
+   all empty, by finish. At most as many are open at once as tensors are being written to. */
+COFFER_API coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset,
+                                                   const void *bytes, uint64_t size, coffer_error *err);
+COFFER_API coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
+                                                  const coffer_read_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err);
+COFFER_API void coffer_model_writer_free(coffer_model_writer *writer);
+
 /* ---- Level 4: editing ------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer_edit {
@@ -753,7 +797,8 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
-   is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count. */
+   is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
+   When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
 
 /* ---- Manifests ------------------------------------------------------------------------------------------------------- */

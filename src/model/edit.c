@@ -19,6 +19,7 @@
 #include "os.h"
 #include "patch.h"
 #include "paths.h"
+#include "publication.h"
 #include "sink.h"
 #include "source.h"
 #include "temporary.h"
@@ -482,6 +483,9 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     coffer_status status = edit_init(&job, path, options, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (coffer__publication_interrupted(path)) {
+        return coffer__publication_recover(path, &job.allocator, err);
     }
     status = edit_open(&job, path, err);
     if (status == COFFER_OK) {

@@ -394,7 +394,8 @@ static void shards_put_weights(shards_text *text, const coffer__shards *shards, 
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path)
 {
-    shards_text text = { out, 0 };
+    shards_text text = { .size = 0 };
+    text.out = out;
     shards_put_text(&text, "{\n");
     shards_put_metadata(&text, shards, header);
     shards_put_weights(&text, shards, header, path);

@@ -77,6 +77,8 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_NOT_IN_SHARD,
         COFFER_ERR_TWO_SHARDS,
         COFFER_ERR_INDEX_TOO_LARGE,
+        COFFER_ERR_SHADOWED,
+        COFFER_ERR_UNFINISHED,
         COFFER_ERR_NO_ALGORITHM,
         COFFER_ERR_MANIFEST,
         COFFER_ERR_MANIFEST_NAME,

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model that becomes one or more files: a plan (shards.h), a writer for each file as long as it is needed, and a publication
+ * of all of them together. A file's writer is opened by the first piece for it and finished by the last one, so that the
+ * device works on it while the next is written, and few files are open at a time.
+ */
+#include "alloc.h"
+#include "coffer.h"
+#include "error.h"
+#include "header.h"
+#include "index.h"
+#include "options.h"
+#include "os.h"
+#include "place.h"
+#include "publication.h"
+#include "shards.h"
+#include "sort.h"
+#include "text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MODEL_WRITER_SHARD_SIZE UINT64_C(5000000000)
+
+/* One of the files. */
+typedef struct model_writer_file {
+    coffer_header *header;
+    coffer_writer *writer; /* NULL before its first byte and after its last one */
+    uint64_t left;         /* bytes of its tensors that were not written yet */
+    size_t users;          /* calls that write to it now */
+    bool complete;
+} model_writer_file;
+
+struct coffer_model_writer {
+    coffer_allocator allocator;
+    const coffer_header *header;
+    coffer_writer_options options; /* of each file */
+    coffer__shards shards;
+    uint32_t *place; /* of each tensor in its file */
+    char *names;     /* of the files, `name_size` bytes for each */
+    size_t name_size;
+    coffer__publication publication;
+    coffer__mutex mutex; /* guards everything below, and what it says of each file */
+    model_writer_file *files;
+    size_t working; /* calls under way */
+    bool finished;
+    bool failed;
+};
+
+/* ---- open and free ----------------------------------------------------------------------------------------------- */
+
+void coffer_model_writer_free(coffer_model_writer *writer)
+{
+    if (writer == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = writer->allocator;
+    const size_t count = writer->shards.count;
+    for (size_t i = 0; writer->files != NULL && i < count; i++) {
+        coffer_writer_free(writer->files[i].writer);
+        coffer_header_free(writer->files[i].header);
+    }
+    coffer__publication_close(&writer->publication);
+    coffer__free(&allocator, writer->files, count * sizeof *writer->files);
+    coffer__free(&allocator, writer->names, count * writer->name_size);
+    coffer__free(&allocator, writer->place, (writer->shards.tensor_count + 1) * sizeof *writer->place);
+    coffer__shards_free(&writer->shards);
+    coffer__os_mutex_deinit(&writer->mutex);
+    coffer__free(&allocator, writer, sizeof *writer);
+}
+
+static coffer_status model_writer_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a model");
+}
+
+static coffer_status model_writer_too_long(const char *path, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_ARGUMENT, "the names of the model's files would be too long: choose a shorter one");
+    return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
+}
+
+/* The last name is the longest, and so are those that it gets while it is written. */
+static coffer_status model_writer_name_files(coffer_model_writer *writer, const char *path, coffer_error *err)
+{
+    coffer__path file;
+    coffer__path temporary;
+    const size_t count = writer->shards.count;
+    if (!coffer__shards_name(&file, path, count - 1, count) || !coffer__publication_name(&temporary, file.text)) {
+        return model_writer_too_long(path, err);
+    }
+    writer->name_size = coffer__text_len(file.text + coffer__path_name_at(file.text)) + 1;
+    writer->names = coffer__alloc(&writer->allocator, count * writer->name_size);
+    if (writer->names == NULL) {
+        return model_writer_no_memory(err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        (void)coffer__shards_name(&file, path, i, count);
+        const char *name = file.text + coffer__path_name_at(file.text);
+        memcpy(writer->names + i * writer->name_size, name, coffer__text_len(name) + 1);
+    }
+    return COFFER_OK;
+}
+
+/* Says of each tensor where it is in its file, and of each file how much is to come. */
+static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer_error *err)
+{
+    const coffer__shards *shards = &writer->shards;
+    const declared_tensor *tensors = coffer__header_tensors(writer->header);
+    writer->files = coffer__alloc_zeroed(&writer->allocator, shards->count * sizeof *writer->files);
+    writer->place = coffer__alloc(&writer->allocator, (shards->tensor_count + 1) * sizeof *writer->place);
+    if (writer->files == NULL || writer->place == NULL) {
+        return model_writer_no_memory(err);
+    }
+    for (size_t s = 0; s < shards->count; s++) {
+        for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
+            writer->place[shards->order[at]] = at - shards->first[s];
+            writer->files[s].left += tensors[shards->order[at]].size;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path,
+                                       const coffer_model_writer_options *options, coffer_error *err)
+{
+    const uint64_t limit = options->max_shard_size == 0 ? MODEL_WRITER_SHARD_SIZE : options->max_shard_size;
+    coffer_status status = coffer__shards_plan(&writer->shards, writer->header, limit, options->balanced, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT,
+                     "the model would become %u files, more than anybody reads: raise "
+                     "max_shard_size",
+                     (uint64_t)writer->shards.count);
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_SHARDS, writer->shards.count);
+    }
+    status = model_writer_name_files(writer, path, err);
+    return status == COFFER_OK ? model_writer_make_files(writer, err) : status;
+}
+
+/* Writes the new index under its temporary name. That of no tensors, which would not be one, is an empty file. */
+static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
+{
+    if (writer->shards.tensor_count == 0) {
+        return coffer__publication_begin(&writer->publication, "", 0, err);
+    }
+    const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path);
+    if (size > COFFER__INDEX_MOST_BYTES) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %u bytes, more than anybody reads",
+                     (uint64_t)size);
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
+    }
+    char *text = coffer__alloc(&writer->allocator, size);
+    if (text == NULL) {
+        return model_writer_no_memory(err);
+    }
+    (void)coffer__shards_write_index(text, &writer->shards, writer->header, path);
+    const coffer_status status = coffer__publication_begin(&writer->publication, text, size, err);
+    coffer__free(&writer->allocator, text, size);
+    return status;
+}
+
+static coffer_status model_writer_init(coffer_model_writer *writer, const char *path,
+                                       const coffer_model_writer_options *options, coffer_error *err)
+{
+    const coffer_sync sync = writer->options.sync;
+    coffer_status status = model_writer_plan(writer, path, options, err);
+    if (status == COFFER_OK) {
+        status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->shards.count > 1,
+                                          options->force, sync, err);
+    }
+    if (status == COFFER_OK) {
+        /* Every file is new, so nothing is replaced until all of them are. */
+        writer->options.sync = writer->publication.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
+        status = model_writer_begin(writer, path, err);
+    }
+    return status;
+}
+
+static coffer_status model_writer_check(const coffer_header *header, const char *path,
+                                        const coffer_writer_options *files, coffer_error *err)
+{
+    if (header == NULL || path == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header, a path, and a place for its handle");
+    }
+    const char *name = path + coffer__path_name_at(path);
+    if (!coffer__shards_path_fits(path) ||
+        coffer__place_check_name(name, coffer__text_len(name), 0, NULL) != COFFER_OK) {
+        coffer__fail(
+            err, COFFER_ERR_ARGUMENT,
+            "the path of a model of several files has to end in NAME.safetensors, and NAME must be one that an "
+            "index may have: without : \\ and control characters");
+        return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
+    }
+    const bool safetensors = files->format == COFFER_FORMAT_ANY || files->format == COFFER_FORMAT_SAFETENSORS;
+    if (files->in_place || !safetensors || (unsigned)files->sync > COFFER_SYNC_NEVER) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "of the options of the files, in_place and other formats than safetensors do not go with a "
+                            "model, and sync must be one of its values");
+    }
+    return COFFER_OK;
+}
+
+static coffer_status model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
+                                       const coffer_model_writer_options *given, coffer_error *err)
+{
+    coffer_model_writer_options options;
+    coffer_writer_options files;
+    coffer_status status = coffer__options_copy(&options, sizeof options, given, err);
+    if (status == COFFER_OK) {
+        status = coffer__options_copy(&files, sizeof files, options.files, err);
+    }
+    if (status == COFFER_OK) {
+        status = model_writer_check(header, path, &files, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer_model_writer *made = coffer__alloc_zeroed(&header->allocator, sizeof *made);
+    if (made == NULL || coffer__os_mutex_init(&made->mutex) != 0) {
+        coffer__free(&header->allocator, made, sizeof *made);
+        return model_writer_no_memory(err);
+    }
+    made->allocator = header->allocator;
+    made->header = header;
+    made->options = files;
+    made->options.struct_size = sizeof made->options;
+    made->publication.directory = -1;
+    status = model_writer_init(made, path, &options, err);
+    if (status != COFFER_OK) {
+        coffer_model_writer_free(made);
+        return status;
+    }
+    *writer = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
+                                       const coffer_model_writer_options *options, coffer_error *err)
+{
+    if (writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header, a path, and a place for its handle");
+    }
+    *writer = NULL;
+    return model_writer_open(writer, header, path, options, err);
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+size_t coffer_model_writer_count(const coffer_model_writer *writer)
+{
+    return writer->shards.count;
+}
+
+const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard)
+{
+    return shard < writer->shards.count ? writer->names + shard * writer->name_size : NULL;
+}
+
+size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
+{
+    return i < writer->shards.tensor_count ? writer->shards.shard_of[i] : SIZE_MAX;
+}
+
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
+
+static coffer_status model_writer_declare(const coffer_model_writer *writer, size_t shard, coffer_header *to,
+                                          coffer_error *err)
+{
+    const coffer_header *from = writer->header;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < coffer__header_pair_count(from) && status == COFFER_OK; i++) {
+        const declared_pair *pair = &coffer__header_pairs(from)[i];
+        status = coffer_header_set_metadata(to, from->arena.bytes + pair->key_at, pair->key_len,
+                                            from->arena.bytes + pair->value_at, pair->value_len, err);
+    }
+    const coffer__shards *shards = &writer->shards;
+    for (uint32_t at = shards->first[shard]; at < shards->first[shard + 1] && status == COFFER_OK; at++) {
+        const declared_tensor *tensor = &coffer__header_tensors(from)[shards->order[at]];
+        const uint64_t *shape = (const uint64_t *)(const void *)(from->arena.bytes + tensor->shape_at);
+        status = coffer_header_add(to, from->arena.bytes + tensor->name_at, tensor->name_len, tensor->dtype, shape,
+                                   tensor->rank, err);
+    }
+    return status;
+}
+
+static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
+{
+    coffer__path file;
+    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_name(writer, shard))) {
+        return false;
+    }
+    return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
+}
+
+/* Opens the file's writer, when it has none yet. With the mutex held. */
+static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
+{
+    coffer__path path;
+    model_writer_file *file = &writer->files[shard];
+    if (file->writer != NULL) {
+        return COFFER_OK;
+    }
+    if (!model_writer_path(writer, shard, true, &path)) {
+        return model_writer_too_long(writer->publication.path.text, err);
+    }
+    coffer_status status = coffer_header_new(&file->header, &writer->allocator, err);
+    if (status == COFFER_OK) {
+        status = model_writer_declare(writer, shard, file->header, err);
+    }
+    return status == COFFER_OK ? coffer_writer_open(&file->writer, file->header, path.text, &writer->options, err)
+                               : status;
+}
+
+/* A failure in a file, which is named as it would have been called. */
+static coffer_status model_writer_file_fail(const coffer_model_writer *writer, size_t shard, coffer_status status,
+                                            coffer_error *err)
+{
+    coffer__path named;
+    coffer__path temporary;
+    const bool known =
+        model_writer_path(writer, shard, false, &named) && model_writer_path(writer, shard, true, &temporary);
+    const bool is_file = known && err != NULL && strcmp(err->path, temporary.text) == 0;
+    return is_file ? coffer__fail_path(err, status, named.text) : status;
+}
+
+static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
+{
+    model_writer_file *file = &writer->files[shard];
+    const coffer_status status = coffer_writer_finish(file->writer, err);
+    coffer_writer_free(file->writer);
+    coffer_header_free(file->header);
+    file->writer = NULL;
+    file->header = NULL;
+    return status == COFFER_OK ? COFFER_OK : model_writer_file_fail(writer, shard, status, err);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the writer still takes anything. With the mutex held. */
+static coffer_status model_writer_usable(const coffer_model_writer *writer, coffer_error *err)
+{
+    return writer->finished || writer->failed
+               ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
+                              writer->failed ? "failed before" : "finished")
+               : COFFER_OK;
+}
+
+/* Begins a call that writes to a file, which stays open until the call ends. */
+static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err)
+{
+    coffer__os_mutex_lock(&writer->mutex);
+    model_writer_file *file = &writer->files[shard];
+    coffer_status status = model_writer_usable(writer, err);
+    if (status == COFFER_OK && file->complete) {
+        coffer__fail(err, COFFER_ERR_WRITE_RANGE, "every byte of this file was written already");
+        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_name(writer, shard));
+    }
+    if (status == COFFER_OK) {
+        status = model_writer_open_file(writer, shard, err);
+        status = status == COFFER_OK ? COFFER_OK : model_writer_file_fail(writer, shard, status, err);
+    }
+    writer->failed = writer->failed || status != COFFER_OK;
+    file->users += status == COFFER_OK;
+    writer->working += status == COFFER_OK;
+    coffer__os_mutex_unlock(&writer->mutex);
+    return status;
+}
+
+/* Ends it: `size` bytes were written. Whoever is the last one at a file that has all its bytes finishes it. */
+static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
+                                        coffer_error *err)
+{
+    coffer__os_mutex_lock(&writer->mutex);
+    model_writer_file *file = &writer->files[shard];
+    file->users--;
+    file->left -= status == COFFER_OK ? size : 0;
+    const bool finishes = file->left == 0 && file->users == 0;
+    file->complete = finishes;
+    coffer__os_mutex_unlock(&writer->mutex);
+    if (status != COFFER_OK) {
+        (void)model_writer_file_fail(writer, shard, status, err);
+    } else if (finishes) {
+        status = model_writer_finish_file(writer, shard, err);
+    }
+    coffer__os_mutex_lock(&writer->mutex);
+    writer->failed = writer->failed || status != COFFER_OK;
+    writer->working--;
+    coffer__os_mutex_unlock(&writer->mutex);
+    return status;
+}
+
+static coffer_status model_writer_no_tensor(coffer_model_writer *writer, coffer_error *err)
+{
+    coffer__os_mutex_lock(&writer->mutex);
+    writer->failed = true;
+    coffer__os_mutex_unlock(&writer->mutex);
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "no tensor of that number was declared");
+}
+
+/* ---- write ------------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset, const void *bytes,
+                                        uint64_t size, coffer_error *err)
+{
+    if (writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
+    }
+    if (i >= writer->shards.tensor_count) {
+        return model_writer_no_tensor(writer, err);
+    }
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    const size_t shard = writer->shards.shard_of[i];
+    coffer_status status = model_writer_enter(writer, shard, err);
+    if (status == COFFER_OK) {
+        status = coffer_writer_write(writer->files[shard].writer, writer->place[i], offset, bytes, size, err);
+        status = model_writer_leave(writer, shard, size, status, err);
+    }
+    return status;
+}
+
+/* ---- copy -------------------------------------------------------------------------------------------------------- */
+
+/* The progress of all files, told from that of one. */
+typedef struct model_writer_progress {
+    const coffer_read_options *options;
+    uint64_t before; /* of the files that are copied */
+    uint64_t total;
+} model_writer_progress;
+
+static int model_writer_progress_call(void *ctx, uint64_t done, uint64_t total)
+{
+    const model_writer_progress *progress = ctx;
+    (void)total;
+    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
+}
+
+/* Copies on their way: by file, and there as the writer of a file wants them. */
+typedef struct model_writer_copies {
+    const coffer_model_writer *writer;
+    const coffer_copy *all;
+    size_t count;
+    uint32_t *order;
+    coffer_copy *sorted;
+} model_writer_copies;
+
+static bool model_writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const model_writer_copies *copies = ctx;
+    const uint32_t *shard_of = copies->writer->shards.shard_of;
+    return shard_of[copies->all[a].to] < shard_of[copies->all[b].to];
+}
+
+static coffer_status model_writer_new_copies(model_writer_copies *copies, coffer_error *err)
+{
+    const coffer_allocator *allocator = &copies->writer->allocator;
+    if (copies->count < UINT32_MAX / sizeof *copies->sorted) {
+        copies->order = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->order);
+        copies->sorted = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->sorted);
+    }
+    return copies->order != NULL && copies->sorted != NULL ? COFFER_OK : model_writer_no_memory(err);
+}
+
+static void model_writer_free_copies(const model_writer_copies *copies)
+{
+    const coffer_allocator *allocator = &copies->writer->allocator;
+    coffer__free(allocator, copies->order, (copies->count + 1) * sizeof *copies->order);
+    coffer__free(allocator, copies->sorted, (copies->count + 1) * sizeof *copies->sorted);
+}
+
+/* What no file's writer would see: that there is a file for it, and a copy of nothing that should have been one of something. */
+static coffer_status model_writer_check_copy(const coffer_model_writer *writer, const coffer_copy *copy,
+                                             coffer_error *err)
+{
+    if (copy->to >= writer->shards.tensor_count || copy->tensor == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "no tensor of that number was declared, or the one to copy is NULL");
+    }
+    const declared_tensor *declared = &coffer__header_tensors(writer->header)[copy->to];
+    if (copy->tensor->size == declared->size) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_WRITE_RANGE, "tensor %q was declared with %u bytes, and the one to copy has %u",
+                 copy->tensor->name, (size_t)copy->tensor->name_len, declared->size, copy->tensor->size);
+    coffer__fail_sizes(err, COFFER_ERR_WRITE_RANGE, declared->size, copy->tensor->size);
+    return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, copy->tensor->name, copy->tensor->name_len);
+}
+
+static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint64_t *total, coffer_error *err)
+{
+    coffer_status status = model_writer_new_copies(copies, err);
+    *total = 0;
+    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
+        copies->order[i] = (uint32_t)i;
+        status = model_writer_check_copy(copies->writer, &copies->all[i], err);
+        *total += status == COFFER_OK ? copies->all[i].tensor->size : 0;
+    }
+    if (status == COFFER_OK) {
+        const model_writer_copies given = *copies;
+        coffer__sort(copies->order, copies->count, model_writer_copy_before, &given);
+        for (size_t i = 0; i < copies->count; i++) {
+            const coffer_copy *copy = &copies->all[copies->order[i]];
+            copies->sorted[i] = (coffer_copy){ copies->writer->place[copy->to], copy->model, copy->tensor };
+        }
+    }
+    return status;
+}
+
+/* Copies those from `first` on that go to one file. *next is the first that goes to another one. */
+static coffer_status model_writer_copy_file(coffer_model_writer *writer, const model_writer_copies *copies,
+                                            size_t first, size_t *next, model_writer_progress *progress,
+                                            coffer_error *err)
+{
+    uint64_t size = 0;
+    const size_t shard = writer->shards.shard_of[copies->all[copies->order[first]].to];
+    for (*next = first; *next < copies->count; (*next)++) {
+        if (writer->shards.shard_of[copies->all[copies->order[*next]].to] != shard) {
+            break;
+        }
+        size += copies->sorted[*next].tensor->size;
+    }
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    coffer_read_options options = *progress->options;
+    options.progress = options.progress != NULL ? model_writer_progress_call : NULL;
+    options.progress_ctx = progress;
+    coffer_status status = model_writer_enter(writer, shard, err);
+    if (status == COFFER_OK) {
+        status = coffer_writer_copy(writer->files[shard].writer, copies->sorted + first, *next - first, &options, err);
+        status = model_writer_leave(writer, shard, size, status, err);
+    }
+    progress->before += size;
+    return status;
+}
+
+coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
+                                       const coffer_read_options *options, coffer_error *err)
+{
+    if (writer == NULL || (copies == NULL && count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer or the tensors to copy are NULL");
+    }
+    coffer_read_options known;
+    model_writer_copies sorted = { .writer = writer, .all = copies, .count = count };
+    model_writer_progress progress = { .options = &known };
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status == COFFER_OK) {
+        known.struct_size = sizeof known;
+        status = model_writer_sort_copies(&sorted, &progress.total, err);
+    }
+    for (size_t i = 0; i < count && status == COFFER_OK;) {
+        status = model_writer_copy_file(writer, &sorted, i, &i, &progress, err);
+    }
+    model_writer_free_copies(&sorted);
+    return status;
+}
+
+/* ---- finish ------------------------------------------------------------------------------------------------------ */
+
+/* Finishes the files that nobody has: they are of empty tensors, or something is missing in them. */
+static coffer_status model_writer_finish_files(coffer_model_writer *writer, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t s = 0; s < writer->shards.count && status == COFFER_OK; s++) {
+        if (!writer->files[s].complete) {
+            status = model_writer_open_file(writer, s, err);
+            status = status == COFFER_OK ? model_writer_finish_file(writer, s, err)
+                                         : model_writer_file_fail(writer, s, status, err);
+        }
+    }
+    return status;
+}
+
+coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
+{
+    if (writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
+    }
+    coffer__os_mutex_lock(&writer->mutex);
+    coffer_status status = model_writer_usable(writer, err);
+    if (status == COFFER_OK && writer->working > 0) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+    }
+    writer->finished = true;
+    coffer__os_mutex_unlock(&writer->mutex);
+    if (status == COFFER_OK) {
+        status = model_writer_finish_files(writer, err);
+    }
+    return status == COFFER_OK ? coffer__publication_finish(&writer->publication, err) : status;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publication.h"
+
+#include "error.h"
+#include "index.h"
+#include "os.h"
+#include "place.h"
+#include "shards.h"
+#include "sink.h"
+#include "text.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PUBLICATION_OLD ".coffer-old"
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static bool publication_index(coffer__path *out, const char *path, const char *suffix)
+{
+    coffer__path index;
+    return coffer__path_beside(&index, path, "", COFFER__INDEX_SUFFIX) &&
+           coffer__path_beside(out, index.text, "", suffix);
+}
+
+bool coffer__publication_name(coffer__path *out, const char *file)
+{
+    return coffer__path_beside(out, file, "", COFFER__PUBLICATION_NEW);
+}
+
+static bool publication_make_names(coffer__publication *publication, const char *path)
+{
+    return coffer__path_copy(&publication->path, path) && publication_index(&publication->index, path, "") &&
+           publication_index(&publication->fresh, path, COFFER__PUBLICATION_NEW) &&
+           publication_index(&publication->ready, path, COFFER__PUBLICATION_READY) &&
+           publication_index(&publication->old, path, PUBLICATION_OLD) &&
+           coffer__path_beside(&publication->shadow, path, "", PUBLICATION_OLD);
+}
+
+/* ---- an index that lies there ------------------------------------------------------------------------------------ */
+
+typedef struct publication_list {
+    const coffer_allocator *allocator;
+    coffer__whole text;
+    coffer__index index;
+    bool read;
+} publication_list;
+
+static void publication_free_list(publication_list *list)
+{
+    if (list->read) {
+        coffer__index_free(&list->index);
+        coffer__place_forget(&list->text, list->allocator);
+    }
+    list->read = false;
+}
+
+/* Reads the files that an index names; an empty file names none. */
+static coffer_status publication_read_list(publication_list *list, const char *path, const coffer_allocator *allocator,
+                                           coffer_error *err)
+{
+    *list = (publication_list){ .allocator = allocator };
+    coffer_status status = coffer__place_read(path, COFFER__INDEX_MOST_BYTES, allocator, &list->text, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    list->read = true;
+    if (list->text.size > 0) {
+        status = coffer__index_read(&list->index, list->text.bytes, list->text.size, allocator, err);
+    }
+    if (status != COFFER_OK) {
+        publication_free_list(list);
+        return coffer__fail_path(err, status, path);
+    }
+    return COFFER_OK;
+}
+
+static bool publication_lists(const publication_list *list, const char *name, size_t name_len)
+{
+    for (size_t i = 0; i < list->index.shard_count; i++) {
+        const coffer__name *file = &list->index.shards[i].file;
+        if (file->len == name_len && memcmp(file->text, name, name_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The path of a file that a list names; false when it is not the name of a file beside `path`. */
+static bool publication_file(coffer__path *out, const char *path, const coffer__name *file)
+{
+    char name[COFFER__PATH_MAX_NAME + 1];
+    if (file->len >= sizeof name || coffer__place_check_name(file->text, file->len, 0, NULL) != COFFER_OK) {
+        return false;
+    }
+    memcpy(name, file->text, file->len);
+    name[file->len] = '\0';
+    return coffer__path_sibling(out, path, name) && coffer__shards_path_fits(out->text);
+}
+
+/* Whether the index is to be published: a model of one file has none. */
+static bool publication_is_sharded(const publication_list *list, const char *path)
+{
+    const char *name = path + coffer__path_name_at(path);
+    return list->index.shard_count > 0 && !publication_lists(list, name, coffer__text_len(name));
+}
+
+/* ---- one step at a time ------------------------------------------------------------------------------------------ */
+
+static int publication_sync(const coffer__publication *publication)
+{
+    return publication->durable && publication->directory >= 0 ? coffer__os_sync_names(publication->directory) : 0;
+}
+
+static coffer_status publication_shadowed(const char *path, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_SHADOWED,
+                 "a model of one file is there already, and would be loaded instead of the new one's index: remove "
+                 "it, choose another place, or allow its removal (force)");
+    return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
+}
+
+/* The files of the new model, whose names are a stranger's only when somebody has changed its index. */
+static coffer_status publication_rename(const coffer__publication *publication, const coffer__name *file,
+                                        coffer_error *err)
+{
+    coffer__path target;
+    coffer__path temporary;
+    if (!publication_file(&target, publication->path.text, file) ||
+        !coffer__publication_name(&temporary, target.text)) {
+        return coffer__trouble(err, "give a file its name", publication->path.text, EINVAL);
+    }
+    const int os_error = coffer__os_rename(temporary.text, target.text);
+    const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
+    return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
+}
+
+static coffer_status publication_rename_all(const coffer__publication *publication, const publication_list *list,
+                                            coffer_error *err)
+{
+    const char *path = publication->path.text;
+    if (list->index.shard_count == 0) {
+        const char *name = path + coffer__path_name_at(path);
+        const coffer__name only = { name, coffer__text_len(name) };
+        return publication_rename(publication, &only, err);
+    }
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < list->index.shard_count && status == COFFER_OK; i++) {
+        status = publication_rename(publication, &list->index.shards[i].file, err);
+    }
+    return status;
+}
+
+/* An index of nothing, so that what was there before stays known. */
+static int publication_make_empty(const char *path)
+{
+    int fd = -1;
+    const int os_error = coffer__os_create(path, false, &fd);
+    return os_error == 0 ? coffer__os_close(fd) : os_error;
+}
+
+/* Without an index there was none, or it is aside already. */
+static int publication_set_index_aside(const coffer__publication *publication)
+{
+    const int os_error = coffer__os_rename(publication->index.text, publication->old.text);
+    if (os_error != ENOENT) {
+        return os_error;
+    }
+    return coffer__os_exists(publication->old.text) ? 0 : publication_make_empty(publication->old.text);
+}
+
+/* The old model is nobody's to load any more. */
+static coffer_status publication_set_aside(const coffer__publication *publication, bool sharded, coffer_error *err)
+{
+    const char *path = publication->path.text;
+    int os_error = 0;
+    if (sharded && coffer__os_exists(path)) {
+        if (!publication->force) {
+            return publication_shadowed(path, err);
+        }
+        os_error = coffer__os_rename(path, publication->shadow.text);
+    }
+    os_error = os_error == 0 ? publication_set_index_aside(publication) : os_error;
+    os_error = os_error == 0 ? publication_sync(publication) : os_error;
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "move the old model aside", path, os_error);
+}
+
+/* Whether there is no file of that name any more. */
+static bool publication_unlink(const char *path)
+{
+    const int os_error = coffer__os_unlink(path);
+    return os_error == 0 || os_error == ENOENT;
+}
+
+static bool publication_remove(const coffer__publication *publication, const publication_list *old,
+                               const publication_list *now)
+{
+    coffer__path file;
+    bool all = true;
+    for (size_t i = 0; i < old->index.shard_count; i++) {
+        const coffer__name *name = &old->index.shards[i].file;
+        if (!publication_lists(now, name->text, name->len) && publication_file(&file, publication->path.text, name) &&
+            strcmp(file.text, publication->path.text) != 0) {
+            all = publication_unlink(file.text) && all;
+        }
+    }
+    return all;
+}
+
+/* Removes what the old index named and the new one does not. What cannot be removed, or known, is left for the next time; an old
+   index that cannot be understood names nothing. */
+static void publication_tidy(const coffer__publication *publication)
+{
+    publication_list old;
+    publication_list now = { .allocator = &publication->allocator };
+    coffer_status status = COFFER_OK;
+    if (coffer__os_exists(publication->index.text)) {
+        status = publication_read_list(&now, publication->index.text, &publication->allocator, NULL);
+    }
+    if (status != COFFER_OK) {
+        return;
+    }
+    status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
+    bool all = status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
+    if (status == COFFER_OK) {
+        all = publication_remove(publication, &old, &now);
+        publication_free_list(&old);
+    }
+    publication_free_list(&now);
+    if (all && publication_unlink(publication->shadow.text)) {
+        (void)coffer__os_unlink(publication->old.text);
+    }
+}
+
+/* From the decision to the end. Whatever was done of it before is found done. */
+static coffer_status publication_settle(const coffer__publication *publication, coffer_error *err)
+{
+    publication_list list;
+    coffer_status status = publication_read_list(&list, publication->ready.text, &publication->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool sharded = publication_is_sharded(&list, publication->path.text);
+    status = publication_set_aside(publication, sharded, err);
+    if (status == COFFER_OK) {
+        status = publication_rename_all(publication, &list, err);
+    }
+    publication_free_list(&list);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    int os_error = publication_sync(publication);
+    if (os_error == 0) {
+        os_error = sharded ? coffer__os_rename(publication->ready.text, publication->index.text)
+                           : coffer__os_unlink(publication->ready.text);
+    }
+    os_error = os_error == 0 ? publication_sync(publication) : os_error;
+    if (os_error != 0) {
+        return coffer__trouble(err, "give the new index its name", publication->index.text, os_error);
+    }
+    publication_tidy(publication);
+    return COFFER_OK;
+}
+
+static bool publication_unlink_new(const char *file)
+{
+    coffer__path temporary;
+    return !coffer__publication_name(&temporary, file) || publication_unlink(temporary.text);
+}
+
+/* The new files go, whichever there are, then the list of them: what cannot be removed is left for the next time. */
+static void publication_undo(const coffer__publication *publication, const char *list_path)
+{
+    publication_list list;
+    coffer__path file;
+    const char *path = publication->path.text;
+    bool all = publication_unlink_new(path);
+    if (publication_read_list(&list, list_path, &publication->allocator, NULL) == COFFER_OK) {
+        for (size_t i = 0; i < list.index.shard_count; i++) {
+            const bool known = publication_file(&file, path, &list.index.shards[i].file);
+            all = (!known || publication_unlink_new(file.text)) && all;
+        }
+        publication_free_list(&list);
+    }
+    if (all) {
+        (void)coffer__os_unlink(list_path);
+    }
+}
+
+/* ---- what a crash left ------------------------------------------------------------------------------------------- */
+
+/* Finishes, undoes or tidies up. Nothing to do is fine, too. */
+static coffer_status publication_repair(coffer__publication *publication, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    publication->durable = true;
+    if (coffer__os_exists(publication->fresh.text)) {
+        publication_undo(publication, publication->fresh.text);
+    }
+    if (coffer__os_exists(publication->ready.text)) {
+        /* With both indices there, somebody else has saved a model since, and that is the one that counts. */
+        if (coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text)) {
+            publication_undo(publication, publication->ready.text);
+        } else {
+            status = publication_settle(publication, err);
+        }
+    }
+    const bool published = coffer__os_exists(publication->index.text) || coffer__os_exists(publication->path.text);
+    if (status == COFFER_OK && published && coffer__os_exists(publication->old.text)) {
+        publication_tidy(publication);
+    }
+    return status;
+}
+
+/* Locks the folder. A file system that has no locks for folders does without. */
+static coffer_status publication_lock(coffer__publication *publication, coffer_error *err)
+{
+    coffer__path folder;
+    const char *path = publication->path.text;
+    int os_error = coffer__path_directory(&folder, path) ? 0 : ENAMETOOLONG;
+    if (os_error == 0) {
+        os_error = coffer__os_open_directory(folder.text, &publication->directory);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "open the folder of the model", path, os_error);
+    }
+    if (coffer__os_lock(publication->directory) == EWOULDBLOCK) {
+        coffer__fail(err, COFFER_ERR_LOCKED,
+                     "another program is saving a model in this folder: try again when it has finished");
+        return coffer__fail_path(err, COFFER_ERR_LOCKED, path);
+    }
+    return COFFER_OK;
+}
+
+/* Locks and repairs. */
+static coffer_status publication_enter(coffer__publication *publication, const char *path, coffer_error *err)
+{
+    if (!publication_make_names(publication, path)) {
+        return coffer__trouble(err, "save a model under that name", path, ENAMETOOLONG);
+    }
+    coffer_status status = publication_lock(publication, err);
+    if (status == COFFER_OK) {
+        status = publication_repair(publication, err);
+    }
+    return status;
+}
+
+bool coffer__publication_interrupted(const char *path)
+{
+    static const char *const suffixes[] = { COFFER__PUBLICATION_NEW, COFFER__PUBLICATION_READY, PUBLICATION_OLD };
+    coffer__path name;
+    bool found = false;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && !found; i++) {
+        found = publication_index(&name, path, suffixes[i]) && coffer__os_exists(name.text);
+    }
+    return found;
+}
+
+coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer__publication publication = { .allocator = *allocator, .directory = -1 };
+    const coffer_status status = publication_enter(&publication, path, err);
+    coffer__publication_close(&publication);
+    return status;
+}
+
+/* ---- a new one --------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
+                                       const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err)
+{
+    *publication = (coffer__publication){ .allocator = *allocator, .directory = -1, .force = force };
+    const coffer_status status = publication_enter(publication, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool one_file = coffer__os_exists(path);
+    if (one_file && sharded && !force) {
+        return publication_shadowed(path, err);
+    }
+    const bool replaces = one_file || coffer__os_exists(publication->index.text);
+    publication->durable = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && replaces);
+    return COFFER_OK;
+}
+
+coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
+                                        coffer_error *err)
+{
+    coffer__sink sink;
+    const coffer_sync sync = publication->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
+    coffer_status status = coffer__sink_path(&sink, &publication->allocator, publication->fresh.text, sync, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    publication->begun = true;
+    status = sink.ops->reserve(&sink, size, err);
+    if (status == COFFER_OK) {
+        status = sink.ops->write_at(&sink, 0, index, size, err);
+    }
+    if (status != COFFER_OK) {
+        sink.ops->discard(&sink);
+        return status;
+    }
+    return sink.ops->publish(&sink, err);
+}
+
+static coffer_status publication_unfinished(const char *path, const coffer_error *cause, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_UNFINISHED,
+                 "the new model is complete, but its files could not all take their places: %s; finish with: coffer "
+                 "meta --recover %p",
+                 cause->message, path);
+    coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
+    return coffer__fail_errno(err, COFFER_ERR_UNFINISHED, cause->os_error);
+}
+
+coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err)
+{
+    coffer_error cause;
+    const char *path = publication->path.text;
+    int os_error = publication_sync(publication);
+    os_error = os_error == 0 ? coffer__os_rename(publication->fresh.text, publication->ready.text) : os_error;
+    if (os_error != 0) {
+        return coffer__trouble(err, "decide on the new model", path, os_error);
+    }
+    publication->begun = false;
+    os_error = publication_sync(publication);
+    const coffer_status status = os_error == 0 ? publication_settle(publication, &cause)
+                                               : coffer__trouble(&cause, "make the decision durable", path, os_error);
+    return status == COFFER_OK ? COFFER_OK : publication_unfinished(path, &cause, err);
+}
+
+void coffer__publication_close(coffer__publication *publication)
+{
+    if (publication->begun) {
+        publication_undo(publication, publication->fresh.text);
+    }
+    if (publication->directory >= 0) {
+        (void)coffer__os_close(publication->directory);
+    }
+    publication->begun = false;
+    publication->directory = -1;
+}

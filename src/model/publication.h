@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of a model take the place of those of an older one, and nobody who asks for a model there ever gets files of
+ * both: what a crash can leave is the old model, the new one, or a folder without an index, which loaders refuse. `path` is
+ * everywhere what the model would be called as one file, FOLDER/NAME.safetensors. Beside it lie at times
+ *
+ *   NAME.safetensors.index.json.coffer-new     the new index, while the new files are being written
+ *   NAME.safetensors.index.json.coffer-ready   the same, when all of them are complete
+ *   NAME.safetensors.index.json.coffer-old     the old index, or an empty file where there was none
+ *   NAME.safetensors.coffer-old                an old model of one file, which would be preferred to an index
+ *   FILE.coffer-new                            the new FILE
+ *
+ * The order of things: the index is written as .coffer-new, then the files; its renaming to .coffer-ready is the decision. Then
+ * the old model moves aside, the files get their names, the index gets its own, and what only the old index named is removed. So
+ * what a crash left is undone when .coffer-new is there, finished when .coffer-ready is, and tidied up when only .coffer-old is.
+ *
+ * All of it happens under a lock of the folder.
+ */
+#ifndef COFFER_MODEL_PUBLICATION_H
+#define COFFER_MODEL_PUBLICATION_H
+
+#include "coffer.h"
+#include "paths.h"
+
+#define COFFER__PUBLICATION_NEW ".coffer-new"
+#define COFFER__PUBLICATION_READY ".coffer-ready"
+
+typedef struct coffer__publication {
+    coffer_allocator allocator;
+    coffer__path path;
+    coffer__path index; /* these are the names above, in their order */
+    coffer__path fresh;
+    coffer__path ready;
+    coffer__path old;
+    coffer__path shadow;
+    int directory; /* locked; -1: not open */
+    bool durable;  /* each step is on the device before the next */
+    bool force;    /* an old model of one file is taken away */
+    bool begun;    /* the new index is there, and not decided on */
+} coffer__publication;
+
+/* Locks the folder, finishes or undoes what a crash left, and looks whether a model of several files (`sharded`) may be put there:
+   COFFER_ERR_SHADOWED. */
+coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
+                                       const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err);
+/* Writes the new index, from now on discarded by coffer__publication_close. */
+coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
+                                        coffer_error *err);
+/* The name under which a file of the model is to be written; false when it is too long. */
+bool coffer__publication_name(coffer__path *out, const char *file);
+/* Every file is complete under its temporary name. After a failure the old model is there, or the error is
+   COFFER_ERR_UNFINISHED: the next one to open it finishes. */
+coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err);
+/* Unlocks the folder; before the decision also removes every new file. */
+void coffer__publication_close(coffer__publication *publication);
+
+/* Whether a save to that path was interrupted. */
+bool coffer__publication_interrupted(const char *path);
+/* Finishes or undoes it. */
+coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err);
+
+#endif

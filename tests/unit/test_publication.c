@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model of several files takes the place of another one. Whatever happens meanwhile, a kill at any system call or the
+ * failure of any of them, whoever asks for the model gets the old one or the new one, whole, or is told that there is none;
+ * and the next recovery leaves exactly the files of the one or of the other.
+ */
+#define _GNU_SOURCE
+
+#include "support_cmocka.h"
+
+#include "faulty_calls.h"
+
+#include "coffer.h"
+#include "support_child.h"
+#include "support_file.h"
+#include "support_model.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TENSORS 4
+/* A save that came to no call worth a test would make every test here pass. */
+#define LEAST_CALLS 40
+#define LEAST_FAULTS 20
+
+#define INDEX "model.safetensors.index.json"
+
+/* Limits for which the four tensors, of 40 to 43 bytes, become that many files. */
+enum { ONE_FILE = 1000, TWO_FILES = 90, FOUR_FILES = 50 };
+
+static snapshot old;
+static snapshot fresh;
+static uint64_t fresh_limit;
+static coffer_sync save_sync;
+
+static int set_up(void **state)
+{
+    (void)state;
+    faults_clear();
+    work_dir_make();
+    save_sync = COFFER_SYNC_REPLACE;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faults_clear();
+    snapshot_free(&old);
+    snapshot_free(&fresh);
+    work_dir_remove();
+    return 0;
+}
+
+static coffer_status save(uint8_t seed, uint64_t limit, coffer_error *err)
+{
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    files.sync = save_sync;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.force = true;
+    options.files = &files;
+    return model_save(TENSORS, seed, limit, &options, coffer_libc_allocator(), err);
+}
+
+static int run_save(void *ctx)
+{
+    (void)ctx;
+    return (int)save(2, fresh_limit, NULL);
+}
+
+/* Makes `old` and `fresh`: what lies there before the save and after it. Limit 0: nothing. */
+static void make_models(uint64_t old_limit, uint64_t new_limit)
+{
+    const snapshot empty = { 0 };
+    snapshot_free(&old);
+    snapshot_free(&fresh);
+    snapshot_restore(&empty);
+    fresh_limit = new_limit;
+    assert_int_equal(save(2, new_limit, NULL), COFFER_OK);
+    fresh = snapshot_take();
+    snapshot_restore(&empty);
+    if (old_limit != 0) {
+        assert_int_equal(save(1, old_limit, NULL), COFFER_OK);
+    }
+    old = snapshot_take();
+}
+
+static bool there_is(const char *name)
+{
+    return access(work_path(name), F_OK) == 0;
+}
+
+/* What a loader finds, which looks for a single file, then for an index. */
+static void assert_no_mixture(void)
+{
+    const char *found = there_is("model.safetensors") ? "model.safetensors" : there_is(INDEX) ? INDEX : NULL;
+    if (found != NULL) {
+        assert_true((snapshot_has(&old, found) && snapshot_is_there(&old)) ||
+                    (snapshot_has(&fresh, found) && snapshot_is_there(&fresh)));
+    } else {
+        assert_true(old.count == 0 || there_is(INDEX ".coffer-ready"));
+    }
+}
+
+static coffer_status recover(void)
+{
+    return coffer_recover(work_path("model.safetensors"), NULL, NULL);
+}
+
+/* Exactly the files of the one or of the other. */
+static void assert_recovers(void)
+{
+    const bool interrupted =
+        there_is(INDEX ".coffer-new") || there_is(INDEX ".coffer-ready") || there_is(INDEX ".coffer-old");
+    if (interrupted) {
+        /* A file that was to be taken away in a save by force is never taken away by recovering it. */
+        const coffer_status status = recover();
+        if (status == COFFER_ERR_SHADOWED) {
+            assert_true(snapshot_has(&old, "model.safetensors") && snapshot_is_there(&old));
+            assert_int_equal(save(2, fresh_limit, NULL), COFFER_OK);
+        } else {
+            assert_int_equal(status, COFFER_OK);
+        }
+    }
+    assert_true(snapshot_is_there(&old) || snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), snapshot_is_there(&fresh) ? fresh.count : old.count);
+}
+
+/* ---- kills ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_leftover(const char *name)
+{
+    const size_t length = strlen(name);
+    return name[0] == '.' && length > 16 && memcmp(name + length - 16, ".coffer-", 8) == 0;
+}
+
+/* A file that is not complete has no name, or one that docs/durability.md tells about. */
+static void remove_leftovers(void)
+{
+    snapshot now = snapshot_take();
+    for (size_t i = 0; i < now.count; i++) {
+        if (is_leftover(now.files[i].name)) {
+            assert_int_equal(faults.always[FAULT_UNNAMED], EOPNOTSUPP);
+            assert_int_equal(unlink(work_path(now.files[i].name)), 0);
+        }
+    }
+    snapshot_free(&now);
+}
+
+static void kill_at_every_call(void)
+{
+    bool killed = true;
+    unsigned k = 0;
+    while (killed) {
+        k++;
+        snapshot_restore(&old);
+        const int result = child_run_killed(run_save, NULL, k, &killed);
+        assert_int_equal(result, killed ? 256 + SIGKILL : 0);
+        remove_leftovers();
+        assert_no_mixture();
+        assert_recovers();
+    }
+    assert_true(k > LEAST_CALLS);
+    assert_true(snapshot_is_there(&fresh));
+}
+
+static void check_kills(uint64_t old_limit, uint64_t new_limit)
+{
+    make_models(old_limit, new_limit);
+    kill_at_every_call();
+}
+
+static void test_kill_into_nothing(void **state)
+{
+    (void)state;
+    check_kills(0, TWO_FILES);
+    check_kills(0, ONE_FILE);
+    save_sync = COFFER_SYNC_ALWAYS;
+    faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
+    check_kills(0, TWO_FILES);
+}
+
+static void test_kill_over_shards(void **state)
+{
+    (void)state;
+    check_kills(TWO_FILES, TWO_FILES);
+    check_kills(FOUR_FILES, TWO_FILES);
+    check_kills(TWO_FILES, ONE_FILE);
+    faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
+    check_kills(TWO_FILES, FOUR_FILES);
+}
+
+static void test_kill_over_one_file(void **state)
+{
+    (void)state;
+    check_kills(ONE_FILE, TWO_FILES);
+    check_kills(ONE_FILE, ONE_FILE);
+}
+
+static int run_recover(void *ctx)
+{
+    (void)ctx;
+    return (int)recover();
+}
+
+static void run_recover_and_check(void)
+{
+    bool killed = true;
+    snapshot interrupted = snapshot_take();
+    for (unsigned k = 1; killed; k++) {
+        snapshot_restore(&interrupted);
+        (void)child_run_killed(run_recover, NULL, k, &killed);
+        assert_no_mixture();
+        assert_recovers();
+    }
+    snapshot_free(&interrupted);
+}
+
+/* A recovery may be killed as well. The save stops for good where the first file was to get its name. */
+static void test_kill_recovery(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    static const char *const stops[] = { INDEX ".coffer-new", INDEX ".coffer-ready", INDEX ".coffer-old" };
+    unsigned seen = 0;
+    bool killed = true;
+    for (unsigned k = 1; killed; k++) {
+        snapshot_restore(&old);
+        (void)child_run_killed(run_save, NULL, k, &killed);
+        for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
+            if ((seen & 1u << i) == 0 && there_is(stops[i])) {
+                seen |= 1u << i;
+                run_recover_and_check();
+                break;
+            }
+        }
+    }
+    assert_int_equal(seen, 7);
+}
+
+/* ---- failures -------------------------------------------------------------------------------------------------------- */
+
+/* The k-th call fails, for every k. */
+static void fail_at_every_call(bool spare_clean_up)
+{
+    unsigned calls = 0;
+    for (unsigned k = 1;; k++) {
+        coffer_error err;
+        snapshot_restore(&old);
+        faults_clear();
+        faults.fail_at = k;
+        faults.error = EIO;
+        faults.spare_clean_up = spare_clean_up;
+        const coffer_status status = save(2, fresh_limit, &err);
+        calls = atomic_load(&faults.calls);
+        faults_clear();
+        assert_no_mixture();
+        if (status == COFFER_OK) {
+            assert_true(snapshot_is_there(&fresh));
+        } else {
+            assert_true(err.code == status && err.message[0] != '\0');
+            assert_true(status == COFFER_ERR_UNFINISHED || old.count == 0 || snapshot_is_there(&old));
+        }
+        assert_recovers();
+        if (calls < k) {
+            break;
+        }
+    }
+    assert_true(calls > LEAST_FAULTS);
+}
+
+static void check_failures(uint64_t old_limit, uint64_t new_limit)
+{
+    make_models(old_limit, new_limit);
+    fail_at_every_call(true);
+    fail_at_every_call(false);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    check_failures(0, TWO_FILES);
+    check_failures(TWO_FILES, TWO_FILES);
+    check_failures(FOUR_FILES, TWO_FILES);
+    check_failures(TWO_FILES, ONE_FILE);
+    check_failures(ONE_FILE, TWO_FILES);
+}
+
+/* ---- what else may lie there ----------------------------------------------------------------------------------------- */
+
+static void put(const char *name, const char *text)
+{
+    file_write(name, text, strlen(text));
+}
+
+static void test_only_named_files_go(void **state)
+{
+    (void)state;
+    make_models(FOUR_FILES, TWO_FILES);
+    put("model-00003-of-00004.safetensors.txt", "notes");
+    put("model-00009-of-00009.safetensors", "not in the index");
+    assert_int_equal(save(2, TWO_FILES, NULL), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), fresh.count + 2);
+    assert_true(there_is("model-00009-of-00009.safetensors"));
+}
+
+/* An index may name anything; only what it could have meant as a file of tensors beside it is removed. */
+static void test_old_index_of_a_stranger(void **state)
+{
+    (void)state;
+    make_models(0, TWO_FILES);
+    put("precious", "text");
+    put("old.safetensors", "removed");
+    put(INDEX, "{\"weight_map\": {\"a\": \"precious\", \"c\": \"old.safetensors\", "
+               "\"d\": \"model-00001-of-00002.safetensors\", \"e\": \"model.safetensors\"}}");
+    assert_int_equal(save(2, TWO_FILES, NULL), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_true(there_is("precious"));
+    assert_int_equal(work_dir_count(), fresh.count + 1);
+    /* One that names a file elsewhere is not believed at all. */
+    put("old.safetensors", "stays");
+    put(INDEX, "{\"weight_map\": {\"a\": \"../x.safetensors\", \"b\": \"old.safetensors\"}}");
+    assert_int_equal(save(2, TWO_FILES, NULL), COFFER_OK);
+    assert_int_equal(work_dir_count(), fresh.count + 2);
+}
+
+static void test_old_index_is_none(void **state)
+{
+    (void)state;
+    make_models(0, TWO_FILES);
+    put(INDEX, "<html>");
+    assert_int_equal(save(2, TWO_FILES, NULL), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), fresh.count);
+}
+
+static void test_shadow(void **state)
+{
+    (void)state;
+    coffer_error err;
+    make_models(ONE_FILE, TWO_FILES);
+    assert_int_equal(model_save(TENSORS, 2, TWO_FILES, NULL, coffer_libc_allocator(), &err), COFFER_ERR_SHADOWED);
+    assert_string_equal(err.path, work_path("model.safetensors"));
+    assert_int_equal(err.offset, COFFER_NO_OFFSET);
+    assert_true(snapshot_is_there(&old));
+    assert_int_equal(work_dir_count(), old.count);
+    /* One file in the place of another is no question. */
+    assert_int_equal(model_save(TENSORS, 2, ONE_FILE, NULL, coffer_libc_allocator(), &err), COFFER_OK);
+    assert_int_equal(work_dir_count(), 1);
+}
+
+/* Stops a save right behind its decision. */
+static void interrupt(void)
+{
+    bool killed = true;
+    for (unsigned k = 1; killed && !(there_is(INDEX ".coffer-ready") && there_is(INDEX ".coffer-old")); k++) {
+        snapshot_restore(&old);
+        (void)child_run_killed(run_save, NULL, k, &killed);
+    }
+    assert_true(killed);
+}
+
+/* Somebody saved a model with another program meanwhile: it stays. */
+static void test_somebody_else_saved(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    interrupt();
+    put(INDEX, "{\"weight_map\": {\"a\": \"model-00001-of-00001.safetensors\"}}");
+    put("model-00001-of-00001.safetensors", "theirs");
+    assert_int_equal(recover(), COFFER_OK);
+    assert_int_equal(work_dir_count(), 2);
+    assert_true(there_is(INDEX) && there_is("model-00001-of-00001.safetensors"));
+    assert_int_equal(recover(), COFFER_ERR_NOT_FOUND);
+}
+
+/* The files of the unfinished save are gone: nothing can be finished, and that is said. */
+static void test_lost_file(void **state)
+{
+    (void)state;
+    coffer_error err;
+    make_models(0, TWO_FILES);
+    interrupt();
+    assert_int_equal(unlink(work_path("model-00002-of-00002.safetensors.coffer-new")), 0);
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_NOT_FOUND);
+    assert_string_equal(err.path, work_path("model-00002-of-00002.safetensors"));
+    assert_int_equal(err.os_error, ENOENT);
+    assert_false(there_is(INDEX));
+}
+
+static void test_locked(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_model_writer *writer = NULL;
+    coffer_header *header = model_header(TENSORS, coffer_libc_allocator());
+    assert_int_equal(coffer_model_writer_open(&writer, header, work_path("other.safetensors"), NULL, NULL), COFFER_OK);
+    assert_int_equal(save(1, TWO_FILES, &err), COFFER_ERR_LOCKED);
+    assert_string_equal(err.path, work_path("model.safetensors"));
+    coffer_model_writer_free(writer);
+    assert_int_equal(work_dir_count(), 0);
+    assert_int_equal(save(1, TWO_FILES, &err), COFFER_OK);
+    coffer_header_free(header);
+}
+
+/* A file system may have no locks. */
+static void test_without_locks(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    faults.always[FAULT_LOCK] = ENOLCK;
+    assert_int_equal(save(2, TWO_FILES, NULL), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_kill_into_nothing),       TEST(test_kill_over_shards),  TEST(test_kill_over_one_file),
+        TEST(test_kill_recovery),           TEST(test_failures),          TEST(test_only_named_files_go),
+        TEST(test_old_index_of_a_stranger), TEST(test_old_index_is_none), TEST(test_shadow),
+        TEST(test_somebody_else_saved),     TEST(test_lost_file),         TEST(test_locked),
+        TEST(test_without_locks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
