@@ -142,7 +142,11 @@ typedef enum coffer_status {
     COFFER_ERR_UNFINISHED = 131, /* a save was interrupted between the old model and the new one; see coffer_recover */
 
     /* integrity */
-    COFFER_ERR_NO_ALGORITHM = 160, /* a digest's algorithm is not to be had here: a library is missing */
+    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
+    COFFER_ERR_NO_DIGESTS = 161,      /* no digests are recorded: nothing can be verified */
+    COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
+    COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
+    COFFER_ERR_METADATA_DIGEST = 164, /* the metadata are not those whose digest is recorded */
 
     /* manifests */
     COFFER_ERR_MANIFEST = 170,           /* neither lines of digests nor model signing's JSON */
@@ -623,6 +627,41 @@ COFFER_API coffer_status coffer_slice_shape(const coffer_tensor *tensor, const c
 COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor,
                                            const coffer_index *indices, size_t count, void *buffer,
                                            uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
+
+/* ---- Integrity ------------------------------------------------------------------------------------------------------- */
+
+/* Under these keys of its metadata a file records digests, by which accidents are noticed; docs/integrity.md has every byte. Who
+   changes a file on purpose can change them, too: only signatures of what cannot be changed stop that. */
+#define COFFER_DIGESTS_KEY "coffer.digests"                 /* of each tensor */
+#define COFFER_METADATA_DIGEST_KEY "coffer.metadata_digest" /* of all other metadata, the list above included */
+
+/* The digests of a tensor, each in the first coffer_algorithm_digest_size bytes; those behind are 0. */
+typedef struct coffer_digest {
+    uint8_t data[COFFER_LARGEST_DIGEST_SIZE];   /* of the tensor's bytes */
+    uint8_t record[COFFER_LARGEST_DIGEST_SIZE]; /* of its name, dtype and shape, and the digest above */
+} coffer_digest;
+
+/* Computes the digests of `count` tensors, in their order; of all in coffer_at's order when `tensors` is NULL (`count` is then
+   coffer_count). Several at once, the longest first, from the map where there is one: the digest of one tensor takes one
+   processor. `progress` counts the tensors' bytes. A failure names the tensor in err->tensor. */
+COFFER_API coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
+                                               coffer_algorithm algorithm, coffer_digest *digests,
+                                               const coffer_read_options *options, coffer_error *err);
+/* Computes from the digests of all its tensors, in coffer_at's order, that of a model's content: whatever its files, their
+   order, padding and metadata, two models have it in common when their tensors are the same. No I/O. */
+COFFER_API coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests,
+                                               coffer_algorithm algorithm, void *digest, size_t digest_size,
+                                               coffer_error *err);
+
+/* Which digests shard `shard` records; COFFER_NO_ALGORITHM for none, or none that this version knows. */
+COFFER_API coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard);
+/* Verifies `count` tensors, all when `tensors` is NULL, by the digests that their files record, and the metadata of those files.
+   Everything is looked at before it fails, and sound[i] (NULL: not wanted) says whether tensors[i] is what was recorded. COFFER_OK
+   only when all is: COFFER_ERR_NO_DIGESTS when a file records none, COFFER_ERR_DIGESTS when they cannot be used,
+   COFFER_ERR_TENSOR_DIGEST with the first tensor that was changed, renamed, replaced or added in err->tensor, or when one is
+   missing of all that are recorded, COFFER_ERR_METADATA_DIGEST. The work is done as by coffer_digest_tensors. */
+COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
+                                       bool *sound, const coffer_read_options *options, coffer_error *err);
 
 /* ---- Level 3: writing ------------------------------------------------------------------------------------------------ */
 

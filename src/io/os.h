@@ -25,10 +25,20 @@ typedef struct coffer__thread {
     void *arg;
 } coffer__thread;
 
+typedef struct coffer__condition {
+    pthread_cond_t posix;
+} coffer__condition;
+
 int coffer__os_mutex_init(coffer__mutex *mutex);
 void coffer__os_mutex_deinit(coffer__mutex *mutex);
 void coffer__os_mutex_lock(coffer__mutex *mutex);
 void coffer__os_mutex_unlock(coffer__mutex *mutex);
+int coffer__os_condition_init(coffer__condition *condition);
+void coffer__os_condition_deinit(coffer__condition *condition);
+/* Lets the mutex go, waits to be woken (or for no reason) and takes it again. */
+void coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex);
+/* Wakes the thread that waits; one at most may. */
+void coffer__os_condition_wake(coffer__condition *condition);
 /* Runs run(arg) on a new thread, in which signals are blocked: they belong to the caller's threads. *thread must live until
    join. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg);

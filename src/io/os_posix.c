@@ -60,6 +60,26 @@ void coffer__os_mutex_unlock(coffer__mutex *mutex)
     (void)pthread_mutex_unlock(&mutex->posix);
 }
 
+int coffer__os_condition_init(coffer__condition *condition)
+{
+    return pthread_cond_init(&condition->posix, NULL);
+}
+
+void coffer__os_condition_deinit(coffer__condition *condition)
+{
+    (void)pthread_cond_destroy(&condition->posix);
+}
+
+void coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex)
+{
+    (void)pthread_cond_wait(&condition->posix, &mutex->posix);
+}
+
+void coffer__os_condition_wake(coffer__condition *condition)
+{
+    (void)pthread_cond_signal(&condition->posix);
+}
+
 static void *os_thread_main(void *arg)
 {
     const coffer__thread *thread = arg;

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
+#include "alloc.h"
+#include "bytes.h"
+#include "digest.h"
+#include "error.h"
+#include "model.h"
+#include "options.h"
+#include "record.h"
+
+#include <string.h>
+
+/* What is asked of tensors of a model, which all verifying begins with. */
+typedef struct verify_job {
+    const coffer *model;
+    const coffer_tensor *const *tensors; /* NULL: all, in their order */
+    size_t count;
+    coffer_digest *digests;
+    coffer__recorded *recorded; /* of each shard, when digests are held against it */
+} verify_job;
+
+static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
+{
+    return job->tensors == NULL ? coffer_at(job->model, i) : job->tensors[i];
+}
+
+/* ---- digests of tensors ------------------------------------------------------------------------------------------ */
+
+/* Where bytes may have been changed in memory, those of the file are read. */
+static const uint8_t *verify_map(coffer__shard *shard)
+{
+    return shard->access == COFFER_MAP ? coffer__shard_base(shard, NULL) : NULL;
+}
+
+static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
+                                 coffer_error *err)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const coffer_tensor *tensor = verify_tensor(job, i);
+        coffer__shard *shard = coffer__model_shard(job->model, tensor);
+        if (shard == NULL) {
+            return coffer__model_stranger(err);
+        }
+        memset(&job->digests[i], 0, sizeof job->digests[i]);
+        rows[i] = (coffer__digest_row){
+            .source = &shard->source,
+            .map = tensor->size > 0 ? verify_map(shard) : NULL,
+            .offset = tensor->offset,
+            .size = tensor->size,
+            .algorithm = job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
+            .digest = job->digests[i].data,
+        };
+    }
+    return COFFER_OK;
+}
+
+static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
+                                     const coffer_read_options *options, coffer_error *err)
+{
+    size_t failed = job->count;
+    coffer__transfer_options transfer = {
+        .allocator = &job->model->allocator,
+        .progress = options->progress,
+        .progress_ctx = options->progress_ctx,
+        .threads = options->threads,
+    };
+    transfer.failed = &failed;
+    const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
+    if (status == COFFER_OK || failed >= job->count) {
+        return status;
+    }
+    const coffer_tensor *tensor = verify_tensor(job, failed);
+    return coffer__model_fail(err, status, coffer__model_shard(job->model, tensor), tensor);
+}
+
+/* From the digests of the data those of the tensors. Rows of one algorithm follow each other, mostly. */
+static coffer_status verify_finish_records(const verify_job *job, const coffer__digest_row *rows, coffer_error *err)
+{
+    coffer_hasher *hasher = NULL;
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < job->count && status == COFFER_OK; i++) {
+        if (rows[i].algorithm != algorithm) {
+            coffer_hasher_free(hasher);
+            algorithm = rows[i].algorithm;
+            status = coffer_hasher_new(&hasher, algorithm, &job->model->allocator, err);
+        }
+        if (status == COFFER_OK) {
+            status =
+                coffer__record_tensor(hasher, verify_tensor(job, i), job->digests[i].data, job->digests[i].record, err);
+        }
+    }
+    coffer_hasher_free(hasher);
+    return status;
+}
+
+/* Computes job->digests, by `algorithm` or by that of each shard's record. */
+static coffer_status verify_digest(const verify_job *job, coffer_algorithm algorithm,
+                                   const coffer_read_options *options, coffer_error *err)
+{
+    const coffer_allocator *allocator = &job->model->allocator;
+    coffer__digest_row *rows = NULL;
+    if (job->count < SIZE_MAX / sizeof *rows) {
+        rows = coffer__alloc(allocator, (job->count + 1) * sizeof *rows);
+    }
+    if (rows == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the hashing of %u tensors",
+                            (uint64_t)job->count);
+    }
+    coffer_status status = verify_plan(job, algorithm, rows, err);
+    if (status == COFFER_OK) {
+        status = verify_run_rows(job, rows, options, err);
+    }
+    if (status == COFFER_OK) {
+        status = verify_finish_records(job, rows, err);
+    }
+    coffer__free(allocator, rows, (job->count + 1) * sizeof *rows);
+    return status;
+}
+
+coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
+                                    coffer_algorithm algorithm, coffer_digest *digests,
+                                    const coffer_read_options *options, coffer_error *err)
+{
+    coffer_read_options known;
+    if (model == NULL || (digests == NULL && count > 0) || coffer_algorithm_digest_size(algorithm) == 0 ||
+        (tensors == NULL && count != coffer_count(model))) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "digests need a model, an algorithm of the list, and a place for each tensor's");
+    }
+    const verify_job job = { .model = model, .tensors = tensors, .count = count, .digests = digests };
+    const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    return status == COFFER_OK ? verify_digest(&job, algorithm, &known, err) : status;
+}
+
+/* ---- the digest of the content ----------------------------------------------------------------------------------- */
+
+static coffer_status verify_hash_content(coffer_hasher *hasher, const coffer_digest *digests, const uint32_t *order,
+                                         size_t count, size_t digest_size, coffer_error *err)
+{
+    static const char domain[] = "coffer.content.1";
+    uint8_t number[8];
+    coffer__store_u64le(number, count);
+    coffer_status status = coffer_hasher_update(hasher, domain, sizeof domain, err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_update(hasher, number, sizeof number, err);
+    }
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = coffer_hasher_update(hasher, digests[order[i]].record, digest_size, err);
+    }
+    return status;
+}
+
+coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests, coffer_algorithm algorithm,
+                                    void *digest, size_t digest_size, coffer_error *err)
+{
+    const size_t count = model == NULL ? 0 : coffer_count(model);
+    if (model == NULL || digest == NULL || (digests == NULL && count > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest of a model needs the model and all its digests");
+    }
+    const size_t order_size = (count + 1) * sizeof(uint32_t);
+    uint32_t *order = coffer__alloc(&model->allocator, order_size);
+    if (order == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to order %u tensors", (uint64_t)count);
+    }
+    coffer_sort_by_name(model, order);
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, algorithm, &model->allocator, err);
+    if (status == COFFER_OK) {
+        const size_t size = coffer_algorithm_digest_size(algorithm);
+        status = verify_hash_content(hasher, digests, order, count, size, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, digest, digest_size, err);
+    }
+    coffer_hasher_free(hasher);
+    coffer__free(&model->allocator, order, order_size);
+    return status;
+}
+
+/* ---- verifying --------------------------------------------------------------------------------------------------- */
+
+coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
+{
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    const coffer_table *table = coffer_shard_table(model, shard);
+    if (table != NULL) {
+        (void)coffer__recorded_algorithm(table, &algorithm, NULL);
+    }
+    return algorithm;
+}
+
+/* Reads what a shard records, once. */
+static coffer_status verify_read_shard(const verify_job *job, const coffer__shard *shard, coffer_error *err)
+{
+    if (shard == NULL) {
+        return coffer__model_stranger(err);
+    }
+    coffer__recorded *recorded = &job->recorded[shard - job->model->shards];
+    if (recorded->algorithm != COFFER_NO_ALGORITHM) {
+        return COFFER_OK;
+    }
+    const coffer_status status = coffer__recorded_read(recorded, shard->table, &job->model->allocator, err);
+    return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
+}
+
+/* Reads what the shards of the tensors record; all shards when the tensors are all. */
+static coffer_status verify_read_shards(const verify_job *job, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; job->tensors == NULL && i < job->model->shard_count && status == COFFER_OK; i++) {
+        status = verify_read_shard(job, &job->model->shards[i], err);
+    }
+    for (size_t i = 0; job->tensors != NULL && i < job->count && status == COFFER_OK; i++) {
+        status = verify_read_shard(job, coffer__model_shard(job->model, job->tensors[i]), err);
+    }
+    return status;
+}
+
+/* Holds the digests against the record; fails for the first tensor that is not in it, and says how many there are. */
+static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, coffer_error *err)
+{
+    uint64_t changed = 0;
+    size_t first = 0;
+    for (size_t i = job->count; i > 0; i--) {
+        const coffer__shard *shard = coffer__model_shard(job->model, verify_tensor(job, i - 1));
+        const coffer__recorded *recorded = &job->recorded[shard - job->model->shards];
+        const bool found = coffer__recorded_has(recorded, job->digests[i - 1].record);
+        changed += !found;
+        first = found ? first : i - 1;
+        if (sound != NULL) {
+            sound[i - 1] = found;
+        }
+    }
+    if (changed == 0) {
+        return COFFER_OK;
+    }
+    const coffer_tensor *tensor = verify_tensor(job, first);
+    coffer__fail(
+        err, COFFER_ERR_TENSOR_DIGEST,
+        "tensor %q is not what the file's digests say: its bytes, name, dtype or shape changed, or it is new (%u of "
+        "%u tensors do not verify)",
+        tensor->name, (size_t)tensor->name_len, changed, (uint64_t)job->count);
+    return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, coffer__model_shard(job->model, tensor), tensor);
+}
+
+/* A tensor that is there verifies whether or not another one was taken out. */
+static coffer_status verify_judge_count(const coffer__recorded *recorded, const coffer__shard *shard, coffer_error *err)
+{
+    const size_t count = coffer_table_count(shard->table);
+    if (recorded->count == count) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
+                 "the file has digests of %u tensors and holds %u: those that are there verify, but others are missing",
+                 (uint64_t)recorded->count, (uint64_t)count);
+    return coffer__fail_sizes(err, COFFER_ERR_TENSOR_DIGEST, recorded->count, count);
+}
+
+/* What is verified of a file besides its tensors. */
+static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_error *err)
+{
+    const coffer__shard *shard = &job->model->shards[i];
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, job->recorded[i].algorithm, &job->model->allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__recorded_metadata(hasher, shard->table, err);
+    }
+    coffer_hasher_free(hasher);
+    if (status == COFFER_OK && job->tensors == NULL) {
+        status = verify_judge_count(&job->recorded[i], shard, err);
+    }
+    return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
+}
+
+static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_error *err)
+{
+    coffer_status status = verify_judge_tensors(job, sound, err);
+    for (size_t i = 0; i < job->model->shard_count && status == COFFER_OK; i++) {
+        if (job->recorded[i].algorithm != COFFER_NO_ALGORITHM) {
+            status = verify_judge_shard(job, i, err);
+        }
+    }
+    return status;
+}
+
+static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_read_options *options,
+                                coffer_error *err)
+{
+    coffer_status status = verify_read_shards(job, err);
+    if (status == COFFER_OK) {
+        status = verify_digest(job, COFFER_NO_ALGORITHM, options, err);
+    }
+    return status == COFFER_OK ? verify_judge(job, sound, err) : status;
+}
+
+coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
+                            const coffer_read_options *options, coffer_error *err)
+{
+    coffer_read_options known;
+    if (model == NULL || (tensors == NULL && count != coffer_count(model))) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "verifying needs a model, and a count that is that of its tensors");
+    }
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    verify_job job = { .model = model, .tensors = tensors, .count = count };
+    const size_t recorded_size = model->shard_count * sizeof *job.recorded;
+    const bool fits = count < SIZE_MAX / sizeof *job.digests;
+    job.recorded = coffer__alloc_zeroed(&model->allocator, recorded_size);
+    job.digests = fits ? coffer__alloc(&model->allocator, (count + 1) * sizeof *job.digests) : NULL;
+    status = job.recorded != NULL && job.digests != NULL
+                 ? verify_run(&job, sound, &known, err)
+                 : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)count);
+    for (size_t i = 0; job.recorded != NULL && i < model->shard_count; i++) {
+        if (job.recorded[i].digests != NULL) {
+            coffer__recorded_free(&job.recorded[i]);
+        }
+    }
+    coffer__free(&model->allocator, job.digests, (count + 1) * sizeof *job.digests);
+    coffer__free(&model->allocator, job.recorded, recorded_size);
+    return status;
+}
