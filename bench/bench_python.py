@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package beside the reference's, in turns in one process: the rows of tools/bench.sh.
+"""The Python package beside the references', in turns in one process: the rows of tools/bench.sh.
 
     bench_python.py FOLDER [quick]
 
 A row's figures are medians; its ratio says how many times as good ours is. Peak memory is that of a process of its own for
 each, above what it has when the packages are imported.
+
+What a call leaves behind can cost the next one: memory that was freed comes back slowly where a virtual machine had given it to
+its host, and a file that is replaced is waited for while the system writes it. In turns, one package pays for the other; rows that
+say "after itself" run each untimed ahead of its timed run, and give each a file of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import bintensors
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 import coffer
+import coffer.bintensors
 import coffer.numpy
 from coffer._safe_open import safe_open
 
@@ -32,6 +38,7 @@ GB = 20_000_000 if QUICK else 1_000_000_000
 ROUNDS = 3 if QUICK else 9
 
 GPT2, EXPERTS, LORA, LARGE, NEW = (FOLDER / f"python-{n}.safetensors" for n in ("gpt2", "experts", "lora", "large", "new"))
+BINTENSORS = FOLDER / "python.bt"
 Task = Callable[[], object]
 
 
@@ -82,10 +89,10 @@ def block() -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "wide", (GB // 40_000, 10_000)
 
 
-def make(path: Path, tensors: Iterator[tuple[str, tuple[int, ...]]]) -> None:
+def make(path: Path, tensors: Iterator[tuple[str, tuple[int, ...]]], format: str | None = None) -> None:
     declared = {name: ("F32", shape) for name, shape in tensors}
     random = np.random.default_rng(1).random(1 << 22, dtype=np.float32).view(np.uint8)
-    with coffer.Writer(path, declared) as writer:
+    with coffer.Writer(path, declared, format=format) as writer:
         for name, (_, shape) in declared.items():
             size = 4 * int(np.prod(shape))
             for at in range(0, size, random.size):
@@ -108,7 +115,15 @@ def row(what: str, unit: str, ours: float, other: str, others: float, state: str
     print("ROW", what, unit, f"{ours:g}", other, f"{others:g}", f"{others / ours:g}", state, sep="\t", flush=True)
 
 
-def compare(what: str, ours: Task, theirs: Task, before: Task = lambda: None, rounds: int = ROUNDS) -> None:
+def compare(
+    what: str,
+    ours: Task,
+    theirs: Task,
+    before: Task = lambda: None,
+    rounds: int = ROUNDS,
+    other: str = "safetensors",
+    after_itself: bool = False,
+) -> None:
     """A row of milliseconds, with `before` ahead of each, untimed."""
     taken: tuple[list[float], list[float]] = ([], [])
     times = []
@@ -120,12 +135,16 @@ def compare(what: str, ours: Task, theirs: Task, before: Task = lambda: None, ro
     for _ in range(rounds):
         for task, count, figures in zip((ours, theirs), times, taken, strict=True):
             before()
+            if after_itself:
+                task()
             figures.append(seconds(task, count))
-    row(what, "ms", 1e3 * statistics.median(taken[0]), "safetensors", 1e3 * statistics.median(taken[1]), "cached")
+    state = "cached, after itself" if after_itself else "cached"
+    row(what, "ms", 1e3 * statistics.median(taken[0]), other, 1e3 * statistics.median(taken[1]), state)
 
 
-def compare_each(what: str, path: Path, ours: Task, theirs: Task) -> None:
-    """A row of microseconds a tensor: what a task takes longer than opening the file and listing its names."""
+def compare_each(what: str, path: Path, ours: Task, theirs: Task, least: Callable[[], object]) -> None:
+    """Rows of microseconds a tensor: what a task takes longer than opening the file and listing its names; and beside `least`, the
+    least that the framework takes to make one."""
     count = len(coffer.open(path))
     pairs = ((ours, keys(safe_open, path)), (theirs, keys(safetensors.safe_open, path)))
     figures = []
@@ -134,6 +153,8 @@ def compare_each(what: str, path: Path, ours: Task, theirs: Task) -> None:
         rounds = [seconds(whole, 20) - seconds(opened, 20) for _ in range(ROUNDS)]
         figures.append(1e6 * statistics.median(rounds) / count)
     row(what, "µs a tensor", figures[0], "safetensors", figures[1], "cached")
+    made = 1e6 * statistics.median(seconds(lambda: [least() for _ in range(count)], 20) for _ in range(ROUNDS)) / count
+    row(what, "µs a tensor", figures[0], "torch.empty(0)", made, "cached")
 
 
 PEAK = """
@@ -173,8 +194,12 @@ def keys(package: type, path: Path) -> Task:
 def opening() -> None:
     make(GPT2, gpt2())
     make(EXPERTS, experts())
-    for name, path in (("GPT-2, 160 tensors", GPT2), ("experts, 92,000 tensors", EXPERTS)):
+    for name, path, tensors in (("GPT-2, 160 tensors", GPT2, gpt2()), ("experts, 92,000 tensors", EXPERTS, experts())):
         compare(f"Python: safe_open and keys, {name}", keys(safe_open, path), keys(safetensors.safe_open, path))
+        make(BINTENSORS, tensors, "bintensors")
+        theirs = keys(bintensors.safe_open, BINTENSORS)
+        compare(f"Python: our safetensors, {name}", keys(safe_open, path), theirs, other="bintensors")
+        compare(f"Python: our bintensors, {name}", keys(coffer.bintensors.safe_open, BINTENSORS), theirs, other="bintensors")
 
 
 def total(arrays: dict[str, np.ndarray]) -> float:
@@ -188,7 +213,9 @@ def lazily(path: Path) -> dict[str, np.ndarray]:
 def loading() -> None:
     make(LARGE, large())
     theirs = safetensors.numpy.load_file
-    compare("Python: numpy load_file, 1 GB", lambda: coffer.numpy.load_file(LARGE), lambda: theirs(LARGE))
+    ours = coffer.numpy.load_file
+    compare("Python: numpy load_file, 1 GB", lambda: ours(LARGE), lambda: theirs(LARGE), after_itself=True)
+    compare("Python: numpy load_file, 1 GB, in turns", lambda: ours(LARGE), lambda: theirs(LARGE))
     compare("Python: coffer.open, views of 1 GB", lambda: lazily(LARGE), lambda: theirs(LARGE))
     compare("Python: the same, and every byte summed", lambda: total(lazily(LARGE)), lambda: total(theirs(LARGE)))
     path = repr(str(LARGE))
@@ -223,13 +250,17 @@ def slicing() -> None:
 def saving() -> None:
     tensors = {"data": np.ones(GB // 4, np.float32)}
     remove = lambda: NEW.unlink(missing_ok=True)  # noqa: E731
-    theirs = lambda: safetensors.numpy.save_file(tensors, NEW)  # noqa: E731
+    theirs = lambda path=NEW: safetensors.numpy.save_file(tensors, path)  # noqa: E731
     rounds = max(3, ROUNDS // 2)
     compare("Python: save_file of 1 GB to a new path", lambda: coffer.numpy.save_file(tensors, NEW), theirs, remove, rounds)
     over = lambda sync: lambda: coffer.numpy.save_file(tensors, NEW, sync=sync)  # noqa: E731
     theirs()
     compare("Python: save_file of 1 GB over a file, durable", over("replace"), theirs, rounds=rounds)
-    compare("Python: save_file of 1 GB over a file, not synced", over("never"), theirs, rounds=rounds)
+    not_synced = "Python: save_file of 1 GB not synced, over"
+    compare(f"{not_synced} the last one", over("never"), lambda: theirs(LARGE), rounds=rounds, after_itself=True)
+    LARGE.unlink()
+    compare(f"{not_synced} a file on the disk", over("never"), theirs, os.sync, rounds)
+    compare(f"{not_synced} the other's, in turns", over("never"), theirs, rounds=rounds)
     made = f"t = {{'data': numpy.ones({GB // 4}, numpy.float32)}}; b = peak(); before = b"
     compare_peak(
         "Python: save_file of 1 GB",
@@ -249,7 +280,8 @@ def torch_rows() -> None:
     make(LORA, lora())
     for name, path in (("GPT-2, 160 tensors", GPT2), ("LoRA, 1,000 tensors", LORA)):
         ours, theirs = coffer.torch.load_file, safetensors.torch.load_file
-        compare_each(f"Python: torch load_file beyond opening, {name}", path, lambda: ours(path), lambda: theirs(path))
+        beyond = f"Python: torch load_file beyond opening, {name}"
+        compare_each(beyond, path, lambda: ours(path), lambda: theirs(path), lambda: torch.empty(0))
         compare(f"Python: torch load_file, {name}", lambda: ours(path), lambda: theirs(path))
         compare_peak(
             f"Python: torch load_file, {name}",
@@ -266,7 +298,7 @@ def main() -> None:
             if only in (None, part.__name__):
                 part()
     finally:
-        for path in (GPT2, EXPERTS, LORA, LARGE, NEW):
+        for path in (GPT2, EXPERTS, LORA, LARGE, NEW, BINTENSORS):
             path.unlink(missing_ok=True)
 
 

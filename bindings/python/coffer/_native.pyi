@@ -71,6 +71,8 @@ class Model:
         """All, in the order of their data in the file."""
     def infos(self) -> list[tuple[str, str, tuple[int, ...], int, int]]:
         """(name, dtype, shape, offset in the file, nbytes) of each, in the order of their data in the file."""
+    def dtypes(self) -> set[str]:
+        """Of all tensors, each once."""
     def metadata(self) -> dict[str, str] | None:
         """None when the header has none."""
     def notes(self) -> list[tuple[str, int, int]]:

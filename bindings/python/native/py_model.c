@@ -323,6 +323,26 @@ static PyObject *model_infos(PyObject *self, PyObject *unused)
     return model_list_by_offset(self, model_make_info);
 }
 
+static PyObject *model_dtypes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer *model = py_handle_model(handle);
+    PyObject *found = PySet_New(NULL);
+    for (size_t i = 0; found != NULL && i < coffer_count(model); i++) {
+        PyObject *name = py_dtype_name(py_state_of(self), coffer_at(model, i));
+        if (name == NULL || PySet_Add(found, name) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(name);
+    }
+    py_handle_release(handle);
+    return found;
+}
+
 static PyObject *model_tensors(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -432,6 +452,7 @@ static PyMethodDef model_methods[] = {
     { "find", model_find, METH_O, "The tensor of a name." },
     { "tensors", model_tensors, METH_NOARGS, "All tensors, in the order of their data in the file." },
     { "infos", model_infos, METH_NOARGS, "(name, dtype, shape, offset, nbytes) of each, in the order of their data." },
+    { "dtypes", model_dtypes, METH_NOARGS, "The names of all tensors' dtypes, each once." },
     { "metadata", model_metadata, METH_NOARGS, "The header's metadata, or None." },
     { "notes", model_notes, METH_NOARGS, "What is legal but suspicious: (description, how often, first offset)." },
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,

@@ -11,6 +11,9 @@ from .._wording import file_path
 from ._wording import reading_failed, worded
 
 
+_framework_on = worded(_safe_open.framework_on)
+
+
 def open_model(filename: object) -> _native.Model:
     """Opens a file, with the exceptions of bintensors."""
     path = file_path(filename)
@@ -45,7 +48,7 @@ class safe_open(_safe_open.Reader):  # noqa: N801  the reference's name
     def __new__(cls, filename: str | os.PathLike[str], framework: str, device: str | int | None = "cpu") -> safe_open:
         path = file_path(filename)
         self = super().__new__(cls)
-        self._framework = worded(_safe_open.framework_on)(framework, device)
+        self._framework = _framework_on(framework, device)
         self._model = open_model(path)
         return self
 
