@@ -9,6 +9,8 @@ A mutant is the sources with one token changed, one condition negated or one sta
 original's, to the byte, nothing was changed, and it does not count. Otherwise the test programs of core's topics are run with
 it, the likeliest first, up to the first failure; looping without end, or taking memory without end, is a failure. What lives
 is compared with the original once more, more optimised, and run once more, under the sanitizers, as `make check` does.
+Mutants of functions are compiled together, and the program is told which to be (planting.py); the others one at a time. All
+are tried in an order that is drawn once, so that a run which is stopped has tried a sample.
 Survivors are judged in tests/mutants.md, which has a reason for each; a survivor that is not there, and an entry there that
 fits no survivor, are failures.
 
@@ -27,12 +29,15 @@ import re
 import resource
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+import planting
 
 ROOT = Path(__file__).resolve().parent.parent
 JUDGED = "tests/mutants.md"
@@ -46,8 +51,9 @@ GENERAL_TESTS = ("parse", "vectors", "large")
 MEMORY_LIMIT = 3 << 30
 
 CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
-FLAGS = ["-std=c11", "-Werror=return-type", "-fPIC", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64"]
-PLAIN, OPTIMISED = ["-O0"], ["-O2"]
+FLAGS = ["-std=c11", "-Werror=return-type", "-Werror=implicit-function-declaration", "-fPIC", "-D_FILE_OFFSET_BITS=64",
+         "-D_TIME_BITS=64"]
+PLAIN, TOGETHER, OPTIMISED = ["-O0"], ["-O1"], ["-O2"]
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1:hard_rss_limit_mb=3000",
@@ -343,14 +349,24 @@ class Bench:
             shutil.copytree(self.root / part, self.folder / part)
         for part in ("objects", "mutated"):
             (self.folder / part).mkdir(exist_ok=True)
+        self.prepare()
         for unit in self.units:
             problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
+            while problem and self.mends(problem):
+                problem = self.compile(unit, self.object(unit), self.flags + ["-MMD"])
             if problem:
                 raise BrokenBench(f"{unit} does not compile\n{problem}")
             needs = (self.folder / self.object(unit)).with_suffix(".d").read_text(encoding="utf-8")
             self.needs[unit] = set(needs.replace("\\\n", " ").split()[1:])
         if not self.link():
             raise BrokenBench(f"the test programs do not link in {self.folder}")
+
+    def prepare(self):
+        """What is to be done between copying the sources and compiling them."""
+
+    def mends(self, problem):
+        """Whether the sources were changed so that what the compiler says may not be said again."""
+        return False
 
     @staticmethod
     def object(unit, folder="objects"):
@@ -392,7 +408,48 @@ class Bench:
         path.write_text(mutant.text, encoding="utf-8")
         return [(self.folder / self.object(u, "mutated")).read_bytes() for u in users] if done else None
 
+
+
+class Together(Bench):
+    """A bench with many mutants of functions, which the programs choose from when they are run."""
+
+    def __init__(self, root, folder, flags, mutants):
+        super().__init__(root, folder, flags)
+        self.mutants = dict(enumerate(mutants, 1))
+        self.lines = {}  # file: {line: number}
+        self.core.append("src/core/chooser.c")
+        self.units.insert(0, "src/core/chooser.c")
+
+    def prepare(self):
+        (self.folder / "src/core/chooser.c").write_text(planting.CHOOSER, encoding="utf-8")
+        for file in {m.file for m in self.mutants.values()}:
+            self.plant(file)
+
+    def plant(self, file):
+        mine = {n: m for n, m in self.mutants.items() if m.file == file}
+        text, self.lines[file] = planting.plant((self.root / file).read_text(encoding="utf-8"), mine)
+        (self.folder / file).write_text(text, encoding="utf-8")
+
+    def mends(self, problem):
+        """Leaves out the mutants that the compiler names."""
+        named = set()
+        for file, line in re.findall(r"^(src/core/[\w.]+):(\d+):\d+: (?:error|note: in expansion)", problem, flags=re.M):
+            named.add(self.lines.get(file, {}).get(int(line)))
+        found = [self.mutants.pop(number).file for number in named - {None}]
+        for file in set(found):
+            self.plant(file)
+        return bool(found)
+
+    def numbers(self):
+        return {mutant.key(): number for number, mutant in self.mutants.items()}
+
+
 # ---- Running --------------------------------------------------------------------------------------------------------
+
+
+def children_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 class Runner:
@@ -401,29 +458,31 @@ class Runner:
     def __init__(self, bench, sanitized):
         self.bench, self.sanitized = bench, sanitized
         self.seconds = {}
-        self.last = {}  # file: its killers, the latest first
+        self.spent = Counter()  # (file, test): seconds that it ran with the file's mutants
+        self.kills = Counter()  # (file, test): how many of these it killed
         self.environment = dict(os.environ, COFFER_VECTORS=str(bench.folder / "tests/vectors"),
                                 **(SANITIZER_OPTIONS if sanitized else {}))
 
     def measure(self):
         for test in self.bench.tests:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            before = children_seconds()
             if self.fails(test, 600):
                 raise BrokenBench(f"{test} fails without a mutant; run {self.bench.folder / test}")
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.seconds[test] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            self.seconds[test] = children_seconds() - before
 
     def limit(self, seconds):
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))  # for what it starts
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not self.sanitized:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
 
-    def fails(self, test, seconds):
-        """Whether a test program fails; it is stopped at its first failure, and at `seconds` of the processor's time."""
+    def fails(self, test, seconds, number=0):
+        """Whether a test program fails, with a mutant that it is to choose; it is stopped at its first failure, and at
+        `seconds` of the processor's time."""
         with tempfile.TemporaryDirectory() as folder:
-            environment = dict(self.environment, TMPDIR=folder)
+            environment = dict(self.environment, TMPDIR=folder, MUTANT=str(number))
             with subprocess.Popen([self.bench.folder / test], cwd=folder, env=environment, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, preexec_fn=lambda: self.limit(seconds)) as process:
                 deadline = time.monotonic() + 60 + 20 * seconds  # for one that waits instead of working
@@ -437,23 +496,79 @@ class Runner:
                 os.killpg(process.pid, 9)
                 return True
 
-    def killer(self, mutant, slow):
-        """The first test program that fails; of the slow one, or of the others."""
+    def killer(self, mutant, tests, number=0):
+        """The first of some test programs that fails. First comes what killed the most of the file's mutants for its time so
+        far."""
         own = f"test_{Path(mutant.file).stem}"
-        last = self.last.setdefault(mutant.file, [])
-        tests = [t for t in self.bench.tests if (t == SLOW_TEST) == slow]
-        for test in sorted(tests, key=lambda t: (t not in last, last.index(t) if t in last else 0, t != own, self.seconds[t])):
-            if self.fails(test, math.ceil(3 * self.seconds[test])):
-                self.last[mutant.file] = [test, *(t for t in last if t != test)]
+        rate = lambda t: (self.kills[mutant.file, t] + 1 + (t == own)) / (self.spent[mutant.file, t] + self.seconds[t] + 0.01)
+        for test in sorted(tests, key=rate, reverse=True):
+            before = children_seconds()
+            failed = self.fails(test, 3 * self.seconds[test] + 0.2, number)
+            self.spent[mutant.file, test] += children_seconds() - before
+            self.kills[mutant.file, test] += failed
+            if failed:
                 return test
         return None
 
 
-class Judge:
-    """One worker: a bench for each way in which a mutant is tried."""
+class Reach:
+    """Which lines of core each test program comes to: it cannot fail by any other."""
 
     def __init__(self, root, folder):
-        self.root, self.folder = root, folder
+        self.bench = Bench(root, folder, [*PLAIN, "--coverage"])
+        self.bench.folder.mkdir(parents=True, exist_ok=True)
+        self.bench.set_up()
+        self.known = set()  # (file, line)
+        self.reached = {}   # test: the same
+        for test in self.bench.tests:
+            self.reached[test] = self.measure(Runner(self.bench, False), test)
+
+    def measure(self, runner, test):
+        objects = self.bench.folder / "objects"
+        for counts in objects.glob("*.gcda"):
+            counts.unlink()
+        if runner.fails(test, 600):
+            raise BrokenBench(f"{test} fails without a mutant; run {self.bench.folder / test}")
+        said = subprocess.run(["gcov", "--json-format", "--stdout", *map(str, sorted(objects.glob("*.gcda")))],
+                              cwd=self.bench.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+        reached = set()
+        for file in (f for document in said.splitlines() for f in json.loads(document)["files"]):
+            self.known |= {(file["file"], line["line_number"]) for line in file["lines"]}
+            reached |= {(file["file"], line["line_number"]) for line in file["lines"] if line["count"]}
+        return reached
+
+    def tests(self, mutant, slow):
+        """The slow test program, or the others, but only those that come to the mutant's lines, where these are of code."""
+        tests = [t for t in self.bench.tests if (t == SLOW_TEST) == slow]
+        last = mutant.line() + mutant.text.count("\n", mutant.start, mutant.end)
+        places = {(mutant.file, line) for line in range(mutant.line(), last + 1)}
+        if not mutant.in_function() or not places & self.known:
+            return tests
+        return [t for t in tests if places & self.reached[t]]
+
+
+def plant_all(root, folder, mutants, flags):
+    """Runners of benches that have many of the mutants together: those of core's files, and those of its headers."""
+    runners = []
+    texts = {m.file: m.text for m in mutants}
+    functions = {file: planting.functions_of(text) for file, text in texts.items()}
+    for kind in (".c", ".h"):
+        chosen = [m for m in mutants if m.file.endswith(kind) and planting.home(functions[m.file], m)]
+        if chosen:
+            bench = Together(root, folder / f"together{kind[1:]}", flags, chosen)
+            bench.folder.mkdir(parents=True, exist_ok=True)
+            bench.set_up()
+            runners.append(Runner(bench, flags == SANITIZED))
+            runners[-1].measure()
+    return runners
+
+
+class Judge:
+    """One worker: a bench for each way in which a mutant is tried by itself, and the runners of those that are together."""
+
+    def __init__(self, root, folder, together, reach):
+        self.root, self.folder, self.reach = root, folder, reach
+        self.together = {name: [(runner, runner.bench.numbers()) for runner in runners] for name, runners in together.items()}
         self.runners = {}
         self.originals = {}  # (units, flags): objects
 
@@ -473,35 +588,37 @@ class Judge:
             self.originals[key] = bench.build(Mutant(mutant.file, mutant.text, mutant.start, mutant.start, ""), flags)
         return self.originals[key]
 
-    def killer(self, runner, mutant, slow):
-        """The test that kills a mutant which was just built."""
+    def killer(self, name, flags, mutant, slow):
+        """The test that kills a mutant, chosen where it is among others, else compiled by itself; None also where it does not
+        compile."""
+        tests = self.reach.tests(mutant, slow)
+        for runner, numbers in self.together.get(name, ()):
+            if mutant.key() in numbers:
+                return runner.killer(mutant, tests, numbers[mutant.key()])
+        runner = self.runner(name, flags)
+        original = self.original(runner.bench, mutant, flags)
+        if not tests or runner.bench.build(mutant, flags) in (None, original):
+            return None
         users = runner.bench.users(mutant)
-        killer = runner.killer(mutant, slow) if runner.bench.link(users) else "the linker"
+        killer = runner.killer(mutant, tests) if runner.bench.link(users) else "the linker"
         if mutant.file.endswith(".h"):
             runner.bench.link()  # programs with the original's units; core is linked with every mutant
         return killer
 
     def verdict(self, mutant):
         """(verdict, by what), by the quick tests."""
-        plain = self.runner("plain", PLAIN)
-        original = self.original(plain.bench, mutant, PLAIN)
-        objects = plain.bench.build(mutant, PLAIN)
-        if objects is None:
-            return "not compiling", ""
-        if objects == original:
-            return "equivalent", ""
-        killer = self.killer(plain, mutant, False)
+        killer = self.killer("plain", PLAIN, mutant, False)
         if killer:
             return "killed", killer
-        original = self.original(plain.bench, mutant, OPTIMISED)
-        return ("equivalent" if plain.bench.build(mutant, OPTIMISED) == original else "lives"), ""
+        bench = self.runner("plain", PLAIN).bench
+        original = self.original(bench, mutant, OPTIMISED)
+        objects = bench.build(mutant, OPTIMISED)
+        return "not compiling" if objects is None else "equivalent" if objects == original else "lives", ""
 
     def last_verdict(self, mutant):
         """The same of one that lives so far, by the slow test, and by the quick ones under the sanitizers."""
         for name, flags, slow in (("plain", PLAIN, True), ("sanitized", SANITIZED, False)):
-            runner = self.runner(name, flags)
-            runner.bench.build(mutant, flags)
-            killer = self.killer(runner, mutant, slow)
+            killer = self.killer(name, flags, mutant, slow)
             if killer:
                 return "killed", f"{killer}, sanitized" if name == "sanitized" else killer
         return "survived", ""
@@ -547,10 +664,10 @@ class Results:
 _judge = None
 
 
-def start_worker(root, folder):
+def start_worker(root, folder, together, reach):
     global _judge
     number = multiprocessing.current_process()._identity
-    _judge = Judge(root, folder / f"worker{number[0] if number else 0}")
+    _judge = Judge(root, folder / f"worker{number[0] if number else 0}", together, reach)
 
 
 def judge_one(mutant):
@@ -563,12 +680,17 @@ def judge_again(mutant):
 
 def judge_all(root, folder, mutants, results, jobs, quick):
     """Finds out what is not known yet: by the quick tests first, then, of what lives, by those that take longest."""
-    for judge, known in ((judge_one, ("lives",)), *([(judge_again, ())] if not quick else [])):
+    reach = None
+    steps = [(judge_one, ("lives",), {"plain": TOGETHER})]
+    steps += [(judge_again, (), {"plain": TOGETHER, "sanitized": SANITIZED})] if not quick else []
+    for judge, known, benches in steps:
         unknown = list({m.key(): m for m in mutants if not results.knows(m.key(), known)}.values())
         started = time.monotonic()
         if not unknown:
             continue
-        with multiprocessing.Pool(min(jobs, len(unknown)), start_worker, (root, folder)) as pool:
+        reach = reach or Reach(root, folder / "reach")
+        together = {name: plant_all(root, folder / name, unknown, flags) for name, flags in benches.items()}
+        with multiprocessing.Pool(min(jobs, len(unknown)), start_worker, (root, folder, together, reach)) as pool:
             for done, (key, verdict) in enumerate(pool.imap_unordered(judge, unknown), 1):
                 results.add(key, verdict)
                 print(f"\r{done} of {len(unknown)} in {time.monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
@@ -635,11 +757,9 @@ def mutate(root, folder, options):
     if options.file and len(chosen) < len(set(options.file)):
         sys.exit("mutate: --file takes names of files of src/core")
     mutants = mutants_of(root, chosen)
-    if options.sample and options.sample < len(mutants):
-        # A larger sample has the smaller one in it, and a change of one file leaves the others' as they are.
-        drawn = sorted(mutants, key=lambda m: hashlib.sha256(f"{options.seed}{m.file}{m.change()}".encode()).digest())
-        chosen = set(drawn[:options.sample])
-        mutants = [m for m in mutants if m in chosen]
+    # A larger sample has the smaller one in it, and a change of one file leaves the others' as they are.
+    mutants.sort(key=lambda m: hashlib.sha256(f"{options.seed}{m.file}{m.change()}".encode()).digest())
+    mutants = mutants[:options.sample]
     results = Results(folder / "results.jsonl", fingerprint(root))
     judge_all(root, folder, mutants, results, options.jobs, options.quick)
     problems = report(mutants, results, judged_mutants(root / JUDGED), not (options.file or options.sample or options.quick))
@@ -715,8 +835,10 @@ def self_test():
         for file, text in SOUND.items():
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_text(text, encoding="utf-8")
-        judge = Judge(root, root / "build")
         mutants = mutants_of(root, core_files(root))
+        together = {name: plant_all(root, root / "build" / name, mutants, flags)
+                    for name, flags in (("plain", TOGETHER), ("sanitized", SANITIZED))}
+        judge = Judge(root, root / "build", together, Reach(root, root / "build/reach"))
         for words, *expected in PLANTED:
             found = [m for m in mutants if words in m.change()[1]]
             if len(found) != 1:

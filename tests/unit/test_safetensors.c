@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: headers in the usual spelling are read by a way of their own, which gives what the other one gives, so that results do
+   not tell which was taken. Memory does: only the other way wants some beside the table's. Here is what the usual way takes,
+   from which room on, what it leaves, and that nothing it remembers outlives its sense. */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct header_text {
+    uint8_t bytes[8192]; /* with 8 bytes for the length in front */
+    size_t size;
+    uint64_t covered; /* by the tensors so far */
+} header_text;
+
+static void text_begin(header_text *text)
+{
+    memset(text, 0, sizeof *text);
+    text->size = 8;
+}
+
+static void text_put(header_text *text, const char *piece)
+{
+    const size_t size = strlen(piece);
+    assert_true(size <= sizeof text->bytes - text->size);
+    memcpy(text->bytes + text->size, piece, size);
+    text->size += size;
+}
+
+/* A member in the usual spelling; `space` comes behind its colon. */
+static void put_member(header_text *text, const char *name, const char *space, const char *dtype, const char *shape,
+                       uint64_t begin, uint64_t end)
+{
+    char member[512];
+    snprintf(member, sizeof member, "%c\"%s\":%s{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+             text->size == 8 ? '{' : ',', name, space, dtype, shape, (unsigned long long)begin,
+             (unsigned long long)end);
+    text_put(text, member);
+    text->covered = end;
+}
+
+static void put_next(header_text *text, const char *name, const char *dtype, const char *shape, uint64_t size)
+{
+    put_member(text, name, "", dtype, shape, text->covered, text->covered + size);
+}
+
+/* Closes the header and writes the length in front. */
+static void text_end(header_text *text)
+{
+    text_put(text, "}");
+    text->bytes[0] = (uint8_t)(text->size - 8);
+    text->bytes[1] = (uint8_t)((text->size - 8) >> 8);
+}
+
+static coffer_status supply_text(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    const header_text *text = ctx;
+    (void)err;
+    assert_true(offset <= text->size && size <= text->size - offset);
+    memcpy(to, text->bytes + offset, size);
+    return COFFER_OK;
+}
+
+/* An allocator that has one block to give. */
+static void *one_alloc(void *ctx, size_t size)
+{
+    size_t *given = ctx;
+    return (*given)++ == 0 ? malloc(size) : NULL;
+}
+
+static void *one_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    (void)block;
+    (void)old_size;
+    return one_alloc(ctx, new_size);
+}
+
+static void one_free(void *ctx, void *block, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(block);
+}
+
+/* Parses a header that comes through a window, with memory for the table alone or without a limit. */
+static coffer_status parse_window(const header_text *text, size_t window_size, bool one_block, coffer_table **table,
+                                  coffer_error *err)
+{
+    size_t given = 0;
+    const coffer_allocator one = { one_alloc, one_realloc, one_free, &given };
+    const size_t here = text->size < window_size ? text->size : window_size;
+    uint8_t *window = malloc(window_size);
+    assert_non_null(window);
+    memcpy(window, text->bytes, here);
+    const coffer__supply supply = { supply_text, text, window, window_size };
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.format = COFFER_FORMAT_SAFETENSORS;
+    const coffer_status status = coffer__parse_supplied(table, NULL, window, here, &supply,
+                                                        one_block ? &one : coffer_libc_allocator(), &options, err);
+    free(window);
+    return status;
+}
+
+static void expect_same_tables(const coffer_table *a, const coffer_table *b)
+{
+    assert_int_equal(coffer_table_count(a), coffer_table_count(b));
+    for (size_t i = 0; i < coffer_table_count(a); i++) {
+        const coffer_tensor *x = coffer_table_at(a, i);
+        const coffer_tensor *y = coffer_table_at(b, i);
+        assert_int_equal(x->name_len, y->name_len);
+        assert_memory_equal(x->name, y->name, x->name_len + 1);
+        assert_int_equal(x->dtype, y->dtype);
+        assert_int_equal(x->offset, y->offset);
+        assert_int_equal(x->size, y->size);
+        assert_int_equal(x->rank, y->rank);
+        assert_memory_equal(x->shape, y->shape, x->rank * sizeof *x->shape);
+    }
+}
+
+/* Tensors that are only there so that something is still to come while what matters is read; their long names make the table
+   large enough from the beginning. */
+static void put_tail(header_text *text)
+{
+    for (int i = 0; i < 9; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%0250d", i);
+        put_next(text, name, "U8", "0", 0);
+    }
+    text_end(text);
+}
+
+/* Whether a header of this one member, with others behind it, is read without memory beside the table's. */
+static bool is_usual(const char *dtype, const char *shape, uint64_t size)
+{
+    static header_text text;
+    coffer_table *table = NULL;
+    coffer_table *other = NULL;
+    coffer_error err;
+    text_begin(&text);
+    put_next(&text, "a", dtype, shape, size);
+    put_next(&text, "b", dtype, shape, size);
+    put_tail(&text);
+    assert_int_equal(parse_window(&text, 400, false, &other, &err), COFFER_OK);
+    const coffer_status status = parse_window(&text, 400, true, &table, &err);
+    if (status == COFFER_OK) {
+        expect_same_tables(table, other);
+    } else {
+        assert_int_equal(status, COFFER_ERR_MEMORY);
+    }
+    coffer_table_free(table);
+    coffer_table_free(other);
+    return status == COFFER_OK;
+}
+
+static void test_what_is_usual(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dtype;
+        const char *shape;
+        uint64_t size;
+        bool usual;
+    } rows[] = {
+        { "F32", "", 4, true },
+        { "U8", "0", 0, true },
+        { "U8", "7", 7, true },
+        { "U8", "1,2,3,4,5,6,7,8", 40320, true },
+        { "U8", "1,2,3,4,5,6,7,8,1", 40320, false },
+        { "U8", "1234567", 1234567, true },
+        { "U8", "12345678", 12345678, true },
+        { "U8", "123456789", 123456789, true },
+        { "U8", "1234567,100000001", UINT64_C(123456701234567), true },
+        { "U8", "123456789012345", UINT64_C(123456789012345), true },
+        { "U8", "400000000000000", UINT64_C(400000000000000), true },
+        { "U8", "1000000000000000", UINT64_C(1000000000000000), false },
+        { "F8_E4M3FNUZ", "3", 3, true },
+        { "F6_E2M3", "4", 3, true },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (is_usual(rows[i].dtype, rows[i].shape, rows[i].size) != rows[i].usual) {
+            fail_msg("%s of [%s] is%s usual", rows[i].dtype, rows[i].shape, rows[i].usual ? " not" : "");
+        }
+    }
+}
+
+static void test_every_dtype_is_usual(void **state)
+{
+    (void)state;
+    for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
+        assert_true(is_usual(coffer_dtype_name((coffer_dtype)dtype), "8", coffer_dtype_bits((coffer_dtype)dtype)));
+    }
+}
+
+/* Names of every length and tensors of every rank and of changing dtypes, one after the other, through windows of many sizes. */
+static void test_many_usual_tensors(void **state)
+{
+    (void)state;
+    static const char *const dtypes[] = { "F32", "F32", "I64", "F32", "BF16", "U8", "BF16" };
+    static const uint64_t sizes[] = { 4, 4, 8, 4, 2, 1, 2 };
+    static header_text text;
+    text_begin(&text);
+    for (size_t i = 0; i < 28; i++) {
+        char name[64] = "";
+        char shape[32] = "";
+        for (size_t k = 0; k < (i % 2 == 0 ? 1 + i : 60); k++) {
+            name[k] = (char)('a' + (i + k) % 26);
+        }
+        for (size_t k = 0; k < i % 4; k++) {
+            strcat(shape, k == 0 ? "1" : ",1");
+        }
+        name[0] = (char)('0' + i);
+        put_next(&text, name, dtypes[i % 7], shape, sizes[i % 7]);
+    }
+    put_tail(&text);
+    coffer_table *whole = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_parse(&whole, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, &err), COFFER_OK);
+    for (size_t window_size = 350; window_size < 600; window_size += 3) {
+        coffer_table *table = NULL;
+        assert_int_equal(parse_window(&text, window_size, true, &table, &err), COFFER_OK);
+        expect_same_tables(table, whole);
+        coffer_table_free(table);
+    }
+    coffer_table_free(whole);
+}
+
+/* A number is looked at in sixteen bytes: a window has to reach that far behind the beginning of a member's last one. */
+static void test_how_much_is_looked_at(void **state)
+{
+    (void)state;
+    static header_text text;
+    static const char member[] = "\"a.0\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
+    const size_t needed = sizeof member - 1 - 3 + 16;
+    text_begin(&text);
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a.%d", i);
+        put_next(&text, name, "U8", "0", 0);
+    }
+    text_end(&text);
+    for (size_t window_size = needed - 20; window_size < needed + 20; window_size++) {
+        coffer_table *table = NULL;
+        coffer_error err;
+        const coffer_status status = parse_window(&text, window_size, true, &table, &err);
+        assert_int_equal(status, window_size < needed ? COFFER_ERR_MEMORY : COFFER_OK);
+        coffer_table_free(table);
+    }
+}
+
+/* That a tensor begins where the last one ended is seen by the digits, which lie elsewhere once the window has moved: there the
+   names have the digits of another place. */
+static void test_ends_are_forgotten_when_the_window_moves(void **state)
+{
+    (void)state;
+    static header_text text;
+    text_begin(&text);
+    put_member(&text, "77777777777777777777777777777770", "", "U8", "5", 0, 5);
+    put_member(&text, "77777777777777777777777777777771", "", "U8", "1", 7, 8);
+    put_member(&text, "77777777777777777777777777777772", "", "U8", "2", 5, 7);
+    put_member(&text, "77777777777777777777777777777773", "", "U8", "1", 8, 9);
+    put_member(&text, "99999999999999999999999999999995", "", "U8", "1", 10, 11);
+    put_member(&text, "99999999999999999999999999999996", "", "U8", "1", 9, 10);
+    text.covered = 11;
+    put_tail(&text);
+    coffer_table *whole = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_parse(&whole, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, &err), COFFER_OK);
+    for (size_t window_size = 9; window_size < text.size; window_size++) {
+        coffer_table *table = NULL;
+        assert_int_equal(parse_window(&text, window_size, false, &table, &err), COFFER_OK);
+        expect_same_tables(table, whole);
+        coffer_table_free(table);
+    }
+    coffer_table_free(whole);
+}
+
+/* Nor do they count when another spelling stood between. */
+static void test_ends_are_forgotten_behind_other_spellings(void **state)
+{
+    (void)state;
+    static header_text text;
+    coffer_table *table = NULL;
+    coffer_error err;
+    text_begin(&text);
+    put_member(&text, "a", "", "U8", "5", 0, 5);
+    put_member(&text, "b", " ", "U8", "4", 5, 9);
+    put_member(&text, "c", "", "U8", "0", 5, 5);
+    put_member(&text, "d", "", "U8", "0", 9, 9);
+    text.covered = 9;
+    put_tail(&text);
+    assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_table_find(table, "c", 1)->offset, text.size + 5);
+    assert_int_equal(coffer_table_find(table, "d", 1)->offset, text.size + 9);
+    coffer_table_free(table);
+}
+
+/* A second object is looked for keys that come twice only where two are not known; a third key of a tensor may be anything. */
+static void test_unknown_keys_that_come_twice(void **state)
+{
+    (void)state;
+    static const char *const fields[] = { "\"x\":1,\"y\":2", "\"x\":1,\"x\":2", "\"x\":1,\"y\":2,\"x\":3" };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        static header_text text;
+        char member[256];
+        coffer_table *table = NULL;
+        coffer_error err;
+        text_begin(&text);
+        snprintf(member, sizeof member, "{\"a\":{%s,\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                 fields[i]);
+        text_put(&text, member);
+        text.bytes[0] = (uint8_t)(text.size - 8);
+        const coffer_status status =
+            coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, &err);
+        assert_int_equal(status, i == 0 ? COFFER_OK : COFFER_ERR_DUPLICATE_KEY);
+        if (i > 0) {
+            assert_int_equal(err.offset, 8 + 6 + strlen(fields[i]) - 5);
+        }
+        coffer_table_free(table);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_usual),
+        cmocka_unit_test(test_every_dtype_is_usual),
+        cmocka_unit_test(test_many_usual_tensors),
+        cmocka_unit_test(test_how_much_is_looked_at),
+        cmocka_unit_test(test_ends_are_forgotten_when_the_window_moves),
+        cmocka_unit_test(test_ends_are_forgotten_behind_other_spellings),
+        cmocka_unit_test(test_unknown_keys_that_come_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
