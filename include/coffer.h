@@ -141,6 +141,18 @@ typedef enum coffer_status {
     COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
     COFFER_ERR_UNFINISHED = 131, /* a save was interrupted between the old model and the new one; see coffer_recover */
 
+    /* the network: `http_status` is what the server said, if it came to that */
+    COFFER_ERR_URL = 140,         /* a URL that cannot be understood, or of a scheme that is not known */
+    COFFER_ERR_NO_NETWORK = 141,  /* no libcurl, in this build or on this system */
+    COFFER_ERR_CONNECT = 142,     /* the host cannot be reached, or the connection broke time and again */
+    COFFER_ERR_TIMEOUT = 143,     /* the host said nothing for too long */
+    COFFER_ERR_CERTIFICATE = 144, /* the host could not prove by TLS who it is */
+    COFFER_ERR_HTTP = 145,        /* the server answered with a status that means failure */
+    COFFER_ERR_ACCESS = 146,      /* 401 or 403: credentials are missing or wrong */
+    COFFER_ERR_ANSWER = 147,   /* the answer is not what was asked for: another range, or none, or more than it says */
+    COFFER_ERR_REDIRECT = 148, /* redirects that do not end, lead nowhere or away from https */
+    COFFER_ERR_OFFLINE = 149,  /* HF_HUB_OFFLINE forbids to ask the Hub, and the file is not in its cache */
+
     /* integrity */
     COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
     COFFER_ERR_NO_DIGESTS = 161,      /* no digests are recorded: nothing can be verified */
@@ -165,7 +177,7 @@ typedef enum coffer_status {
 typedef struct coffer_error {
     coffer_status code;
     int32_t os_error;    /* errno of the system call that failed, or 0 */
-    int32_t http_status; /* reserved for sources on the network */
+    int32_t http_status; /* of the server's last answer, or 0 */
     uint32_t reserved_32;
     uint64_t offset;   /* byte of the file where the trouble is */
     uint64_t expected; /* with `actual`: two sizes or counts that should agree; docs/errors.md says which, by code */
@@ -515,6 +527,9 @@ typedef struct coffer_open_options {
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
  * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
  * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED). docs/models.md has the rules.
+ * A path may be a URL: http, https, s3 or hf://owner/name[@revision]/file. One request then brings a file's size and most headers,
+ * reads fetch what they need, several ranges at once, and there is no map. docs/network.md says what the environment changes, what
+ * is sent where and what is tried again.
  */
 COFFER_API coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options,
                                      coffer_error *err);

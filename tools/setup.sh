@@ -37,6 +37,14 @@ has_clang_runtime() { # the sanitizers' and libFuzzer's libraries, which are a p
     has clang && [ -n "$(find "$(clang -print-resource-dir)/lib" -name 'libclang_rt.fuzzer*' -print -quit 2>/dev/null)" ]
 }
 
+has_curl() { # with its headers; what opens URLs is compiled and tested only then
+    echo '#include <curl/curl.h>' | cc -fsyntax-only -x c - 2>/dev/null
+}
+
+has_nginx() { # where ordinary users do not have it in their PATH
+    has nginx || [ -x /usr/sbin/nginx ]
+}
+
 has_python() { # 3.11 or newer, able to make a virtual environment
     has python3 && python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
@@ -118,6 +126,9 @@ find_missing() {
         need_command git git
         ;;&
     check)
+        need has_curl 'libcurl, with its headers' libcurl4-openssl-dev
+        need has_nginx nginx nginx-light
+        need_command openssl openssl
         need_command clang-tidy clang-tidy
         need_command clang-format clang-format
         need_command cppcheck cppcheck

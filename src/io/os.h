@@ -167,6 +167,13 @@ void coffer__os_library_close(coffer__os_library *library);
 
 /* Words for an errno, lower case, English whatever the locale; static. */
 const char *coffer__os_words(int os_error);
+/* A variable of the environment; NULL when it is not there or empty. Valid until the program changes its environment. */
+const char *coffer__os_variable(const char *name);
+/* Milliseconds of a clock that only goes forward, from some moment on. */
+uint64_t coffer__os_milliseconds(void);
+/* Seconds since 1970, by the system's calendar. */
+uint64_t coffer__os_time(void);
+void coffer__os_sleep(uint64_t milliseconds);
 /* A number that this process and its neighbours are not likely to get twice. Not a secret. */
 uint32_t coffer__os_unlikely_number(void);
 

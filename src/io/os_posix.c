@@ -803,6 +803,33 @@ const char *coffer__os_words(int os_error)
     return "the system refused";
 }
 
+const char *coffer__os_variable(const char *name)
+{
+    /* Safe as long as the program does not change its environment in another thread, which POSIX leaves to the program. */
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+uint64_t coffer__os_milliseconds(void)
+{
+    struct timespec now = { 0, 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t coffer__os_time(void)
+{
+    struct timespec now = { 0, 0 };
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+void coffer__os_sleep(uint64_t milliseconds)
+{
+    struct timespec left = { (time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000 };
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+}
+
 uint32_t coffer__os_unlikely_number(void)
 {
     struct timespec now = { 0, 0 };

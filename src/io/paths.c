@@ -5,6 +5,17 @@
 
 #include <string.h>
 
+bool coffer__text_append(char *text, size_t size, const char *more, size_t more_len)
+{
+    const size_t used = coffer__text_len(text);
+    if (more_len >= size - used) {
+        return false;
+    }
+    memcpy(text + used, more, more_len);
+    text[used + more_len] = '\0';
+    return true;
+}
+
 size_t coffer__path_name_at(const char *path)
 {
     size_t at = coffer__text_len(path);

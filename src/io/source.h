@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A source: random-access bytes, and for some the ability to show them in memory. It knows nothing of tensors.
- * One file each: source_memory.c, source_file.c, source_custom.c.
+ * One file each: source_memory.c, source_file.c, source_custom.c, source_http.c.
  *
  * read_at fills all of `size` bytes or fails; the range lies within the source (coffer__source_read sees to it). It may be
  * called from any number of threads at once. A file that has become shorter is COFFER_ERR_CHANGED. map returns the address of
  * the source's byte 0, valid until close, and is called at most once, for any access but COFFER_READ; never NULL, except with
  * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it. borrow and give_back are
  * NULL but for files: a descriptor to copy from, and where the source's byte 0 is in it, until it is given back.
+ * read_watched is NULL where a read cannot take long; else it is read_at, and asks the watch while it waits. Such a source is read
+ * in few and large pieces.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
@@ -18,6 +20,14 @@
 
 typedef struct coffer__source coffer__source;
 
+struct coffer__web; /* web.h */
+
+/* Asked now and then, by the thread that waits, whether what it waits for is still wanted. */
+typedef struct coffer__watch {
+    bool (*stop)(void *ctx); /* true: the read fails with COFFER_ERR_CANCELLED */
+    void *ctx;
+} coffer__watch;
+
 typedef struct coffer__source_ops {
     coffer_status (*read_at)(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                              coffer_error *err);
@@ -26,6 +36,8 @@ typedef struct coffer__source_ops {
     coffer_status (*borrow)(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err);
     void (*give_back)(const coffer__source *source);
     bool far; /* a read may be a journey, however little it asks for: better one than many */
+    coffer_status (*read_watched)(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                  const coffer__watch *watch, coffer_error *err);
 } coffer__source_ops;
 
 typedef struct coffer__source_file {
@@ -44,6 +56,7 @@ struct coffer__source {
         const void *memory;
         coffer__source_file file;
         coffer_source custom;
+        struct coffer__source_http *http;
     } as;
 };
 
@@ -62,9 +75,16 @@ coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, 
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);
 /* A range of a descriptor, which is duplicated; `size` UINT64_MAX: to its end. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err);
+/* What lies behind a URL; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. A file that
+   is in the Hub's cache is one like any other. The source shares in `web`. */
+coffer_status coffer__source_url(coffer__source *source, struct coffer__web *web, const char *url,
+                                 const coffer_allocator *allocator, coffer_error *err);
 
-/* read_at, after checking the range. The one way to read. */
+/* read_at, after checking the range. */
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                   coffer_error *err);
+/* The same for a read that may be given up; `watch` may be NULL. */
+coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                          const coffer__watch *watch, coffer_error *err);
 
 #endif

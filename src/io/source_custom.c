@@ -37,7 +37,7 @@ static void source_custom_close(coffer__source *source)
 void coffer__source_custom(coffer__source *source, const coffer_source *custom)
 {
     static const coffer__source_ops ops = {
-        source_custom_read_at, source_custom_map, source_custom_close, NULL, NULL, true
+        .read_at = source_custom_read_at, .map = source_custom_map, .close = source_custom_close, .far = true
     };
     memset(source, 0, sizeof *source);
     source->ops = &ops;

@@ -128,8 +128,11 @@ static void source_file_close(coffer__source *source)
 /* Takes the descriptor over. */
 static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
 {
-    static const coffer__source_ops ops = { source_file_read_at, source_file_map,       source_file_close,
-                                            source_file_borrow,  source_file_give_back, false };
+    static const coffer__source_ops ops = { .read_at = source_file_read_at,
+                                            .map = source_file_map,
+                                            .close = source_file_close,
+                                            .borrow = source_file_borrow,
+                                            .give_back = source_file_give_back };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

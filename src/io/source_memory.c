@@ -8,12 +8,22 @@
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                   coffer_error *err)
 {
+    return coffer__source_read_watched(source, offset, buffer, size, NULL, err);
+}
+
+coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                          const coffer__watch *watch, coffer_error *err)
+{
     if (offset > source->size || size > source->size - offset) {
         return coffer__fail_at(err, COFFER_ERR_ARGUMENT, offset,
                                "%u bytes from %u on are asked of a source of %u bytes", (uint64_t)size, offset,
                                source->size);
     }
-    return size == 0 ? COFFER_OK : source->ops->read_at(source, offset, buffer, size, err);
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    return source->ops->read_watched != NULL ? source->ops->read_watched(source, offset, buffer, size, watch, err)
+                                             : source->ops->read_at(source, offset, buffer, size, err);
 }
 
 static coffer_status source_memory_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
@@ -48,9 +58,9 @@ static void source_memory_close(coffer__source *source)
 
 void coffer__source_memory(coffer__source *source, const void *bytes, size_t size)
 {
-    static const coffer__source_ops ops = {
-        source_memory_read_at, source_memory_map, source_memory_close, NULL, NULL, false
-    };
+    static const coffer__source_ops ops = { .read_at = source_memory_read_at,
+                                            .map = source_memory_map,
+                                            .close = source_memory_close };
     memset(source, 0, sizeof *source);
     source->ops = &ops;
     source->size = size;

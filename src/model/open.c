@@ -10,6 +10,8 @@
 #include "format.h"
 #include "options.h"
 #include "table.h"
+#include "url.h"
+#include "web.h"
 
 #include <string.h>
 
@@ -165,6 +167,30 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
+static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
+{
+    coffer__source source;
+    coffer__web *web = NULL;
+    coffer *made = NULL;
+    coffer_status status = coffer__web_new(&web, options->allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__source_url(&source, web, url, options->allocator, err);
+        coffer__web_free(web);
+    }
+    if (status == COFFER_OK) {
+        status = open_source(&made, &source, options, err);
+    }
+    if (status == COFFER_OK) {
+        status = open_set_path(made, url, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
 static coffer_status open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     coffer__source source;
@@ -207,7 +233,9 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status == COFFER_OK && open_is_index(path)) {
         return coffer__several_open(model, path, &known, err);
     }
-    status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
+    if (status == COFFER_OK) {
+        status = coffer__url_is(path) ? open_url(model, path, &known, err) : open_file(model, path, &known, err);
+    }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 

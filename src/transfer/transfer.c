@@ -8,6 +8,10 @@
  *   short runs                    are read in windows: neighbours and the small gaps between them in one read, into
  *                                 scratch memory, and gathered from there. A gap of up to a page is read through,
  *                                 because that costs less than another read
+ *
+ * From far away, where every read is a journey, all of this is larger (transfer_far): runs are short up to a whole window, gaps
+ * that are read through long, and neighbouring rows come in one window, too. Workers then mostly wait, so there are as many
+ * as there are pieces, whatever the number of processors.
  */
 #include "transfer.h"
 
@@ -22,16 +26,27 @@
 #define TRANSFER_PIECE_SIZE ((uint64_t)2 << 20)
 #define TRANSFER_HUGE_PAGE ((uintptr_t)2 << 20)
 #define TRANSFER_PIECE_RUNS ((uint64_t)64 << 10) /* so that pieces of tiny runs end in good time, too */
-#define TRANSFER_SHORT_RUN 4096u
-#define TRANSFER_LONGEST_GAP 4096u /* a page */
-#define TRANSFER_WINDOW_SIZE ((uint64_t)256 << 10)
-#define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20) /* below it starting a thread costs more than it brings */
+#define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20)  /* below it starting a thread costs more than it brings */
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MOST_THREADS 64u
 
-/* Runs of a row (or bytes of one run) that one worker moves at a stretch. */
+/* How much is worth a read of its own. */
+typedef struct transfer_shape {
+    uint64_t piece;  /* a longer run is cut */
+    uint64_t run;    /* a shorter one is read in windows */
+    uint64_t gap;    /* that is read through */
+    uint64_t window; /* what is read at once for several runs */
+} transfer_shape;
+
+static const transfer_shape transfer_near = { TRANSFER_PIECE_SIZE, 4096, 4096, (uint64_t)256 << 10 };
+/* A journey of 50 ms is worth 600 kB at 100 Mbit/s, and journeys are made side by side. */
+static const transfer_shape transfer_far = { (uint64_t)4 << 20, (uint64_t)1 << 20, (uint64_t)128 << 10,
+                                             (uint64_t)2 << 20 };
+
+/* Runs of a row (or bytes of one run) that one worker moves at a stretch; or, from far away, rows that lie close together. */
 typedef struct transfer_piece {
     const coffer__row *row;
+    size_t rows;    /* 1, or as many whole rows without a box as are read in one window */
     uint64_t run;   /* the first one */
     uint64_t count; /* of runs; 1 when it is a part of one */
     uint64_t skip;  /* bytes of the first run that belong to the piece before */
@@ -54,6 +69,8 @@ typedef struct transfer_job {
 
 typedef struct transfer_worker {
     transfer_job *job;
+    const coffer__transfer_options *options; /* with the progress callback; NULL but for the calling thread */
+    coffer__watch watch;                     /* given to what reads from far away */
     coffer__thread thread;
     uint8_t *scratch;
     size_t scratch_size;
@@ -76,12 +93,53 @@ static uint64_t transfer_run_count(const coffer__row *row)
     return row->box == NULL ? 1 : row->box->run_count;
 }
 
+static const transfer_shape *transfer_shape_of(const coffer__row *row)
+{
+    return row->map == NULL && row->source->ops->read_watched != NULL ? &transfer_far : &transfer_near;
+}
+
+/* Runs of a row that make one piece. From far away as many as one window has, when they lie close enough for one. */
+static uint64_t transfer_piece_runs(const coffer__row *row, const transfer_shape *shape)
+{
+    const uint64_t run_size = transfer_run_size(row);
+    if (shape == &transfer_near) {
+        return transfer_min(shape->piece / run_size, TRANSFER_PIECE_RUNS);
+    }
+    if (row->box == NULL || row->box->rank == 0) {
+        return 1;
+    }
+    const int64_t stride = row->box->strides[row->box->rank - 1];
+    const uint64_t distance = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+    const uint64_t gap = distance > run_size ? distance - run_size : 0;
+    const uint64_t runs = gap > shape->gap ? 1 : shape->window / (run_size + gap);
+    return runs > 0 ? transfer_min(runs, TRANSFER_PIECE_RUNS) : 1;
+}
+
+/* How many rows from `row` on, `most` at most, lie so close together in one far source that they come in one window. */
+static size_t transfer_neighbours(const coffer__row *row, size_t most, const transfer_shape *shape)
+{
+    size_t count = 1;
+    if (shape == &transfer_near || row->box != NULL) {
+        return 1;
+    }
+    for (uint64_t end = row->offset + row->size; count < most; count++) {
+        const coffer__row *next = &row[count];
+        if (next->box != NULL || next->source != row->source || next->map != NULL || next->offset < end ||
+            next->offset - end > shape->gap || next->offset - row->offset > shape->window ||
+            next->size > shape->window - (next->offset - row->offset)) {
+            break;
+        }
+        end = next->offset + next->size;
+    }
+    return count;
+}
+
 /* The size of a piece of a long run whose bytes go to `at` of the result: it ends where a huge page begins, so that no two
    workers touch the same fresh one, which the system would then clear twice. */
-static uint64_t transfer_long_piece(const coffer__row *row, uint64_t at)
+static uint64_t transfer_long_piece(const coffer__row *row, uint64_t at, const transfer_shape *shape)
 {
     const uintptr_t place = (uintptr_t)row->to + (uintptr_t)at;
-    return TRANSFER_PIECE_SIZE - (uint64_t)(place % TRANSFER_HUGE_PAGE);
+    return shape->piece - (uint64_t)(place % TRANSFER_HUGE_PAGE);
 }
 
 /* Takes the next piece and counts what the caller has done since; false when there is none, or when someone has
@@ -98,23 +156,28 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
     const coffer__row *row = &job->rows[job->row];
     const uint64_t run_size = transfer_run_size(row);
     const uint64_t run_count = transfer_run_count(row);
-    *piece = (transfer_piece){ .row = row, .run = job->run, .count = 1, .skip = job->skip };
-    if (run_size > TRANSFER_PIECE_SIZE) {
-        piece->size = transfer_min(run_size - job->skip, transfer_long_piece(row, job->run * run_size + job->skip));
+    const transfer_shape *shape = transfer_shape_of(row);
+    *piece = (transfer_piece){ .row = row, .rows = 1, .run = job->run, .count = 1, .skip = job->skip };
+    if (run_size > shape->piece) {
+        const uint64_t at = job->run * run_size + job->skip;
+        piece->size = transfer_min(run_size - job->skip, transfer_long_piece(row, at, shape));
         job->skip += piece->size;
         if (job->skip == run_size) {
             job->skip = 0;
             job->run++;
         }
     } else {
-        const uint64_t most = transfer_min(TRANSFER_PIECE_SIZE / run_size, TRANSFER_PIECE_RUNS);
-        piece->count = transfer_min(run_count - job->run, most);
+        piece->rows = transfer_neighbours(row, job->row_count - job->row, shape);
+        piece->count = transfer_min(run_count - job->run, transfer_piece_runs(row, shape));
         piece->size = piece->count * run_size;
+        for (size_t i = 1; i < piece->rows; i++) {
+            piece->size += row[i].size;
+        }
         job->run += piece->count;
     }
     if (job->run == run_count) {
         job->run = 0;
-        job->row++;
+        job->row += piece->rows;
     }
     return true;
 }
@@ -150,18 +213,39 @@ static uint8_t *transfer_place(const transfer_piece *piece)
     return (uint8_t *)piece->row->to + (size_t)(piece->run * transfer_run_size(piece->row) + piece->skip);
 }
 
-static coffer_status transfer_bytes(const coffer__row *row, uint64_t from, uint8_t *to, uint64_t size,
-                                    coffer_error *err)
+static coffer_status transfer_bytes(const transfer_worker *worker, const coffer__row *row, uint64_t from, uint8_t *to,
+                                    uint64_t size, coffer_error *err)
 {
     if (row->map != NULL) {
         memcpy(to, row->map + (size_t)(row->offset + from), (size_t)size);
         return COFFER_OK;
     }
-    return coffer__source_read(row->source, row->offset + from, to, (size_t)size, err);
+    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->watch, err);
+}
+
+/* Several rows, read in one window: straight into their places, where those follow each other as the bytes do. */
+static coffer_status transfer_rows(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
+{
+    const coffer__row *rows = piece->row;
+    const coffer__row *last = &rows[piece->rows - 1];
+    const uint64_t size = last->offset + last->size - rows->offset;
+    bool together = size == piece->size;
+    for (size_t i = 1; i < piece->rows && together; i++) {
+        together =
+            rows[i].size > 0 && (uint8_t *)rows[i].to == (uint8_t *)rows->to + (size_t)(rows[i].offset - rows->offset);
+    }
+    uint8_t *into = together ? rows->to : worker->scratch;
+    const coffer_status status = transfer_bytes(worker, rows, 0, into, size, err);
+    for (size_t i = 0; i < piece->rows && status == COFFER_OK && !together; i++) {
+        if (rows[i].size > 0) {
+            memcpy(rows[i].to, into + (size_t)(rows[i].offset - rows->offset), (size_t)rows[i].size);
+        }
+    }
+    return status;
 }
 
 /* Runs that are each worth a read of their own, or that are in memory. */
-static coffer_status transfer_runs(const transfer_piece *piece, coffer_error *err)
+static coffer_status transfer_runs(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
     const uint64_t run_size = row->box->run_size;
@@ -174,7 +258,7 @@ static coffer_status transfer_runs(const transfer_piece *piece, coffer_error *er
             const uint8_t *from = row->map + (size_t)(row->offset + walk.at);
             coffer__gather(to, from, (size_t)run_size, coffer__walk_stride(&walk), runs);
         } else {
-            const coffer_status status = transfer_bytes(row, walk.at, to, run_size, err);
+            const coffer_status status = transfer_bytes(worker, row, walk.at, to, run_size, err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -197,7 +281,8 @@ typedef struct transfer_window {
  * How many of the `most` next runs of the line at `walk` fit in the window: those that lie inside `size` bytes with
  * what is there already and leave no gap that is too long; in an empty window at least one. The window grows by them.
  */
-static uint64_t transfer_window_extend(transfer_window *window, const coffer__walk *walk, uint64_t most, uint64_t size)
+static uint64_t transfer_window_extend(transfer_window *window, const coffer__walk *walk, uint64_t most, uint64_t size,
+                                       uint64_t longest_gap)
 {
     const uint64_t run_size = walk->box->run_size;
     const uint64_t begin = walk->at;
@@ -208,14 +293,14 @@ static uint64_t transfer_window_extend(transfer_window *window, const coffer__wa
     }
     const uint64_t low = transfer_min(window->low, begin);
     const uint64_t high = window->high > end ? window->high : end;
-    const bool gap = begin > window->high + TRANSFER_LONGEST_GAP || end + TRANSFER_LONGEST_GAP < window->low;
+    const bool gap = begin > window->high + longest_gap || end + longest_gap < window->low;
     if (window->runs > 0 && (gap || high - low > size)) {
         return 0;
     }
     const int64_t stride = coffer__walk_stride(walk);
     const uint64_t distance = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
     uint64_t runs = 1;
-    if (most > 1 && distance <= run_size + TRANSFER_LONGEST_GAP) {
+    if (most > 1 && distance <= run_size + longest_gap) {
         const uint64_t room = stride < 0 ? size - (high - begin) : size - (end - low);
         runs = transfer_min(most, 1 + room / distance);
     }
@@ -227,12 +312,12 @@ static uint64_t transfer_window_extend(transfer_window *window, const coffer__wa
 }
 
 /* Puts as many runs from `walk` on in one window as go well together, `most` at most. */
-static transfer_window transfer_window_plan(coffer__walk walk, uint64_t most, uint64_t size)
+static transfer_window transfer_window_plan(coffer__walk walk, uint64_t most, uint64_t size, uint64_t longest_gap)
 {
     transfer_window window = { .runs = 0 };
     while (window.runs < most) {
         const uint64_t line = transfer_min(walk.line_left, most - window.runs);
-        const uint64_t runs = transfer_window_extend(&window, &walk, line, size);
+        const uint64_t runs = transfer_window_extend(&window, &walk, line, size, longest_gap);
         if (runs == 0) {
             break;
         }
@@ -245,13 +330,14 @@ static coffer_status transfer_short_runs(const transfer_worker *worker, const tr
 {
     const coffer__row *row = piece->row;
     const uint64_t run_size = row->box->run_size;
+    const uint64_t longest_gap = transfer_shape_of(row)->gap;
     uint8_t *to = transfer_place(piece);
     coffer__walk walk;
     coffer__walk_begin(&walk, row->box, piece->run);
     for (uint64_t left = piece->count; left > 0;) {
-        const transfer_window window = transfer_window_plan(walk, left, worker->scratch_size);
+        const transfer_window window = transfer_window_plan(walk, left, worker->scratch_size, longest_gap);
         uint8_t *into = window.runs == 1 ? to : worker->scratch;
-        const coffer_status status = transfer_bytes(row, window.low, into, window.high - window.low, err);
+        const coffer_status status = transfer_bytes(worker, row, window.low, into, window.high - window.low, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -273,24 +359,64 @@ static coffer_status transfer_short_runs(const transfer_worker *worker, const tr
 static coffer_status transfer_move(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
+    const transfer_shape *shape = transfer_shape_of(row);
+    if (piece->rows > 1) {
+        return transfer_rows(worker, piece, err);
+    }
     if (row->box == NULL) {
-        return transfer_bytes(row, piece->skip, transfer_place(piece), piece->size, err);
+        return transfer_bytes(worker, row, piece->skip, transfer_place(piece), piece->size, err);
     }
     const uint64_t run_size = row->box->run_size;
-    if (run_size > TRANSFER_PIECE_SIZE) {
+    if (run_size > shape->piece) {
         const uint64_t from = coffer__box_run(row->box, piece->run) + piece->skip;
-        return transfer_bytes(row, from, transfer_place(piece), piece->size, err);
+        return transfer_bytes(worker, row, from, transfer_place(piece), piece->size, err);
     }
-    if (row->map != NULL || run_size >= TRANSFER_SHORT_RUN) {
-        return transfer_runs(piece, err);
+    if (row->map != NULL || run_size >= shape->run) {
+        return transfer_runs(worker, piece, err);
     }
     return transfer_short_runs(worker, piece, err);
 }
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* Moves pieces until there are none. Only the calling thread has a `progress`. */
-static void transfer_work(const transfer_worker *worker, const coffer__transfer_options *progress)
+/* What the calling thread tells the user: what is done, and `done` more by itself; true when the user wants no more. */
+static bool transfer_tell(const transfer_worker *worker, uint64_t done)
+{
+    const coffer__transfer_options *options = worker->options;
+    transfer_job *job = worker->job;
+    if (options == NULL || options->progress == NULL) {
+        return false;
+    }
+    coffer__os_mutex_lock(&job->mutex);
+    const uint64_t so_far = job->done + done;
+    coffer__os_mutex_unlock(&job->mutex);
+    /* The last word is spoken at the end, when everyone is done. */
+    return so_far < job->total && options->progress(options->progress_ctx, so_far, job->total) != 0;
+}
+
+/* Whether a worker that waits for something far away need not wait any longer. */
+static bool transfer_stop(void *ctx)
+{
+    const transfer_worker *worker = ctx;
+    transfer_job *job = worker->job;
+    coffer__os_mutex_lock(&job->mutex);
+    const bool failed = job->status != COFFER_OK;
+    coffer__os_mutex_unlock(&job->mutex);
+    return failed || transfer_tell(worker, 0);
+}
+
+/* The row that a failure is about: of several, the one that has the byte where it was. */
+static const coffer__row *transfer_failed_row(const transfer_piece *piece, const coffer_error *error)
+{
+    const coffer__row *row = piece->row;
+    for (size_t i = 1; i < piece->rows && error->offset != COFFER_NO_OFFSET; i++) {
+        row = piece->row[i].offset <= error->offset ? &piece->row[i] : row;
+    }
+    return row;
+}
+
+/* Moves pieces until there are none. */
+static void transfer_work(const transfer_worker *worker)
 {
     transfer_job *job = worker->job;
     transfer_piece piece;
@@ -299,16 +425,11 @@ static void transfer_work(const transfer_worker *worker, const coffer__transfer_
         coffer_error error;
         coffer__error_clear(&error);
         coffer_status status = transfer_move(worker, &piece, &error);
-        const coffer__row *failed = status == COFFER_OK ? NULL : piece.row;
+        const coffer__row *failed =
+            status == COFFER_OK || status == COFFER_ERR_CANCELLED ? NULL : transfer_failed_row(&piece, &error);
         done = piece.size;
-        if (status == COFFER_OK && progress != NULL && progress->progress != NULL) {
-            coffer__os_mutex_lock(&job->mutex);
-            const uint64_t so_far = job->done + done;
-            coffer__os_mutex_unlock(&job->mutex);
-            /* The last word is spoken at the end, when everyone is done. */
-            if (so_far < job->total && progress->progress(progress->progress_ctx, so_far, job->total) != 0) {
-                status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-            }
+        if (status == COFFER_OK && transfer_tell(worker, done)) {
+            status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
         }
         if (status != COFFER_OK) {
             transfer_fail(job, status, &error, failed);
@@ -318,20 +439,42 @@ static void transfer_work(const transfer_worker *worker, const coffer__transfer_
 
 static void transfer_thread(void *arg)
 {
-    transfer_work(arg, NULL);
+    transfer_work(arg);
+}
+
+/* Pieces that come from far away, counted up to `most`. */
+static uint64_t transfer_far_pieces(const transfer_job *job, uint64_t most)
+{
+    uint64_t pieces = 0;
+    for (size_t i = 0; i < job->row_count && pieces < most;) {
+        const coffer__row *row = &job->rows[i];
+        const transfer_shape *shape = transfer_shape_of(row);
+        if (shape == &transfer_near || row->size == 0) {
+            i++;
+            continue;
+        }
+        const uint64_t run_size = transfer_run_size(row);
+        const uint64_t cuts = run_size / shape->piece + 1;
+        pieces += run_size > shape->piece ? cuts * transfer_run_count(row)
+                                          : (transfer_run_count(row) - 1) / transfer_piece_runs(row, shape) + 1;
+        i += transfer_neighbours(row, job->row_count - i, shape);
+    }
+    return transfer_min(pieces, most);
 }
 
 /* Threads that are worth while, the caller's included. */
 static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
 {
+    const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
+    const uint64_t far = transfer_far_pieces(job, most);
     const uint64_t pieces = job->total / TRANSFER_PIECE_SIZE + 1;
-    if (wanted > 0) {
-        return (size_t)transfer_min(transfer_min(wanted, TRANSFER_MOST_THREADS), pieces);
+    if (far > 1) {
+        return (size_t)far;
     }
-    if (job->total < TRANSFER_ALONE_SIZE) {
+    if (wanted == 0 && job->total < TRANSFER_ALONE_SIZE) {
         return 1;
     }
-    return (size_t)transfer_min(transfer_min(coffer__os_processors(), TRANSFER_DEFAULT_THREADS), pieces);
+    return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
 }
 
 /* Bytes from the first to the last that a box takes, or `most` when that is less. */
@@ -351,25 +494,27 @@ static size_t transfer_scratch_size(const coffer__row *rows, size_t count)
     uint64_t most = 0;
     for (size_t i = 0; i < count; i++) {
         const coffer__row *row = &rows[i];
-        if (row->map != NULL || row->box == NULL || row->box->run_count < 2 ||
-            row->box->run_size >= TRANSFER_SHORT_RUN) {
-            continue;
+        const transfer_shape *shape = transfer_shape_of(row);
+        uint64_t span = 0;
+        if (row->box == NULL && transfer_neighbours(row, count - i < 2 ? count - i : 2, shape) > 1) {
+            span = shape->window;
+        } else if (row->map == NULL && row->box != NULL && row->box->run_count > 1 && row->box->run_size < shape->run) {
+            span = transfer_box_span(row->box, shape->window);
         }
-        const uint64_t span = transfer_box_span(row->box, TRANSFER_WINDOW_SIZE);
         most = span > most ? span : most;
     }
     return (size_t)most;
 }
 
 /* Starts the other workers, works, and waits for them. A thread that cannot be started is one worker less. */
-static void transfer_run_workers(transfer_worker *workers, size_t count, const coffer__transfer_options *options)
+static void transfer_run_workers(transfer_worker *workers, size_t count)
 {
     size_t started = 1;
     while (started < count &&
            coffer__os_thread_start(&workers[started].thread, transfer_thread, &workers[started]) == 0) {
         started++;
     }
-    transfer_work(&workers[0], options);
+    transfer_work(&workers[0]);
     for (size_t i = 1; i < started; i++) {
         coffer__os_thread_join(&workers[i].thread);
     }
@@ -388,10 +533,12 @@ static coffer_status transfer_run_job(transfer_job *job, const coffer__transfer_
     uint8_t *scratch = (uint8_t *)(workers + count);
     for (size_t i = 0; i < count; i++) {
         workers[i].job = job;
+        workers[i].options = i == 0 ? options : NULL;
+        workers[i].watch = (coffer__watch){ transfer_stop, &workers[i] };
         workers[i].scratch = scratch + i * scratch_size;
         workers[i].scratch_size = scratch_size;
     }
-    transfer_run_workers(workers, count, options);
+    transfer_run_workers(workers, count);
     coffer__free(options->allocator, workers, block_size);
     return job->status;
 }

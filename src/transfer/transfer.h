@@ -3,8 +3,8 @@
  * plan → bytes. A plan is rows: each takes one box of a source's bytes to a place in memory. One executor carries them
  * out, with a pool of threads for each call: it cuts the rows into pieces of a few MiB, which the workers take in
  * order. The thread that calls is a worker too, and the only one that calls `progress`. The first failure stops
- * everyone and is the answer. Memory: at most 256 KiB per worker, and none where runs are long or the source is in
- * memory.
+ * everyone and is the answer. Memory: at most 256 KiB per worker (2 MiB for sources that are far away), and none where runs are
+ * long or the source is in memory.
  */
 #ifndef COFFER_TRANSFER_TRANSFER_H
 #define COFFER_TRANSFER_TRANSFER_H

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http_text.h"
+
+#include "checked.h"
+#include "text.h"
+
+#include <string.h>
+
+static char http_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool http_is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len)
+{
+    size_t at = 0;
+    for (; name[at] != '\0'; at++) {
+        if (at >= text_len || http_lower(text[at]) != name[at]) {
+            return false;
+        }
+    }
+    if (at >= text_len || text[at] != ':') {
+        return false;
+    }
+    at++;
+    while (at < text_len && http_is_space(text[at])) {
+        at++;
+    }
+    while (text_len > at && http_is_space(text[text_len - 1])) {
+        text_len--;
+    }
+    *value = text + at;
+    *value_len = text_len - at;
+    return true;
+}
+
+/* Takes the digits at *at; false when there are none, or when they say more than 2^64-1. */
+static bool http_digits(const char *text, size_t text_len, size_t *at, uint64_t *value)
+{
+    const size_t from = *at;
+    uint64_t sum = 0;
+    for (; *at < text_len && text[*at] >= '0' && text[*at] <= '9'; (*at)++) {
+        if (!coffer__mul_u64(sum, 10, &sum) || !coffer__add_u64(sum, (uint64_t)(text[*at] - '0'), &sum)) {
+            return false;
+        }
+    }
+    *value = sum;
+    return *at > from;
+}
+
+bool coffer__http_number(const char *text, size_t text_len, uint64_t *value)
+{
+    size_t at = 0;
+    return http_digits(text, text_len, &at, value) && at == text_len;
+}
+
+/* Takes one character. */
+static bool http_take(const char *text, size_t text_len, size_t *at, char c)
+{
+    if (*at >= text_len || text[*at] != c) {
+        return false;
+    }
+    (*at)++;
+    return true;
+}
+
+bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range)
+{
+    static const char unit[] = "bytes ";
+    size_t at = 0;
+    for (; unit[at] != '\0'; at++) {
+        if (at >= text_len || http_lower(text[at]) != unit[at]) {
+            return false;
+        }
+    }
+    memset(range, 0, sizeof *range);
+    range->satisfied = !http_take(text, text_len, &at, '*');
+    if (range->satisfied && !(http_digits(text, text_len, &at, &range->first) && http_take(text, text_len, &at, '-') &&
+                              http_digits(text, text_len, &at, &range->last) && range->first <= range->last)) {
+        return false;
+    }
+    if (!http_take(text, text_len, &at, '/')) {
+        return false;
+    }
+    if (range->satisfied && http_take(text, text_len, &at, '*')) {
+        range->size = COFFER__HTTP_UNKNOWN;
+        return at == text_len;
+    }
+    return http_digits(text, text_len, &at, &range->size) && at == text_len && range->size != COFFER__HTTP_UNKNOWN &&
+           (!range->satisfied || range->last < range->size);
+}
+
+/* ---- Retry-After ----------------------------------------------------------------------------------------------------- */
+
+/* Days from 1970 to a date of the Gregorian calendar, by counting years that begin in March. */
+static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
+{
+    const uint64_t shifted = month > 2 ? year : year - 1;
+    const uint64_t from_march = month > 2 ? month - 3 : month + 9;
+    return 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * from_march + 2) / 5 + day - 1 - 719468;
+}
+
+/* A number of exactly `count` digits at `at`. */
+static bool http_field_of_date(const char *text, size_t at, size_t count, uint64_t most, uint64_t *value)
+{
+    return coffer__http_number(text + at, count, value) && *value <= most;
+}
+
+/* `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that is to be written, as seconds since 1970. */
+static bool http_date(const char *text, size_t text_len, uint64_t *seconds)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char frame[] = "   ,    " /* the day's name and number */
+                                "    "     /* the month */
+                                "       :  :   GMT";
+    uint64_t day = 0;
+    uint64_t year = 0;
+    uint64_t hour = 0;
+    uint64_t minute = 0;
+    uint64_t second = 0;
+    _Static_assert(sizeof frame == 30, "as long as the date");
+    if (text_len != sizeof frame - 1) {
+        return false;
+    }
+    for (size_t i = 0; i < text_len; i++) {
+        if (frame[i] != ' ' && frame[i] != text[i]) {
+            return false;
+        }
+    }
+    uint64_t month = 1;
+    while (month <= 12 && memcmp(months + 3 * (month - 1), text + 8, 3) != 0) {
+        month++;
+    }
+    if (month > 12 || !http_field_of_date(text, 5, 2, 31, &day) || !http_field_of_date(text, 12, 4, 9999, &year) ||
+        !http_field_of_date(text, 17, 2, 23, &hour) || !http_field_of_date(text, 20, 2, 59, &minute) ||
+        !http_field_of_date(text, 23, 2, 60, &second) || year < 1970 || day == 0) {
+        return false;
+    }
+    *seconds = ((http_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+    return true;
+}
+
+bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds)
+{
+    uint64_t date = 0;
+    if (coffer__http_number(text, text_len, seconds)) {
+        return true;
+    }
+    if (!http_date(text, text_len, &date)) {
+        return false;
+    }
+    *seconds = date > now ? date - now : 0;
+    return true;
+}
+
+bool coffer__http_is_strong(const char *etag)
+{
+    const size_t len = coffer__text_len(etag);
+    return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What HTTP servers say in the lines of their headers, read strictly: RFC 9110. Pure: no I/O, no memory. */
+#ifndef COFFER_IO_HTTP_TEXT_H
+#define COFFER_IO_HTTP_TEXT_H
+
+#include "coffer.h"
+
+#define COFFER__HTTP_UNKNOWN UINT64_MAX
+
+/* Content-Range: `bytes FIRST-LAST/SIZE`, or `bytes *` + `/SIZE` when the range that was asked for lies outside. */
+typedef struct coffer__content_range {
+    bool satisfied;
+    uint64_t first; /* of a satisfied one … */
+    uint64_t last;
+    uint64_t size; /* COFFER__HTTP_UNKNOWN for `*` */
+} coffer__content_range;
+
+/* Whether the line `text` is `name: value`, in any case; then the value without space around it. */
+bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len);
+/* Digits and nothing else. */
+bool coffer__http_number(const char *text, size_t text_len, uint64_t *value);
+/* False for whatever is not exactly one of the two forms, with FIRST <= LAST < SIZE. */
+bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range);
+/* Seconds that a Retry-After wants: a number, or a date in GMT, reckoned from `now` (seconds since 1970); false for anything
+   else. A date that is past is 0. */
+bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds);
+/* Whether a validator may be used for If-Range: a quoted text without `W/` before it. */
+bool coffer__http_is_strong(const char *etag);
+
+#endif

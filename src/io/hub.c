@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hub.h"
+
+#include "error.h"
+#include "os.h"
+#include "text.h"
+
+#include <string.h>
+
+#define HUB_DEFAULT_ENDPOINT "https://huggingface.co"
+
+/* ---- settings -------------------------------------------------------------------------------------------------------- */
+
+/* One name or another of the same setting. */
+static const char *hub_variable(const char *name, const char *other)
+{
+    const char *value = coffer__os_variable(name);
+    return value != NULL || other == NULL ? value : coffer__os_variable(other);
+}
+
+/* FOLDER/rest. */
+static bool hub_path(coffer__path *path, const char *folder, const char *rest)
+{
+    path->text[0] = '\0';
+    return coffer__text_append(path->text, sizeof path->text, folder, coffer__text_len(folder)) &&
+           coffer__text_append(path->text, sizeof path->text, rest, coffer__text_len(rest));
+}
+
+/* Where clients of the Hub keep what is theirs: HF_HOME, or ~/.cache/huggingface. */
+static bool hub_home(coffer__path *home)
+{
+    const char *stated = coffer__os_variable("HF_HOME");
+    const char *caches = coffer__os_variable("XDG_CACHE_HOME");
+    const char *user = coffer__os_variable("HOME");
+    if (stated != NULL) {
+        return hub_path(home, stated, "");
+    }
+    if (caches != NULL) {
+        return hub_path(home, caches, "/huggingface");
+    }
+    return user != NULL && hub_path(home, user, "/.cache/huggingface");
+}
+
+/* The first line of a small file; false when it cannot be had. */
+static bool hub_read_line(const char *path, char *line, size_t size)
+{
+    int fd = -1;
+    size_t got = 0;
+    if (coffer__os_open(path, COFFER__OS_READ, true, &fd) != 0) {
+        return false;
+    }
+    const int os_error = coffer__os_read_at(fd, 0, line, size - 1, &got);
+    (void)coffer__os_close(fd);
+    size_t len = 0;
+    while (len < got && (unsigned char)line[len] > ' ' && (unsigned char)line[len] < 0x7F) {
+        len++;
+    }
+    line[len] = '\0';
+    return os_error == 0 && len > 0;
+}
+
+static void hub_token(coffer__hub *hub, const coffer__path *home)
+{
+    coffer__path file;
+    const char *token = hub_variable("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN");
+    const char *stated = coffer__os_variable("HF_TOKEN_PATH");
+    if (token != NULL) {
+        (void)coffer__text_append(hub->token, sizeof hub->token, token, coffer__text_len(token));
+    } else if (stated != NULL ? hub_path(&file, stated, "") : home != NULL && hub_path(&file, home->text, "/token")) {
+        (void)hub_read_line(file.text, hub->token, sizeof hub->token);
+    }
+}
+
+/* 1, ON, YES and TRUE, in any case, as other clients take them. */
+static bool hub_is_true(const char *text)
+{
+    static const char *const words[] = { "1", "on", "yes", "true" };
+    for (size_t i = 0; text != NULL && i < sizeof words / sizeof words[0]; i++) {
+        size_t at = 0;
+        while (words[i][at] != '\0' && (text[at] | 0x20) == (words[i][at] | 0x20)) {
+            at++;
+        }
+        if (words[i][at] == '\0' && text[at] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err)
+{
+    coffer__path home;
+    memset(hub, 0, sizeof *hub);
+    const char *endpoint = coffer__os_variable("HF_ENDPOINT");
+    const coffer_status status =
+        coffer__url_read_base(&hub->endpoint, "HF_ENDPOINT", endpoint != NULL ? endpoint : HUB_DEFAULT_ENDPOINT, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool has_home = hub_home(&home);
+    const char *cache = hub_variable("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");
+    if (!(cache != NULL ? hub_path(&hub->cache, cache, "/") : has_home && hub_path(&hub->cache, home.text, "/hub/"))) {
+        hub->cache.text[0] = '\0';
+    }
+    hub->offline = hub_is_true(hub_variable("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"));
+    hub_token(hub, has_home ? &home : NULL);
+    return COFFER_OK;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------------- */
+
+/* Whether a component may stand between slashes: it names something below. */
+static bool hub_is_component(const char *text, size_t len)
+{
+    if (len == 0 || (text[0] == '.' && (len == 1 || (len == 2 && text[1] == '.')))) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F || text[i] == '\\') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether each component between slashes may stand there. */
+static bool hub_is_path(const char *text, size_t len)
+{
+    size_t from = 0;
+    for (size_t at = 0; at <= len; at++) {
+        if (at == len || text[at] == '/') {
+            if (!hub_is_component(text + from, at - from)) {
+                return false;
+            }
+            from = at + 1;
+        }
+    }
+    return true;
+}
+
+/* Characters up to the first of `ends`. */
+static size_t hub_span(const char *text, const char *ends)
+{
+    size_t len = 0;
+    while (text[len] != '\0' && strchr(ends, text[len]) == NULL) {
+        len++;
+    }
+    return len;
+}
+
+static bool hub_keep(char *to, size_t size, const char *text, size_t len)
+{
+    to[0] = '\0';
+    return hub_is_path(text, len) && coffer__text_append(to, size, text, len);
+}
+
+/* A revision ends at a slash, but refs/pr/1 and its like have two of their own; %2F in it is a slash, too. */
+static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *len)
+{
+    *len = hub_span(text, "/");
+    for (unsigned i = 0; i < 2 && strncmp(text, "refs/", 5) == 0 && text[*len] == '/'; i++) {
+        *len += 1 + hub_span(text + *len + 1, "/");
+    }
+    if (*len >= sizeof name->revision) {
+        return false;
+    }
+    size_t to = 0;
+    for (size_t at = 0; at < *len; to++) {
+        const bool escaped = *len - at >= 3 && text[at] == '%' && text[at + 1] == '2' && (text[at + 2] | 0x20) == 'f';
+        name->revision[to] = escaped ? '/' : text[at];
+        at += escaped ? 3 : 1;
+    }
+    name->revision[to] = '\0';
+    return hub_is_path(name->revision, to);
+}
+
+coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err)
+{
+    const char *at = text + sizeof "hf://" - 1;
+    size_t len = hub_span(at, "/@");
+    memset(name, 0, sizeof *name);
+    bool fine = hub_keep(name->owner, sizeof name->owner, at, len) && at[len] == '/';
+    if (fine) {
+        at += len + 1;
+        len = hub_span(at, "/@");
+        fine = hub_keep(name->name, sizeof name->name, at, len);
+        at += len;
+    }
+    if (fine && at[0] == '@') {
+        fine = hub_read_revision(name, at + 1, &len);
+        at += 1 + len;
+    } else {
+        memcpy(name->revision, "main", 5);
+    }
+    if (fine && at[0] == '/' && at[1] != '\0') {
+        fine = hub_keep(name->file, sizeof name->file, at + 1, coffer__text_len(at + 1));
+    }
+    if (!fine) {
+        return coffer__fail(err, COFFER_ERR_URL, "%q is not hf://owner/name[@revision][/file]", text,
+                            coffer__text_len(text));
+    }
+    return COFFER_OK;
+}
+
+/* ---- here and over there --------------------------------------------------------------------------------------------- */
+
+bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
+{
+    coffer__url known;
+    return coffer__url_same_origin(&hub->endpoint, url) ||
+           (coffer__url_read(&known, HUB_DEFAULT_ENDPOINT, NULL) == COFFER_OK && coffer__url_same_origin(&known, url));
+}
+
+static bool hub_is_commit(const char *text)
+{
+    size_t len = 0;
+    while ((text[len] >= '0' && text[len] <= '9') || (text[len] >= 'a' && text[len] <= 'f')) {
+        len++;
+    }
+    return len == 40 && text[len] == '\0';
+}
+
+/* Appends texts up to a NULL. */
+static bool hub_build(coffer__path *path, const char *const *parts)
+{
+    bool fine = true;
+    for (; *parts != NULL && fine; parts++) {
+        fine = coffer__text_append(path->text, sizeof path->text, *parts, coffer__text_len(*parts));
+    }
+    return fine;
+}
+
+/* The commit that the cache has for a revision. */
+static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
+{
+    if (hub_is_commit(name->revision)) {
+        return true;
+    }
+    char commit[64];
+    coffer__path refs = *repository;
+    const char *const parts[] = { "/refs/", name->revision, NULL };
+    if (!hub_build(&refs, parts) || !hub_read_line(refs.text, commit, sizeof commit) || !hub_is_commit(commit)) {
+        return false;
+    }
+    memcpy(name->revision, commit, coffer__text_len(commit) + 1);
+    return true;
+}
+
+bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path)
+{
+    const char *const repository[] = { "models--", name->owner, "--", name->name, NULL };
+    *path = hub->cache;
+    if (path->text[0] == '\0' || !hub_build(path, repository) || !hub_commit(path, name)) {
+        return false;
+    }
+    const char *const file[] = { "/snapshots/", name->revision, "/", name->file, NULL };
+    return hub_build(path, file) && coffer__os_exists(path->text);
+}
+
+coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url, coffer_error *err)
+{
+    char text[COFFER__URL_SIZE];
+    size_t used = hub->endpoint.path + hub->endpoint.path_len;
+    memcpy(text, hub->endpoint.text, used);
+    const struct {
+        const char *text;
+        const char *keep;
+    } parts[] = { { "/", "/" },         { name->owner, "" },    { "/", "/" }, { name->name, "" },
+                  { "/resolve/", "/" }, { name->revision, "" }, { "/", "/" }, { name->file, "/" } };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        used = coffer__url_append(text, used, parts[i].text, coffer__text_len(parts[i].text), parts[i].keep);
+        if (used == 0) {
+            return coffer__fail(err, COFFER_ERR_URL, "the URL is longer than %u characters", (uint64_t)sizeof text - 1);
+        }
+    }
+    return coffer__url_read(url, text, err);
+}

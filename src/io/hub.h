@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Hugging Face Hub: what `hf://owner/name[@revision][/file]` means, here and over there.
+ *
+ * Here is the cache that every client of the Hub keeps: models--OWNER--NAME/refs/REVISION has the commit, and
+ * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. The environment says where
+ * both are, and which token is for the Hub; docs/network.md has the variables.
+ */
+#ifndef COFFER_IO_HUB_H
+#define COFFER_IO_HUB_H
+
+#include "coffer.h"
+#include "paths.h"
+#include "url.h"
+
+#define COFFER__HUB_MOST_REVISION 128
+
+typedef struct coffer__hub {
+    coffer__url endpoint; /* without a slash at its end */
+    coffer__path cache;   /* with one; "" when there is none */
+    char token[512];      /* "" when there is none */
+    bool offline;
+} coffer__hub;
+
+/* A repository, and perhaps a file in it. */
+typedef struct coffer__hub_name {
+    char owner[128];
+    char name[128];
+    char revision[COFFER__HUB_MOST_REVISION]; /* "main" when none is stated */
+    char file[1024];                          /* with slashes; "" when none is stated */
+} coffer__hub_name;
+
+coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err);
+/* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
+coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
+/* Whether the token belongs to the host of a URL. */
+bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
+/* Where the file is in the cache; false when it is not. The commit that the cache has for the revision replaces it in `name`,
+   so that whatever else is wanted belongs to it. */
+bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path);
+/* Where the file is over there. */
+coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                              coffer_error *err);
+
+#endif

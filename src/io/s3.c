@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libcurl's SigV4 leaves to do:
+ *   - x-amz-content-sha256 (coffer__s3_lines), without which S3 refuses a request: of no body it is a constant
+ *   - the path must be written as the signature has it: all but letters, digits and "-._~/" as %XX, in capitals. Then
+ *     signing what is sent and sending what is signed are one
+ *   - no query: it would have to be sorted
+ */
+#include "s3.h"
+
+#include "error.h"
+#include "os.h"
+#include "paths.h"
+#include "text.h"
+
+#include <string.h>
+
+static coffer_status s3_too_long(const char *name, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is too long", name);
+}
+
+static bool s3_append(char *text, size_t size, const char *more)
+{
+    return coffer__text_append(text, size, more, coffer__text_len(more));
+}
+
+static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
+{
+    const char *name = "AWS_ENDPOINT_URL_S3";
+    const char *stated = coffer__os_variable(name);
+    if (stated == NULL) {
+        name = "AWS_ENDPOINT_URL";
+        stated = coffer__os_variable(name);
+    }
+    return stated == NULL ? COFFER_OK : coffer__url_read_base(&s3->endpoint, name, stated, err);
+}
+
+static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
+{
+    const char *key = coffer__os_variable("AWS_ACCESS_KEY_ID");
+    const char *secret = coffer__os_variable("AWS_SECRET_ACCESS_KEY");
+    const char *token = coffer__os_variable("AWS_SESSION_TOKEN");
+    if ((key == NULL) != (secret == NULL)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the environment has one of AWS_ACCESS_KEY_ID and "
+                            "AWS_SECRET_ACCESS_KEY, and not the other");
+    }
+    if (key == NULL) {
+        return COFFER_OK;
+    }
+    if (!s3_append(s3->user, sizeof s3->user, key) || !s3_append(s3->user, sizeof s3->user, ":") ||
+        !s3_append(s3->user, sizeof s3->user, secret)) {
+        return s3_too_long("AWS_SECRET_ACCESS_KEY", err);
+    }
+    if (token != NULL && !(s3_append(s3->token_line, sizeof s3->token_line, "x-amz-security-token: ") &&
+                           s3_append(s3->token_line, sizeof s3->token_line, token))) {
+        return s3_too_long("AWS_SESSION_TOKEN", err);
+    }
+    return COFFER_OK;
+}
+
+/* Letters, digits and hyphens: it becomes a part of a host's name. */
+static bool s3_is_region(const char *text)
+{
+    size_t len = 0;
+    while ((text[len] >= 'a' && text[len] <= 'z') || (text[len] >= '0' && text[len] <= '9') || text[len] == '-') {
+        len++;
+    }
+    return len > 0 && text[len] == '\0';
+}
+
+coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
+{
+    memset(s3, 0, sizeof *s3);
+    const char *region = coffer__os_variable("AWS_REGION");
+    region = region != NULL ? region : coffer__os_variable("AWS_DEFAULT_REGION");
+    region = region != NULL ? region : "us-east-1";
+    if (!s3_is_region(region) || !s3_append(s3->region, sizeof s3->region, region)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable AWS_REGION is no region: %p", region);
+    }
+    (void)s3_append(s3->signature, sizeof s3->signature, "aws:amz:");
+    (void)s3_append(s3->signature, sizeof s3->signature, s3->region);
+    (void)s3_append(s3->signature, sizeof s3->signature, ":s3");
+    const coffer_status status = s3_endpoint(s3, err);
+    return status == COFFER_OK ? s3_credentials(s3, err) : status;
+}
+
+/* A bucket whose name can be a part of a host's, for which the certificate of *.s3.REGION.amazonaws.com holds. */
+static bool s3_is_host(const char *bucket, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        const char c = bucket[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-')) {
+            return false;
+        }
+    }
+    return len >= 3 && len <= 63;
+}
+
+void coffer__s3_lines(const coffer__s3 *s3, const char *lines[COFFER__S3_LINES])
+{
+    lines[0] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    lines[1] = s3->token_line[0] != '\0' ? s3->token_line : NULL;
+    lines[2] = NULL;
+}
+
+coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)
+{
+    char made[COFFER__URL_SIZE] = "";
+    const char *bucket = text + sizeof "s3://" - 1;
+    size_t bucket_len = 0;
+    while (bucket[bucket_len] != '\0' && bucket[bucket_len] != '/') {
+        bucket_len++;
+    }
+    const char *key = bucket + bucket_len;
+    if (bucket_len == 0 || key[0] == '\0' || key[1] == '\0') {
+        return coffer__fail(err, COFFER_ERR_URL, "%q is not s3://bucket/key", text, coffer__text_len(text));
+    }
+    const bool own = s3->endpoint.text[0] != '\0';
+    const bool in_host = !own && s3_is_host(bucket, bucket_len);
+    if (own) {
+        (void)s3_append(made, sizeof made, s3->endpoint.text);
+    } else {
+        (void)s3_append(made, sizeof made, "https://");
+        (void)(in_host && coffer__url_append(made, coffer__text_len(made), bucket, bucket_len, "") != 0);
+        (void)s3_append(made, sizeof made, in_host ? ".s3." : "s3.");
+        (void)s3_append(made, sizeof made, s3->region);
+        (void)s3_append(made, sizeof made, ".amazonaws.com");
+    }
+    size_t used = coffer__text_len(made);
+    if (!in_host) {
+        used = coffer__url_append(made, used, "/", 1, "/");
+        used = used == 0 ? 0 : coffer__url_append(made, used, bucket, bucket_len, "");
+    }
+    used = used == 0 ? 0 : coffer__url_append(made, used, key, coffer__text_len(key), "/");
+    if (used == 0) {
+        return coffer__fail(err, COFFER_ERR_URL, "the URL is longer than %u characters", (uint64_t)sizeof made - 1);
+    }
+    return coffer__url_read(url, made, err);
+}

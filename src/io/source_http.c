@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file behind a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers have, and
+ * its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
+ *
+ *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where the file ends
+ *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges
+ *   416   there are no bytes there: to the first question, an empty file
+ *
+ * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise is COFFER_ERR_CHANGED. An
+ * answer that breaks off is gone on with where it ended. Where redirects led is remembered, and asked again when the address
+ * there has expired.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "source.h"
+#include "text.h"
+#include "web.h"
+
+#include <string.h>
+
+/*
+ * As much as a TCP connection brings in its first three round trips (10 + 20 + 40 segments of 1448 bytes are 101,360), and
+ * more than 9 of 10 headers have. A smaller guess would cost many headers a second journey, a larger one all of them a
+ * fourth round trip. docs/network.md has the figures.
+ */
+#define SOURCE_HTTP_FIRST ((size_t)96 << 10)
+/* So many bytes that came are worth new patience: an answer may break off often, but not for nothing. */
+#define SOURCE_HTTP_WORTH ((uint64_t)1 << 20)
+
+typedef struct coffer__source_http {
+    coffer_allocator allocator;
+    coffer__web *web;
+    coffer__web_address origin;
+    uint64_t
+        size; /* COFFER__HTTP_UNKNOWN until the first answer came, and not changed afterwards, as all that follows … */
+    char etag[256];
+    char modified[64];
+    uint8_t *head; /* the file's first bytes */
+    size_t head_size;
+    coffer__mutex lock;        /* … but what this guards: */
+    coffer__web_address place; /* where redirects led */
+} source_http;
+
+/* Bytes of the file that are being fetched. */
+typedef struct source_http_part {
+    source_http *file;
+    uint64_t offset;
+    uint64_t size;
+    uint8_t *to;
+    uint64_t done;
+    uint64_t expected;     /* bytes of the answer that is coming in */
+    coffer_status verdict; /* on it; then `error` says why */
+    coffer_error error;
+} source_http_part;
+
+/* ---- judging an answer ----------------------------------------------------------------------------------------------- */
+
+static bool source_http_differs(const char *pinned, const char *now)
+{
+    return pinned[0] != '\0' && now[0] != '\0' && strcmp(pinned, now) != 0;
+}
+
+static coffer_status source_http_changed(source_http_part *part, uint64_t size)
+{
+    coffer__fail_at(&part->error, COFFER_ERR_CHANGED, part->offset + part->done,
+                    "the file was changed on the server while it was in use: open it again");
+    return coffer__fail_sizes(&part->error, COFFER_ERR_CHANGED, part->file->size, size);
+}
+
+static coffer_status source_http_no_ranges(source_http_part *part)
+{
+    return coffer__fail_at(
+        &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
+        "the server sends the whole file where a part of it was asked for (200, not 206): it does not "
+        "serve ranges; download the file, and open that");
+}
+
+/* The whole file, though a range was asked for. */
+static coffer_status source_http_judge_whole(source_http_part *part, const coffer__http_reply *reply)
+{
+    const source_http *file = part->file;
+    if (file->size == COFFER__HTTP_UNKNOWN) {
+        if (reply->length != COFFER__HTTP_UNKNOWN && reply->length > part->size) {
+            return source_http_no_ranges(part);
+        }
+        part->done = 0;
+        part->expected = reply->length == COFFER__HTTP_UNKNOWN ? part->size : reply->length;
+        return COFFER_OK;
+    }
+    const bool same = reply->length == file->size && !source_http_differs(file->etag, reply->etag) &&
+                      !source_http_differs(file->modified, reply->modified);
+    return same ? source_http_no_ranges(part) : source_http_changed(part, reply->length);
+}
+
+static coffer_status source_http_judge_range(source_http_part *part, const coffer__http_reply *reply)
+{
+    const source_http *file = part->file;
+    const coffer__content_range *range = &reply->range;
+    const uint64_t first = part->offset + part->done;
+    const uint64_t last = part->offset + part->size - 1;
+    if (!reply->has_range || reply->range_is_bad || !range->satisfied) {
+        return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
+                               "the server sends a part of the file and does not say which (%s Content-Range)",
+                               reply->has_range ? "an unusable" : "no");
+    }
+    const bool known = file->size != COFFER__HTTP_UNKNOWN;
+    if (range->size == COFFER__HTTP_UNKNOWN && !known) {
+        return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
+                               "the server does not say how long the file is (Content-Range ends in *)");
+    }
+    const bool other_size = known && range->size != COFFER__HTTP_UNKNOWN && range->size != file->size;
+    if (other_size || source_http_differs(file->etag, reply->etag) ||
+        (file->etag[0] == '\0' && source_http_differs(file->modified, reply->modified))) {
+        return source_http_changed(part, range->size);
+    }
+    if (range->first != first || range->last > last || (range->last < last && range->last + 1 != range->size)) {
+        return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
+                               "the server sends bytes %u to %u where %u to %u were asked for", range->first,
+                               range->last, first, last);
+    }
+    part->expected = range->last - range->first + 1;
+    if (reply->length != COFFER__HTTP_UNKNOWN && reply->length != part->expected) {
+        coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
+                        "the server sends %u bytes and calls them bytes %u to %u of the file", reply->length,
+                        range->first, range->last);
+        return coffer__fail_sizes(&part->error, COFFER_ERR_ANSWER, part->expected, reply->length);
+    }
+    return COFFER_OK;
+}
+
+/* Judges the head of an answer of 200 or 206, and pins what the first one says. */
+static coffer_status source_http_judge(source_http_part *part, const coffer__http_reply *reply)
+{
+    source_http *file = part->file;
+    const bool first = file->size == COFFER__HTTP_UNKNOWN;
+    if (reply->encoded) {
+        return coffer__fail_at(
+            &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
+            "the server sends the file compressed (Content-Encoding), and ranges of that are no ranges "
+            "of the file");
+    }
+    const bool whole = reply->status == 200;
+    const coffer_status status = whole ? source_http_judge_whole(part, reply) : source_http_judge_range(part, reply);
+    if (status == COFFER_OK && first) {
+        memcpy(file->etag, reply->etag, sizeof file->etag);
+        memcpy(file->modified, reply->modified, sizeof file->modified);
+        if (!whole) {
+            file->size = reply->range.size;
+            part->size = part->size < file->size ? part->size : file->size;
+        }
+    }
+    return status;
+}
+
+static bool source_http_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
+{
+    source_http_part *part = ctx;
+    if (reply->body == 0) {
+        part->verdict = source_http_judge(part, reply);
+    }
+    if (part->verdict != COFFER_OK) {
+        return false;
+    }
+    if (size > part->expected - reply->body) {
+        part->verdict = reply->status == 200
+                            ? source_http_no_ranges(part)
+                            : coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
+                                              "the server sends more bytes than it says that it does");
+        return false;
+    }
+    memcpy(part->to + (size_t)part->done, bytes, size);
+    part->done += size;
+    return true;
+}
+
+/* ---- fetching -------------------------------------------------------------------------------------------------------- */
+
+static void source_http_where(source_http *file, coffer__web_address *place)
+{
+    coffer__os_mutex_lock(&file->lock);
+    *place = file->place;
+    coffer__os_mutex_unlock(&file->lock);
+}
+
+static void source_http_remember(source_http *file, const coffer__web_address *place)
+{
+    coffer__os_mutex_lock(&file->lock);
+    file->place = *place;
+    coffer__os_mutex_unlock(&file->lock);
+}
+
+/* Whether the address that redirects led to may have expired; then the next question goes to the origin again. */
+static bool source_http_expired(source_http *file, const coffer__web_address *place, const coffer__web_answer *answer)
+{
+    const uint32_t status = answer->reply.status;
+    if ((status != 401 && status != 403 && status != 404 && status != 410) ||
+        strcmp(place->url.text, file->origin.url.text) == 0) {
+        return false;
+    }
+    source_http_remember(file, &file->origin);
+    return true;
+}
+
+/* An answer without a body was not judged while it came. A file that ended where no one knew becomes known. */
+static void source_http_conclude(source_http_part *part, const coffer__http_reply *reply)
+{
+    source_http *file = part->file;
+    const bool first = file->size == COFFER__HTTP_UNKNOWN;
+    if (reply->status == 416) {
+        if (!first) {
+            part->verdict = source_http_changed(part, reply->has_range && !reply->range_is_bad ? reply->range.size : 0);
+        } else if (reply->has_range && (reply->range_is_bad || reply->range.size != 0)) {
+            part->verdict = coffer__fail(&part->error, COFFER_ERR_ANSWER,
+                                         "the server says that the file's first bytes are outside of it (416)");
+        } else {
+            file->size = part->size = 0;
+        }
+        return;
+    }
+    if (reply->body == 0 && part->verdict == COFFER_OK && (reply->status == 200 || reply->status == 206)) {
+        part->verdict = source_http_judge(part, reply);
+    }
+    if (part->verdict == COFFER_OK && reply->status == 200 && file->size == COFFER__HTTP_UNKNOWN &&
+        (reply->length == COFFER__HTTP_UNKNOWN || reply->length == part->done)) {
+        file->size = part->size = part->done;
+    }
+}
+
+/* Asks once for what is missing. */
+static coffer_status source_http_ask(source_http_part *part, coffer__patience *patience, const coffer__watch *watch,
+                                     bool *expired, coffer_error *err)
+{
+    source_http *file = part->file;
+    const uint64_t before = part->done;
+    coffer__web_address place;
+    coffer__web_answer answer;
+    source_http_where(file, &place);
+    const coffer__web_question question = {
+        .address = &place,
+        .first = part->offset + part->done,
+        .last = part->offset + part->size - 1,
+        .if_range = coffer__http_is_strong(file->etag) ? file->etag : NULL,
+        .take = source_http_take,
+        .ctx = part,
+        .watch = watch,
+    };
+    const coffer_status status = coffer__web_ask(file->web, &question, &answer, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (answer.end == COFFER__HTTP_DONE) {
+        source_http_conclude(part, &answer.reply);
+    }
+    if (part->verdict != COFFER_OK) {
+        part->error.http_status = (int32_t)answer.reply.status;
+        if (err != NULL) {
+            *err = part->error;
+        }
+        return part->verdict;
+    }
+    patience->tries = part->done > before && part->done - before >= SOURCE_HTTP_WORTH ? 0 : patience->tries;
+    if (part->done == part->size) {
+        source_http_remember(file, &answer.from);
+        return COFFER_OK;
+    }
+    if (!*expired && source_http_expired(file, &place, &answer)) {
+        *expired = true;
+        return COFFER_OK;
+    }
+    return coffer__web_again(file->web, patience, &answer, watch, err);
+}
+
+static coffer_status source_http_fetch(source_http_part *part, const coffer__watch *watch, coffer_error *err)
+{
+    coffer__patience patience = { .met = part->file->size != COFFER__HTTP_UNKNOWN };
+    bool expired = false;
+    coffer_status status = COFFER_OK;
+    while (part->done < part->size && status == COFFER_OK) {
+        status = source_http_ask(part, &patience, watch, &expired, err);
+        patience.met = patience.met || part->file->size != COFFER__HTTP_UNKNOWN;
+    }
+    return status;
+}
+
+/* ---- the source ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status source_http_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                              const coffer__watch *watch, coffer_error *err)
+{
+    source_http *file = source->as.http;
+    size_t kept = 0;
+    if (offset < file->head_size) {
+        kept = file->head_size - (size_t)offset < size ? file->head_size - (size_t)offset : size;
+        memcpy(buffer, file->head + (size_t)offset, kept);
+    }
+    source_http_part part = {
+        .file = file, .offset = offset + kept, .size = size - kept, .to = (uint8_t *)buffer + kept
+    };
+    return source_http_fetch(&part, watch, err);
+}
+
+static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                         coffer_error *err)
+{
+    return source_http_read_watched(source, offset, buffer, size, NULL, err);
+}
+
+static void *source_http_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+{
+    (void)source;
+    (void)access;
+    (void)populate;
+    coffer__fail(err, COFFER_ERR_NOT_MAPPED,
+                 "what lies behind a URL cannot be mapped: read the tensor with coffer_read instead");
+    return NULL;
+}
+
+static void source_http_close(coffer__source *source)
+{
+    source_http *file = source->as.http;
+    const coffer_allocator allocator = file->allocator;
+    coffer__web_free(file->web);
+    coffer__os_mutex_deinit(&file->lock);
+    coffer__free(&allocator, file->head, SOURCE_HTTP_FIRST);
+    coffer__free(&allocator, file, sizeof *file);
+}
+
+/* A source that knows only where it is; takes `web` over. */
+static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+                                     const coffer_allocator *allocator, coffer_error *err)
+{
+    static const coffer__source_ops ops = { .read_at = source_http_read_at,
+                                            .map = source_http_map,
+                                            .close = source_http_close,
+                                            .far = true,
+                                            .read_watched = source_http_read_watched };
+    source_http *file = coffer__alloc_zeroed(allocator, sizeof *file);
+    uint8_t *head = coffer__alloc(allocator, SOURCE_HTTP_FIRST);
+    if (file == NULL || head == NULL || coffer__os_mutex_init(&file->lock) != 0) {
+        coffer__free(allocator, file, sizeof *file);
+        coffer__free(allocator, head, SOURCE_HTTP_FIRST);
+        coffer__web_free(web);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of what lies behind the URL");
+    }
+    file->allocator = *allocator;
+    file->web = web;
+    file->head = head;
+    file->size = COFFER__HTTP_UNKNOWN;
+    file->origin = *address;
+    file->place = *address;
+    memset(source, 0, sizeof *source);
+    source->ops = &ops;
+    source->as.http = file;
+    return COFFER_OK;
+}
+
+/* Opens what an address leads to. */
+static coffer_status source_http_open(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+                                      const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    source_http *file = source->as.http;
+    source_http_part part = { .file = file, .size = SOURCE_HTTP_FIRST, .to = file->head };
+    status = source_http_fetch(&part, NULL, err);
+    if (status != COFFER_OK) {
+        source_http_close(source);
+        return status;
+    }
+    file->head_size = (size_t)part.done;
+    source->size = file->size;
+    return COFFER_OK;
+}
+
+coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
+                                 const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer__web_address address;
+    coffer__hub_name name;
+    coffer__path local;
+    coffer_status status = coffer__web_locate(web, url, &address, &name, &local, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (name.owner[0] != '\0' && name.file[0] == '\0') {
+        return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
+    }
+    return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)
+                                 : source_http_open(source, web, &address, allocator, err);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * URLs as text: what a user or a server wrote, which is not to be trusted, becomes a URL of plain characters in a fixed
+ * room, or is refused. Pure: no I/O, no memory but the caller's.
+ *
+ *     scheme://host[:port]/path[?query]
+ *
+ * Names and passwords before the host are refused: whatever shows or logs a URL would show them too. A fragment is dropped.
+ */
+#ifndef COFFER_IO_URL_H
+#define COFFER_IO_URL_H
+
+#include "coffer.h"
+
+/* Addresses that object stores sign for a while are long: one to two thousand characters. */
+#define COFFER__URL_SIZE 8192
+
+typedef enum coffer__scheme {
+    COFFER__SCHEME_OTHER = 0,
+    COFFER__SCHEME_HTTP,
+    COFFER__SCHEME_HTTPS,
+    COFFER__SCHEME_S3, /* s3://bucket/key: the host is the bucket */
+    COFFER__SCHEME_HF  /* hf://owner/name[@revision][/file]: the host is the owner */
+} coffer__scheme;
+
+/* A URL, and where its parts are in it. */
+typedef struct coffer__url {
+    char text[COFFER__URL_SIZE];
+    coffer__scheme scheme;
+    size_t host; /* in lower case, with the brackets of an address; the bucket or owner as it is */
+    size_t host_len;
+    size_t path; /* with its slash; at the end of the text or at a `?` when there is none */
+    size_t path_len;
+    uint32_t port; /* as written, or the scheme's */
+} coffer__url;
+
+/* Whether a text is meant as a URL: `scheme://`, whatever the scheme. */
+bool coffer__url_is(const char *text);
+/* Reads a URL of a scheme that is known. Spaces and characters beyond ASCII become %XX; what cannot be in a URL is refused. */
+coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err);
+/* The same for what other URLs begin with: of http or https, without a query, and without a slash at the end. `name` is that of
+   the setting, for the failure. */
+coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err);
+/* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from https to
+   http. */
+coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
+/* Whether two URLs have scheme, host and port in common: what credentials belong to. */
+bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
+/* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what `keep` has
+   as %XX; returns the new length, or 0 when there is no room. */
+size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep);
+
+#endif

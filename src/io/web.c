@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "s3.h"
+#include "text.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define WEB_MOST_IDLE 64
+#define WEB_MOST_REDIRECTS 10
+#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of an answer that nobody wants, to keep its connection */
+#define WEB_TIMEOUT_MS 30000
+#define WEB_RETRIES 5
+#define WEB_PAUSE_MS 500
+#define WEB_LONGEST_PAUSE_MS 8000
+#define WEB_LONGEST_RETRY_AFTER 60 /* seconds that a server may ask to wait */
+#define WEB_LOOK_MS 100
+
+struct coffer__web {
+    coffer_allocator allocator;
+    coffer__hub hub;
+    coffer__s3 s3;
+    uint64_t timeout_ms;
+    uint64_t pause_ms;
+    uint64_t retries;
+    char certificates[1024]; /* "": the system's */
+    atomic_uint owners;
+    coffer__mutex lock; /* guards what follows */
+    bool opened;        /* libcurl; its table does not change afterwards */
+    coffer__libcurl curl;
+    size_t idle_count;
+    coffer__http_line idle[WEB_MOST_IDLE];
+};
+
+/* ---- settings -------------------------------------------------------------------------------------------------------- */
+
+/* A number of seconds, "30" or "0.25", in milliseconds; false for anything else, and for more than a day. */
+static bool web_seconds(const char *text, uint64_t *milliseconds)
+{
+    uint64_t value = 0;
+    size_t at = 0;
+    size_t digits = 0;
+    for (; text[at] >= '0' && text[at] <= '9' && at < 5; at++) {
+        value = value * 10 + (uint64_t)(text[at] - '0');
+    }
+    const bool point = at > 0 && text[at] == '.';
+    for (at += point; digits < 3; digits++) {
+        const bool digit = point && text[at] >= '0' && text[at] <= '9';
+        value = value * 10 + (digit ? (uint64_t)(text[at] - '0') : 0);
+        at += digit;
+    }
+    *milliseconds = value;
+    return at > 0 && text[at] == '\0' && value <= UINT64_C(86400000);
+}
+
+static coffer_status web_setting(const char *name, bool seconds, uint64_t usual, uint64_t *value, coffer_error *err)
+{
+    const char *text = coffer__os_variable(name);
+    *value = usual;
+    if (text == NULL) {
+        return COFFER_OK;
+    }
+    const size_t len = strlen(text);
+    if (seconds ? web_seconds(text, value) : coffer__http_number(text, len, value) && *value <= 1000) {
+        return COFFER_OK;
+    }
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is no number %s", name,
+                        text, len, seconds ? "of seconds" : "up to 1000");
+}
+
+/* What the environment says; see docs/network.md. */
+static coffer_status web_settings(coffer__web *web, coffer_error *err)
+{
+    coffer_status status = web_setting("COFFER_NET_TIMEOUT", true, WEB_TIMEOUT_MS, &web->timeout_ms, err);
+    if (status == COFFER_OK) {
+        status = web_setting("COFFER_NET_PAUSE", true, WEB_PAUSE_MS, &web->pause_ms, err);
+    }
+    if (status == COFFER_OK) {
+        status = web_setting("COFFER_NET_RETRIES", false, WEB_RETRIES, &web->retries, err);
+    }
+    const char *file = coffer__os_variable("CURL_CA_BUNDLE");
+    file = file != NULL ? file : coffer__os_variable("SSL_CERT_FILE");
+    if (status == COFFER_OK && file != NULL) {
+        const size_t len = strlen(file);
+        if (len >= sizeof web->certificates) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path in CURL_CA_BUNDLE or SSL_CERT_FILE is too long");
+        }
+        memcpy(web->certificates, file, len + 1);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__hub_settings(&web->hub, err);
+    }
+    return status == COFFER_OK ? coffer__s3_settings(&web->s3, err) : status;
+}
+
+/* ---- the client ------------------------------------------------------------------------------------------------------ */
+
+coffer_status coffer__web_new(coffer__web **web, const coffer_allocator *allocator, coffer_error *err)
+{
+    *web = NULL;
+    coffer__web *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    if (made == NULL || coffer__os_mutex_init(&made->lock) != 0) {
+        coffer__free(allocator, made, sizeof *made);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what reads from the network");
+    }
+    made->allocator = *allocator;
+    atomic_init(&made->owners, 1);
+    const coffer_status status = web_settings(made, err);
+    if (status != COFFER_OK) {
+        coffer__web_free(made);
+        return status;
+    }
+    *web = made;
+    return COFFER_OK;
+}
+
+coffer__web *coffer__web_share(coffer__web *web)
+{
+    atomic_fetch_add(&web->owners, 1);
+    return web;
+}
+
+void coffer__web_free(coffer__web *web)
+{
+    if (web == NULL || atomic_fetch_sub(&web->owners, 1) > 1) {
+        return;
+    }
+    for (size_t i = 0; i < web->idle_count; i++) {
+        coffer__http_line_close(&web->curl, &web->idle[i]);
+    }
+    coffer__os_mutex_deinit(&web->lock);
+    const coffer_allocator allocator = web->allocator;
+    coffer__free(&allocator, web, sizeof *web);
+}
+
+/* The line that was used last, whose connection is the most likely to live; else a new one. */
+static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    coffer__os_mutex_lock(&web->lock);
+    if (!web->opened) {
+        status = coffer__libcurl_open(&web->curl, err);
+        web->opened = status == COFFER_OK;
+    }
+    const bool idle = web->idle_count > 0;
+    if (idle) {
+        *line = web->idle[--web->idle_count];
+    }
+    coffer__os_mutex_unlock(&web->lock);
+    if (status != COFFER_OK || idle || coffer__http_line_open(&web->curl, line)) {
+        return status;
+    }
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a connection");
+}
+
+static void web_give_line(coffer__web *web, coffer__http_line *line)
+{
+    coffer__os_mutex_lock(&web->lock);
+    const bool kept = web->idle_count < WEB_MOST_IDLE;
+    if (kept) {
+        web->idle[web->idle_count++] = *line;
+    }
+    coffer__os_mutex_unlock(&web->lock);
+    if (!kept) {
+        coffer__http_line_close(&web->curl, line);
+    }
+}
+
+/* ---- asking ---------------------------------------------------------------------------------------------------------- */
+
+static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
+{
+    const coffer__web_question *question = ctx;
+    if (reply->status == 200 || reply->status == 206) {
+        return question->take(question->ctx, reply, bytes, size);
+    }
+    return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
+}
+
+static bool web_is_redirect(uint32_t status)
+{
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/* "FIRST-LAST". */
+static const char *web_range_text(const coffer__web_question *question, char text[48])
+{
+    if (question->first == COFFER__HTTP_UNKNOWN) {
+        return NULL;
+    }
+    size_t used = coffer__write_u64(text, question->first);
+    text[used++] = '-';
+    used += coffer__write_u64(text + used, question->last);
+    text[used] = '\0';
+    return text;
+}
+
+/* What a request to this address may have of ours. */
+static void web_authorise(const coffer__web *web, const coffer__web_address *address, const char **lines,
+                          coffer__http_request *request)
+{
+    const bool signs = address->signs && web->s3.user[0] != '\0';
+    const bool hub = web->hub.token[0] != '\0' && coffer__hub_is_host(&web->hub, &address->url);
+    lines[0] = NULL;
+    if (signs) {
+        coffer__s3_lines(&web->s3, lines);
+    }
+    request->url = address->url.text;
+    request->headers = lines;
+    request->sigv4 = signs ? web->s3.signature : NULL;
+    request->user = signs ? web->s3.user : NULL;
+    request->bearer = hub ? web->hub.token : NULL;
+}
+
+/* Where a redirect leads. */
+static coffer_status web_redirect(const coffer__web_answer *answer, coffer__web_address *next, coffer_error *err)
+{
+    if (answer->reply.location[0] == '\0') {
+        return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects (%u) without saying where to%s",
+                            (uint64_t)answer->reply.status,
+                            answer->from.signs ? ": the bucket is in another region than AWS_REGION states" : "");
+    }
+    const coffer_status status = coffer__url_follow(&next->url, &answer->from.url, answer->reply.location, err);
+    next->signs = answer->from.signs && coffer__url_same_origin(&next->url, &answer->from.url);
+    return status;
+}
+
+/* Keeps what only the first of several answers says. */
+static void web_remember(coffer__web_answer *answer)
+{
+    const coffer__http_reply *reply = &answer->reply;
+    if (answer->linked_etag[0] == '\0') {
+        (void)coffer__text_append(answer->linked_etag, sizeof answer->linked_etag, reply->linked_etag,
+                                  coffer__text_len(reply->linked_etag));
+    }
+    if (answer->commit[0] == '\0') {
+        (void)coffer__text_append(answer->commit, sizeof answer->commit, reply->commit,
+                                  coffer__text_len(reply->commit));
+    }
+}
+
+static coffer_status web_follow(coffer__web *web, const coffer__http_line *line, const coffer__web_question *question,
+                                coffer__web_answer *answer, coffer_error *err)
+{
+    char range[48];
+    const char *lines[COFFER__S3_LINES];
+    coffer__web_address next = *question->address;
+    coffer__web_question asked = *question;
+    coffer__http_request request = {
+        .range = web_range_text(question, range),
+        .if_range = question->if_range,
+        .certificates = web->certificates[0] != '\0' ? web->certificates : NULL,
+        .timeout_ms = web->timeout_ms,
+        .take = web_take,
+        .ctx = &asked,
+        .watch = question->watch,
+    };
+    answer->linked_etag[0] = '\0';
+    answer->commit[0] = '\0';
+    for (unsigned hops = 0; hops <= WEB_MOST_REDIRECTS; hops++) {
+        answer->from = next;
+        web_authorise(web, &answer->from, lines, &request);
+        answer->end = coffer__http_exchange(&web->curl, line, &request, &answer->reply, &answer->words);
+        web_remember(answer);
+        const bool heard = answer->end == COFFER__HTTP_DONE || answer->end == COFFER__HTTP_REFUSED;
+        if (!heard || !web_is_redirect(answer->reply.status)) {
+            return COFFER_OK;
+        }
+        const coffer_status status = web_redirect(answer, &next, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, in a circle perhaps",
+                        (uint64_t)WEB_MOST_REDIRECTS);
+}
+
+coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
+                              coffer_error *err)
+{
+    coffer__http_line line;
+    if (web->hub.offline && coffer__hub_is_host(&web->hub, &question->address->url)) {
+        return coffer__fail(err, COFFER_ERR_OFFLINE,
+                            "the file is not in the Hub's cache, and HF_HUB_OFFLINE forbids to ask the Hub for it");
+    }
+    coffer_status status = web_take_line(web, &line, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = web_follow(web, &line, question, answer, err);
+    web_give_line(web, &line);
+    if (status != COFFER_OK && err != NULL) {
+        err->http_status = (int32_t)answer->reply.status;
+    }
+    return status;
+}
+
+/* ---- where things are ------------------------------------------------------------------------------------------------ */
+
+coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
+                                 coffer__hub_name *name, coffer__path *local, coffer_error *err)
+{
+    coffer_status status = coffer__url_read(&address->url, text, err);
+    memset(name, 0, sizeof *name);
+    local->text[0] = '\0';
+    address->signs = false;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    switch (address->url.scheme) {
+    case COFFER__SCHEME_S3:
+        address->signs = true;
+        return coffer__s3_url(&web->s3, text, &address->url, err);
+    case COFFER__SCHEME_HF:
+        status = coffer__hub_read(name, text, err);
+        if (status == COFFER_OK && name->file[0] != '\0' && coffer__hub_cached(&web->hub, name, local)) {
+            return COFFER_OK;
+        }
+        local->text[0] = '\0';
+        return status == COFFER_OK ? coffer__hub_url(&web->hub, name, &address->url, err) : status;
+    default:
+        return COFFER_OK;
+    }
+}
+
+/* ---- trying again ---------------------------------------------------------------------------------------------------- */
+
+static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)
+{
+    const uint32_t status = answer->reply.status;
+    switch (answer->end) {
+    case COFFER__HTTP_DONE:
+    case COFFER__HTTP_REFUSED:
+        /* 501: what the server cannot do it will not learn. An answer that was fine but ended too early is worth a try. */
+        return status == 200 || status == 206 || status == 408 || status == 429 || (status >= 500 && status != 501);
+    case COFFER__HTTP_BROKEN:
+    case COFFER__HTTP_SILENT:
+        return true;
+    case COFFER__HTTP_NO_HOST:
+        return patience->met;
+    default:
+        return false;
+    }
+}
+
+static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_error *err)
+{
+    const uint64_t status = answer->reply.status;
+    switch (status) {
+    case 200:
+    case 206:
+        return coffer__fail(err, COFFER_ERR_CONNECT, "%q ends its answers before all of it has come",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len);
+    case 401:
+    case 403:
+        return coffer__fail(
+            err, COFFER_ERR_ACCESS,
+            "%q does not let this be read (%u): credentials are missing, wrong or expired, or the file is not there "
+            "for you; docs/network.md says which are sent where",
+            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status);
+    case 404:
+    case 410:
+        return coffer__fail(err, COFFER_ERR_NOT_FOUND, "%q has no such file (%u)",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status);
+    default:
+        return coffer__fail(err, COFFER_ERR_HTTP, "%q answers with status %u%s",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status,
+                            status == 429   ? ": too many requests; try again later"
+                            : status >= 500 ? ": the server is in trouble; try again later"
+                                            : "");
+    }
+}
+
+static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *answer, coffer_error *err)
+{
+    const char *host = answer->from.url.text + answer->from.url.host;
+    const size_t host_len = answer->from.url.host_len;
+    switch (answer->end) {
+    case COFFER__HTTP_STOPPED:
+        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+    case COFFER__HTTP_SILENT:
+        return coffer__fail(err, COFFER_ERR_TIMEOUT,
+                            "%q said nothing for %u ms; COFFER_NET_TIMEOUT sets how long is waited, in seconds", host,
+                            host_len, web->timeout_ms);
+    case COFFER__HTTP_NO_HOST:
+        return coffer__fail(err, COFFER_ERR_CONNECT, "%q cannot be reached: %s", host, host_len, answer->words);
+    case COFFER__HTTP_NO_TRUST:
+        return coffer__fail(err, COFFER_ERR_CERTIFICATE,
+                            "%q could not prove by TLS who it is: %s; SSL_CERT_FILE names the certificates to trust",
+                            host, host_len, answer->words);
+    case COFFER__HTTP_BROKEN:
+        return coffer__fail(err, COFFER_ERR_CONNECT, "the connection to %q broke: %s", host, host_len, answer->words);
+    case COFFER__HTTP_DONE:
+    case COFFER__HTTP_REFUSED:
+        return web_fail_status(answer, err);
+    default:
+        return coffer__fail(err, COFFER_ERR_CONNECT, "%q could not be asked: %s", host, host_len, answer->words);
+    }
+}
+
+/* Sleeps, and looks at the watch meanwhile. */
+static bool web_wait(uint64_t milliseconds, const coffer__watch *watch)
+{
+    while (milliseconds > 0) {
+        const uint64_t now = milliseconds < WEB_LOOK_MS ? milliseconds : WEB_LOOK_MS;
+        if (watch != NULL && watch->stop(watch->ctx)) {
+            return false;
+        }
+        coffer__os_sleep(now);
+        milliseconds -= now;
+    }
+    return true;
+}
+
+/* Twice as long each time, and up to a half longer or shorter, so that many clients do not come back together. */
+static uint64_t web_pause(const coffer__web *web, uint32_t tries)
+{
+    uint64_t pause = web->pause_ms;
+    for (; tries > 0 && pause < WEB_LONGEST_PAUSE_MS; tries--) {
+        pause *= 2;
+    }
+    pause = pause < WEB_LONGEST_PAUSE_MS ? pause : WEB_LONGEST_PAUSE_MS;
+    return pause / 2 + pause * (coffer__os_unlikely_number() % 1024) / 1024;
+}
+
+coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
+                                const coffer__watch *watch, coffer_error *err)
+{
+    const uint64_t after = answer->reply.retry_after;
+    const bool asked_to_wait = answer->end == COFFER__HTTP_DONE && after != COFFER__HTTP_UNKNOWN;
+    const bool passing = web_is_passing(answer, patience);
+    const bool too_long = asked_to_wait && after > WEB_LONGEST_RETRY_AFTER;
+    if (!passing || patience->tries >= web->retries || too_long) {
+        const coffer_status status = web_fail(web, answer, err);
+        if (err != NULL) {
+            err->http_status = (int32_t)answer->reply.status;
+        }
+        return status;
+    }
+    if (!web_wait(asked_to_wait ? after * 1000 : web_pause(web, patience->tries), watch)) {
+        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+    }
+    patience->tries++;
+    return COFFER_OK;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a model has on the network: one client, with the settings that the environment makes, and the connections that wait
+ * to be used again. A question follows redirects, and takes to each host only the credentials that are its own. Whether to
+ * try again what failed is decided here, too, once for all.
+ *
+ * Any number of threads may ask; each has a line of its own while it does. Nothing is allocated but by coffer__web_new.
+ */
+#ifndef COFFER_IO_WEB_H
+#define COFFER_IO_WEB_H
+
+#include "coffer.h"
+#include "http.h"
+#include "hub.h"
+#include "source.h"
+#include "url.h"
+
+typedef struct coffer__web coffer__web;
+
+/* Reads the environment. libcurl is opened by the first question. */
+coffer_status coffer__web_new(coffer__web **web, const coffer_allocator *allocator, coffer_error *err);
+/* One more owner; each frees it once. */
+coffer__web *coffer__web_share(coffer__web *web);
+void coffer__web_free(coffer__web *web);
+
+/* Where something is, and whose credentials its requests may have. */
+typedef struct coffer__web_address {
+    coffer__url url;
+    bool signs; /* for an object store: requests are signed */
+} coffer__web_address;
+
+/* Where the text of a URL of any scheme leads: *local is a file in the Hub's cache, or "". A name of the Hub is returned in
+   *name, with its revision as it is known then; its owner is "" for any other URL. */
+coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
+                                 coffer__hub_name *name, coffer__path *local, coffer_error *err);
+
+typedef struct coffer__web_question {
+    const coffer__web_address *address;
+    uint64_t first; /* byte; with `last` the range, or COFFER__HTTP_UNKNOWN for all bytes */
+    uint64_t last;
+    const char *if_range; /* may be NULL */
+    /* As in coffer__http_request, but called only for an answer of 200 or 206. */
+    bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
+    void *ctx;
+    const coffer__watch *watch; /* may be NULL */
+} coffer__web_question;
+
+typedef struct coffer__web_answer {
+    coffer__http_end end;
+    const char *words;
+    coffer__http_reply reply;               /* the last one */
+    coffer__web_address from;               /* where that came from, behind all redirects */
+    char linked_etag[128];                  /* what the Hub said of the file on the way, or "" */
+    char commit[COFFER__HUB_MOST_REVISION]; /* and of its repository */
+} coffer__web_answer;
+
+/* Asks once. COFFER_OK whatever the answer is; failures are those that no answer can be had from. */
+coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
+                              coffer_error *err);
+
+/* What was tried in vain, all zero at first. */
+typedef struct coffer__patience {
+    uint32_t tries;
+    bool met; /* the host was reached before, so that it is worth waiting for when it is gone */
+} coffer__patience;
+
+/* After an answer that is none to the question: waits and returns COFFER_OK when the question shall be asked again, else fails
+   with what was wrong. */
+coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
+                                const coffer__watch *watch, coffer_error *err);
+
+#endif

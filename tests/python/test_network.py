@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files behind URLs: what is asked of a server, how many times, and what is made of its answers, good and hostile ones.
+
+All servers are on the loopback interface. Nothing waits longer than a tenth of a second: the environment makes time-outs and
+pauses short.
+"""
+
+import ctypes
+import os
+import struct
+from ctypes import byref
+
+import pytest
+
+import coffer_ctypes as coffer
+from web_server import Server, http_date
+
+FIRST = 96 << 10  # bytes that the first request asks for, as docs/network.md says
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Short times, and an environment in which nothing leads elsewhere."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith(("HF_", "AWS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "0.3")
+    monkeypatch.setenv("COFFER_NET_PAUSE", "0.001")
+    monkeypatch.setenv("COFFER_NET_RETRIES", "3")
+
+
+def file_with_header(header_len, tensors=1, size=64):
+    """A file whose header, with its length, has exactly so many bytes."""
+    entries = ['"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' % (i, size, i * size, (i + 1) * size) for i in range(tensors)]
+    text = ("{" + ",".join(entries) + "}").encode()
+    text += b" " * (header_len - 8 - len(text))
+    assert len(text) == header_len - 8
+    body = bytes((i * 7 + i // 256) % 256 for i in range(tensors * size))
+    return struct.pack("<Q", len(text)) + text + body, body
+
+
+SMALL, SMALL_BODY = file_with_header(200, 2, 300)
+LARGE, LARGE_BODY = file_with_header(1000, 3, 3 << 20)
+
+
+class Model:
+    """A model opened by the C library."""
+
+    def __init__(self, url):
+        self.handle, self.err = ctypes.c_void_p(), coffer.Error()
+        self.status = coffer._open(byref(self.handle), url.encode(), None, byref(self.err))
+        self.code = coffer.CODE_NAMES[self.status]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        coffer._close(self.handle)
+
+    def read(self, name):
+        """A tensor's bytes, or the name of the failure."""
+        tensor = coffer.LIB.coffer_find
+        tensor.restype, tensor.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+        found = tensor(self.handle, name.encode())
+        size = found.contents.size
+        buffer = ctypes.create_string_buffer(size)
+        status = coffer._read(self.handle, found, buffer, size, None, byref(self.err))
+        return buffer.raw if status == 0 else coffer.CODE_NAMES[status]
+
+    @property
+    def message(self):
+        return self.err.message.decode()
+
+
+def refused(server, code, words, path="/m", http_status=None, requests=None):
+    """Opening fails with this code and these words."""
+    with Model(server.url(path)) as model:
+        assert model.code == code, model.message
+        assert words in model.message
+        assert model.err.path.decode() == server.url(path)
+        if http_status is not None:
+            assert model.err.http_status == http_status
+    if requests is not None:
+        assert len(server.log) == requests, server.paths
+
+
+# ---- How much is asked ---------------------------------------------------------------------------------------------
+
+
+def test_one_request_opens_a_file():
+    with Server({"/m": SMALL}) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert [request.range for request in server.log] == [(0, FIRST - 1)]
+        assert server.log[0].headers["accept-encoding"] == "identity"
+        # What came with the header is not asked for again.
+        assert model.read("t0") + model.read("t1") == SMALL_BODY
+        assert len(server.log) == 1
+
+
+@pytest.mark.parametrize("header_len", [FIRST - 1, FIRST, FIRST + 1, 3 * FIRST, 99_993, 100_000, 100_001])
+def test_a_header_that_is_longer_takes_one_more(header_len):
+    content, body = file_with_header(header_len)
+    with Server({"/m": content}) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        longer = header_len > FIRST
+        assert [request.range for request in server.log] == [(0, FIRST - 1)] + longer * [(FIRST, header_len - 1)]
+        assert model.read("t0") == body
+
+
+def test_a_tensor_is_read_in_pieces_at_once():
+    with Server({"/m": LARGE}) as server, Model(server.url("/m")) as model:
+        assert model.read("t1") == LARGE_BODY[3 << 20 : 6 << 20]
+        asked = sorted(request.range for request in server.log[1:])
+        first, last = asked[0][0], asked[-1][1]
+        assert (first, last) == (1000 + (3 << 20), 1000 + (6 << 20) - 1)
+        assert sum(b - a + 1 for a, b in asked) == 3 << 20
+        # The validator that the first answer stated goes along.
+        assert {request.headers.get("if-range") for request in server.log[1:]} == {'"1"'}
+
+
+def test_connections_are_kept():
+    opened = []
+    with Server({"/m": LARGE}, lambda request: (opened.append(id(request.connection)), server.serve(request))) as server:
+        with Model(server.url("/m")) as model:
+            for _ in range(5):
+                assert model.read("t0") == LARGE_BODY[: 3 << 20]
+        assert len(set(opened)) <= 3 < len(opened)
+
+
+def test_an_empty_file():
+    with Server({"/m": b""}) as server:
+        refused(server, "EMPTY", "empty", requests=1)
+
+
+@pytest.mark.parametrize("said", [{}, {"Content-Range": "bytes */0"}])
+def test_416_is_an_empty_file(said):
+    with Server(behave=lambda request: request.answer(416, said)) as server:
+        refused(server, "EMPTY", "empty", requests=1)
+
+
+def test_416_of_a_file_with_bytes():
+    with Server(behave=lambda request: request.answer(416, {"Content-Range": "bytes */5"})) as server:
+        refused(server, "ANSWER", "outside", requests=1)
+
+
+# ---- Answers that are not what was asked for -----------------------------------------------------------------------
+
+
+def test_a_small_file_may_come_whole():
+    with Server(behave=lambda request: request.answer(200, {}, SMALL)) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t1") == SMALL_BODY[300:]
+        assert len(server.log) == 1
+
+
+def test_a_large_file_may_not():
+    with Server(behave=lambda request: request.answer(200, {}, LARGE)) as server:
+        refused(server, "ANSWER", "does not serve ranges", http_status=200, requests=1)
+
+
+def test_a_large_file_of_unknown_length_may_not_either():
+    def behave(request):
+        request.head(200)
+        request.closes = True
+        request.raw(LARGE)
+
+    with Server(behave=behave) as server:
+        refused(server, "ANSWER", "does not serve ranges", requests=1)
+
+
+def test_a_small_file_of_unknown_length():
+    def behave(request):
+        request.head(200)
+        request.raw(SMALL)
+        request.closes = True
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t0") == SMALL_BODY[:300]
+
+
+@pytest.mark.parametrize(
+    ("content_range", "words"),
+    [
+        (None, "no Content-Range"),
+        ("bytes 0-99", "unusable Content-Range"),
+        ("bytes 0-98303/*", "how long"),
+        ("bytes */1000", "unusable Content-Range"),
+        ("bytes 1-98304/10000000", "bytes 1 to 98304 where 0 to 98303"),
+        ("bytes 0-98304/10000000", "bytes 0 to 98304 where 0 to 98303"),
+        ("bytes 0-99/10000000", "bytes 0 to 99 where 0 to 98303"),
+        ("bytes 0-98302/98303", "98304 bytes and calls them bytes 0 to 98302"),
+    ],
+)
+def test_a_range_that_was_not_asked_for(content_range, words):
+    said = {} if content_range is None else {"Content-Range": content_range}
+    with Server(behave=lambda request: request.answer(206, said, LARGE[:FIRST])) as server:
+        refused(server, "ANSWER", words, http_status=206, requests=1)
+
+
+def test_a_body_longer_than_its_range():
+    def behave(request):
+        request.head(206, {"Content-Range": "bytes 0-9/10", "Connection": "close"})
+        request.raw(b"x" * 20)
+        request.closes = True
+
+    with Server(behave=behave) as server:
+        refused(server, "ANSWER", "more bytes than it says", requests=1)
+
+
+def test_a_compressed_range():
+    with Server(behave=lambda request: request.ranges(LARGE, {"Content-Encoding": "gzip"})) as server:
+        refused(server, "ANSWER", "compressed", requests=1)
+
+
+# ---- Files that change ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [
+    lambda request: request.ranges(LARGE, {"ETag": '"2"'}),
+    lambda request: request.ranges(LARGE + b"x"),
+    lambda request: request.answer(200, {"ETag": '"2"'}, LARGE),
+    lambda request: request.answer(416, {"Content-Range": "bytes */5"}),
+])  # fmt: skip
+def test_a_file_that_changes_is_an_error(change):
+    def behave(request):
+        return change(request) if request.number > 0 else request.ranges(LARGE)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == "CHANGED"
+        assert "changed on the server" in model.message
+        assert model.err.tensor == b"t0"
+        assert model.err.path.decode() == server.url("/m")
+
+
+def test_a_date_serves_where_there_is_no_etag():
+    def behave(request):
+        request.ranges(LARGE, {"ETag": "", "Last-Modified": "Sun, 06 Nov 1994 08:49:3%d GMT" % min(request.number, 1)})
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == "CHANGED"
+
+
+def test_a_weak_etag_is_compared_but_not_sent():
+    def behave(request):
+        assert "if-range" not in request.headers
+        request.ranges(LARGE, {"ETag": 'W/"1"' if request.number < 2 else 'W/"2"'})
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+        assert model.read("t1") == "CHANGED"
+
+
+# ---- Trouble that passes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_passing_trouble_is_waited_for(status):
+    def behave(request):
+        return request.answer(status) if request.number < 3 else request.ranges(SMALL)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert len(server.log) == 4
+
+
+@pytest.mark.parametrize("after", ["0", http_date(-100)])
+def test_retry_after_is_obeyed(after, monkeypatch):
+    monkeypatch.setenv("COFFER_NET_PAUSE", "60")  # which is not waited then
+
+    def behave(request):
+        return request.answer(503, {"Retry-After": after}) if request.number < 1 else request.ranges(SMALL)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+
+
+def test_retry_after_has_a_bound():
+    with Server(behave=lambda request: request.answer(429, {"Retry-After": "3600"})) as server:
+        refused(server, "HTTP", "too many requests", http_status=429, requests=1)
+
+
+def test_tries_are_bounded():
+    with Server(behave=lambda request: request.answer(503)) as server:
+        refused(server, "HTTP", "status 503: the server is in trouble", http_status=503, requests=4)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "HTTP"), (401, "ACCESS"), (403, "ACCESS"), (404, "NOT_FOUND"), (410, "NOT_FOUND"), (501, "HTTP")]
+)
+def test_what_will_not_change_is_not_asked_again(status, code):
+    with Server(behave=lambda request: request.answer(status, {}, b"no" * 1000)) as server:
+        refused(server, code, str(status), http_status=status, requests=1)
+
+
+def test_a_reset_is_gone_on_from():
+    def behave(request):
+        if request.number in (1, 2):
+            request.part(LARGE, 1 << 20)
+        elif request.number in (0, 3):
+            request.reset()
+        else:
+            request.ranges(LARGE)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        # The first request is reset, then the answer breaks off within the header's bytes; the rest is asked for.
+        assert model.code == "OK", model.message
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+
+
+def test_an_answer_that_breaks_off_is_resumed():
+    def behave(request):
+        return request.part(LARGE, 500_000) if 1 <= request.number <= 2 else request.ranges(LARGE)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+        asked = [request.range for request in server.log]
+        begins = {first for first, _ in asked}
+        # Not a byte is asked for twice.
+        assert {first + 500_000 for first, _ in asked[1:3]} <= begins
+
+
+def test_answers_that_always_break_off():
+    with Server(behave=lambda request: request.part(LARGE, 10)) as server:
+        refused(server, "CONNECT", "127.0.0.1", requests=4)
+
+
+def test_a_server_that_says_nothing():
+    with Server(behave=lambda request: request.stall()) as server:
+        os.environ["COFFER_NET_RETRIES"] = "1"
+        refused(server, "TIMEOUT", "said nothing for 300 ms", requests=2)
+
+
+def test_a_server_that_stops_in_the_middle():
+    def behave(request):
+        if request.number > 1:
+            return request.ranges(LARGE)
+        request.part(LARGE, 1000)
+        return request.stall()
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert server.log[1].range == (1000, FIRST - 1)
+
+
+def test_nobody_there():
+    with Server() as server:
+        server.close()
+        refused(server, "CONNECT", "cannot be reached", requests=0)
+
+
+# ---- Redirects -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed_once(status):
+    def behave(request):
+        return request.redirect("/there?signed=1", status) if request.path == "/m" else request.ranges(LARGE)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+        # Later requests go where the first one was led.
+        assert server.paths[:2] == ["/m", "/there?signed=1"]
+        assert set(server.paths[2:]) == {"/there?signed=1"}
+
+
+def test_an_address_that_expires_is_asked_for_again():
+    expired = []
+
+    def behave(request):
+        if request.path == "/m":
+            return request.redirect("/there?signed=%d" % request.number)
+        if request.path == "/there?signed=0" and request.number > 1:
+            expired.append(request)
+            return request.answer(403)
+        return request.ranges(LARGE)
+
+    with Server(behave=behave) as server, Model(server.url("/m")) as model:
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+        assert expired
+
+
+def test_redirects_in_a_circle():
+    with Server(behave=lambda request: request.redirect("/m")) as server:
+        refused(server, "REDIRECT", "more than 10 times", requests=11)
+
+
+def test_a_redirect_to_nowhere():
+    with Server(behave=lambda request: request.answer(302)) as server:
+        refused(server, "REDIRECT", "without saying where", http_status=302, requests=1)
+
+
+@pytest.mark.parametrize(("location", "code"), [("file:///etc/passwd", "URL"), ("http://a b/", "URL"), ("s3://a/b", "REDIRECT")])
+def test_a_redirect_to_something_else(location, code):
+    with Server(behave=lambda request: request.redirect(location)) as server, Model(server.url("/m")) as model:
+        assert model.code == code
+        assert len(server.log) == 1
+
+
+def test_netrc_goes_to_its_host_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".netrc").write_text("machine localhost login ann password secret\n")
+    with Server({"/m": SMALL}) as other:
+
+        def behave(request):
+            return request.redirect(other.url("/m"))
+
+        with Server(behave=behave) as server, Model("http://localhost:%d/m" % server.port) as model:
+            assert model.code == "OK", model.message
+            assert server.log[0].headers["authorization"].startswith("Basic ")
+            assert "authorization" not in other.log[0].headers
+
+
+# ---- URLs and settings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [("ftp://a/b", '"ftp" is no scheme'), ("http://u:secret@127.0.0.1/m", "~/.netrc"), ("http://", "no host")]
+)
+def test_urls_that_cannot_be_opened(url, words):
+    with Model(url) as model:
+        assert model.code == "URL"
+        assert words in model.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("COFFER_NET_TIMEOUT", "soon"), ("COFFER_NET_PAUSE", "1.2345"), ("COFFER_NET_RETRIES", "-1")]
+)
+def test_settings_that_are_wrong(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    with Model("http://127.0.0.1:1/m") as model:
+        assert model.code == "ARGUMENT"
+        assert name in model.message
+
+
+def test_a_proxy_is_used(monkeypatch):
+    with Server(behave=lambda request: request.ranges(SMALL)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        with Model("http://files.invalid/m") as model:
+            assert model.code == "OK", model.message
+        assert proxy.paths == ["http://files.invalid/m"]

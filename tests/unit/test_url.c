@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: URLs come from users, and those of redirects from servers: what is sent where depends on how they are read. Each is read
+   in one way or refused. */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "url.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void reads(const char *text, const char *as, coffer__scheme scheme, const char *host, uint32_t port,
+                  const char *path)
+{
+    coffer__url url;
+    coffer_error err;
+    const coffer_status status = coffer__url_read(&url, text, &err);
+    if (status != COFFER_OK) {
+        fail_msg("%s: %s", text, err.message);
+    }
+    assert_string_equal(url.text, as);
+    assert_int_equal(url.scheme, scheme);
+    assert_int_equal(url.port, port);
+    assert_int_equal(url.host_len, strlen(host));
+    assert_memory_equal(url.text + url.host, host, url.host_len);
+    assert_int_equal(url.path_len, strlen(path));
+    assert_memory_equal(url.text + url.path, path, url.path_len);
+}
+
+static void urls_are_read(void **state)
+{
+    (void)state;
+    reads("http://a/b", "http://a/b", COFFER__SCHEME_HTTP, "a", 80, "/b");
+    reads("HTTPS://Example.COM", "https://example.com/", COFFER__SCHEME_HTTPS, "example.com", 443, "/");
+    reads("http://a?x=1", "http://a/?x=1", COFFER__SCHEME_HTTP, "a", 80, "/");
+    reads("http://a:8080/b?x#part", "http://a:8080/b?x", COFFER__SCHEME_HTTP, "a", 8080, "/b");
+    reads("http://[::1]:80/b", "http://[::1]:80/b", COFFER__SCHEME_HTTP, "[::1]", 80, "/b");
+    reads("https://a/b c\"d", "https://a/b%20c%22d", COFFER__SCHEME_HTTPS, "a", 443, "/b%20c%22d");
+    reads("https://a/\xC3\xA4%20", "https://a/%C3%A4%20", COFFER__SCHEME_HTTPS, "a", 443, "/%C3%A4%20");
+    reads("https://a/b@c:d", "https://a/b@c:d", COFFER__SCHEME_HTTPS, "a", 443, "/b@c:d");
+    reads("hf://Owner/name@main/f", "hf://Owner/name@main/f", COFFER__SCHEME_HF, "Owner", 0, "/name@main/f");
+    reads("s3://bucket.x/a/b", "s3://bucket.x/a/b", COFFER__SCHEME_S3, "bucket.x", 0, "/a/b");
+}
+
+static void refuses(const char *text, const char *words)
+{
+    coffer__url url;
+    coffer_error err;
+    assert_int_equal(coffer__url_read(&url, text, &err), COFFER_ERR_URL);
+    assert_int_equal(err.code, COFFER_ERR_URL);
+    if (strstr(err.message, words) == NULL) {
+        fail_msg("%s: %s", text, err.message);
+    }
+}
+
+static void what_cannot_be_meant_is_refused(void **state)
+{
+    (void)state;
+    refuses("ftp://a/b", "\"ftp\" is no scheme");
+    refuses("://a", "is no scheme");
+    refuses("http:/a", "is no scheme");
+    refuses("http://", "no host");
+    refuses("http:///b", "no host");
+    refuses("http://a b/c", "no host");
+    refuses("http://a\\b/c", "no host");
+    refuses("http://[::1/b", "no host");
+    refuses("http://u:secret@a/b", "do not belong into a URL");
+    refuses("http://u@a/b", "do not belong into a URL");
+    refuses("http://a:0/", "port");
+    refuses("http://a:65536/", "port");
+    refuses("http://a:80x/", "port");
+    refuses("http://a:/", "port");
+    refuses("s3://a:80/b", "port");
+    refuses("http://a/b\n", "control character");
+    refuses("http://a/\x7F", "control character");
+    coffer_error err;
+    coffer__url url;
+    assert_int_equal(coffer__url_read(&url, "http://a/b\tc", &err), COFFER_ERR_URL);
+    assert_int_equal(err.offset, 10);
+}
+
+static void a_password_is_not_repeated(void **state)
+{
+    (void)state;
+    coffer__url url;
+    coffer_error err;
+    assert_int_equal(coffer__url_read(&url, "http://u:secret@a/b", &err), COFFER_ERR_URL);
+    assert_null(strstr(err.message, "secret"));
+}
+
+static void the_room_is_used_up_and_not_more(void **state)
+{
+    (void)state;
+    static char text[COFFER__URL_SIZE + 8];
+    static coffer__url url;
+    memset(text, 'a', sizeof text);
+    memcpy(text, "http://a/", 9);
+    text[COFFER__URL_SIZE - 1] = '\0';
+    assert_int_equal(coffer__url_read(&url, text, NULL), COFFER_OK);
+    assert_string_equal(url.text, text);
+    text[COFFER__URL_SIZE - 1] = 'a';
+    text[COFFER__URL_SIZE] = '\0';
+    coffer_error err;
+    assert_int_equal(coffer__url_read(&url, text, &err), COFFER_ERR_URL);
+    assert_non_null(strstr(err.message, "longer than"));
+}
+
+static void follows(const char *from, const char *location, const char *to)
+{
+    coffer__url base;
+    coffer__url url;
+    coffer_error err;
+    assert_int_equal(coffer__url_read(&base, from, &err), COFFER_OK);
+    if (coffer__url_follow(&url, &base, location, &err) != COFFER_OK) {
+        fail_msg("%s, %s: %s", from, location, err.message);
+    }
+    assert_string_equal(url.text, to);
+}
+
+static void redirects_are_followed(void **state)
+{
+    (void)state;
+    follows("http://a/b/c?q", "http://x/y", "http://x/y");
+    follows("http://a/b/c?q", "https://x/y?z=/", "https://x/y?z=/");
+    follows("https://a:8/b/c?q", "//x/y", "https://x/y");
+    follows("http://a:8/b/c?q", "/y", "http://a:8/y");
+    follows("http://a:8/b/c/d?q=/", "y", "http://a:8/b/c/y");
+    follows("http://a/b/c?q", "?r", "http://a/b/c?r");
+    follows("http://a/b/c?q", "", "http://a/b/");
+}
+
+static void redirects_that_lead_astray_are_not(void **state)
+{
+    (void)state;
+    coffer__url base;
+    coffer__url url;
+    coffer_error err;
+    assert_int_equal(coffer__url_read(&base, "https://a/b", NULL), COFFER_OK);
+    assert_int_equal(coffer__url_follow(&url, &base, "http://a/b", &err), COFFER_ERR_REDIRECT);
+    assert_int_equal(err.code, COFFER_ERR_REDIRECT);
+    assert_int_equal(coffer__url_follow(&url, &base, "s3://a/b", &err), COFFER_ERR_REDIRECT);
+    assert_int_equal(coffer__url_follow(&url, &base, "file:///etc/passwd", &err), COFFER_ERR_URL);
+    assert_int_equal(coffer__url_follow(&url, &base, "//u:p@x/", &err), COFFER_ERR_URL);
+    static char location[COFFER__URL_SIZE];
+    memset(location, 'a', sizeof location - 1);
+    assert_int_equal(coffer__url_follow(&url, &base, location, &err), COFFER_ERR_URL);
+}
+
+static bool same(const char *a, const char *b)
+{
+    coffer__url one;
+    coffer__url other;
+    assert_int_equal(coffer__url_read(&one, a, NULL), COFFER_OK);
+    assert_int_equal(coffer__url_read(&other, b, NULL), COFFER_OK);
+    assert_int_equal(coffer__url_same_origin(&one, &other), coffer__url_same_origin(&other, &one));
+    return coffer__url_same_origin(&one, &other);
+}
+
+static void an_origin_is_scheme_host_and_port(void **state)
+{
+    (void)state;
+    assert_true(same("http://a/b", "http://A:80/c?d"));
+    assert_true(same("https://a:443/", "https://a"));
+    assert_false(same("http://a/", "https://a/"));
+    assert_false(same("http://a/", "http://a:81/"));
+    assert_false(same("http://a.b/", "http://a.bc/"));
+    assert_false(same("http://a.b/", "http://b.b/"));
+}
+
+static void only_a_scheme_makes_a_url(void **state)
+{
+    (void)state;
+    assert_true(coffer__url_is("http://a"));
+    assert_true(coffer__url_is("x-y.z+1://"));
+    assert_false(coffer__url_is("model.safetensors"));
+    assert_false(coffer__url_is("/http://a"));
+    assert_false(coffer__url_is("1a://b"));
+    assert_false(coffer__url_is("c:/a"));
+    assert_false(coffer__url_is(""));
+    assert_false(coffer__url_is("a:"));
+}
+
+static void appending_escapes_all_but_what_is_kept(void **state)
+{
+    (void)state;
+    char out[COFFER__URL_SIZE] = "x";
+    assert_int_equal(coffer__url_append(out, 1, "a/b %", 5, "/"), 10);
+    assert_string_equal(out, "xa/b%20%25");
+    assert_int_equal(coffer__url_append(out, 0, "a/b", 3, ""), 5);
+    assert_string_equal(out, "a%2Fb");
+    assert_int_equal(coffer__url_append(out, sizeof out - 3, "%", 1, ""), 0);
+    assert_int_equal(coffer__url_append(out, sizeof out - 4, "%", 1, ""), sizeof out - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(urls_are_read),
+        cmocka_unit_test(what_cannot_be_meant_is_refused),
+        cmocka_unit_test(a_password_is_not_repeated),
+        cmocka_unit_test(the_room_is_used_up_and_not_more),
+        cmocka_unit_test(redirects_are_followed),
+        cmocka_unit_test(redirects_that_lead_astray_are_not),
+        cmocka_unit_test(an_origin_is_scheme_host_and_port),
+        cmocka_unit_test(only_a_scheme_makes_a_url),
+        cmocka_unit_test(appending_escapes_all_but_what_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
