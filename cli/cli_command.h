@@ -50,7 +50,9 @@ typedef enum cli_option_id {
     CLI_OPTION_TO,
     CLI_OPTION_HISTOGRAM,
     CLI_OPTION_PLOT,
-    CLI_OPTION_TOLERANCE
+    CLI_OPTION_TOLERANCE,
+    CLI_OPTION_MAX_SHARD_SIZE,
+    CLI_OPTION_BALANCED
 } cli_option_id;
 
 typedef struct cli_option {
@@ -135,6 +137,8 @@ extern const cli_command cli_cast;
 extern const cli_command cli_stats;
 extern const cli_command cli_diff;
 extern const cli_command cli_convert;
+extern const cli_command cli_split;
+extern const cli_command cli_merge;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

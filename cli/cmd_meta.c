@@ -241,8 +241,7 @@ static int recover(cli *app, const char *path, const coffer_edit_options *option
     if (coffer_recover(path, options, &err) != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return report_change(app, path, "recovered", "recovered: it is as it was before the interrupted edit",
-                         cli_seconds() - start);
+    return report_change(app, path, "recovered", "recovered: nothing unfinished is left", cli_seconds() - start);
 }
 
 static int run_meta(cli *app, const cli_arguments *arguments)

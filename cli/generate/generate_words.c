@@ -14,7 +14,8 @@ static const struct word {
     { "NAME[SLICE]", WORD_TENSOR }, { "GLOB", WORD_TENSOR },   { "OLD=NEW", WORD_TENSOR },
     { "GLOB=DTYPE", WORD_TENSOR },  { "KEY", WORD_KEY },       { "KEY=VALUE", WORD_KEY },
     { "COMMAND", WORD_COMMAND },    { "DTYPE", WORD_DTYPE },   { "N", WORD_ANY },
-    { "BYTES", WORD_ANY },          { "TOLERANCE", WORD_ANY },
+    { "BYTES", WORD_ANY },          { "TOLERANCE", WORD_ANY }, { "MODEL", WORD_FILE },
+    { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)

@@ -75,6 +75,13 @@ class HeaderOptions(ctypes.Structure):
     ]  # fmt: skip
 
 
+class ModelWriterOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("max_shard_size", c_uint64), ("balanced", c_bool), ("force", c_bool),
+        ("files", c_void_p),
+    ]  # fmt: skip
+
+
 # ---- The functions -------------------------------------------------------------------------------------------------
 
 
@@ -118,6 +125,13 @@ _header_set_metadata = _declare(LIB, "coffer_header_set_metadata", c_int, c_void
 _header_build = _declare(LIB, "coffer_header_build", c_int, c_void_p, POINTER(HeaderOptions), POINTER(c_void_p),
                          POINTER(c_uint64), POINTER(c_void_p), POINTER(Error))  # fmt: skip
 _header_at = _declare(LIB, "coffer_header_at", POINTER(Tensor), c_void_p, c_size_t)
+_model_writer_open = _declare(LIB, "coffer_model_writer_open", c_int, POINTER(c_void_p), c_void_p, c_char_p,
+                              POINTER(ModelWriterOptions), POINTER(Error))  # fmt: skip
+_model_writer_shard_of = _declare(LIB, "coffer_model_writer_shard_of", c_size_t, c_void_p, c_size_t)
+_model_writer_write = _declare(LIB, "coffer_model_writer_write", c_int, c_void_p, c_size_t, c_uint64, c_char_p, c_uint64,
+                               POINTER(Error))  # fmt: skip
+_model_writer_finish = _declare(LIB, "coffer_model_writer_finish", c_int, c_void_p, POINTER(Error))
+_model_writer_free = _declare(LIB, "coffer_model_writer_free", None, c_void_p)
 
 ALLOCATOR = _libc_allocator()
 
@@ -211,25 +225,47 @@ def open_and_read(path, access=0):
     return verdict, data
 
 
+def _check(status, err):
+    if status != 0:
+        raise ValueError("%s: %s" % (CODE_NAMES[status], err.message.decode()))
+
+
+def _declare_all(header, tensors, metadata, err):
+    """Makes a header of (name, dtype, shape, bytes)."""
+    _check(_header_new(byref(header), ALLOCATOR, byref(err)), err)
+    for name, dtype, shape, _ in tensors:
+        name, dims = name.encode(), (c_uint64 * len(shape))(*shape)
+        _check(_header_add(header, name, len(name), DTYPES[dtype], dims, len(shape), byref(err)), err)
+    for key, value in (metadata or {}).items():
+        key, value = key.encode(), value.encode()
+        _check(_header_set_metadata(header, key, len(key), value, len(value), byref(err)), err)
+
+
+def save_model(path, tensors, metadata=None, max_shard_size=0, balanced=False, write=True):
+    """Writes a model of (name, dtype, shape, bytes), by coffer_model_writer; returns the number of each tensor's file."""
+    options = ModelWriterOptions(ctypes.sizeof(ModelWriterOptions), max_shard_size, balanced, False, None)
+    header, writer, err = c_void_p(), c_void_p(), Error()
+    try:
+        _declare_all(header, tensors, metadata, err)
+        _check(_model_writer_open(byref(writer), header, os.fsencode(path), byref(options), byref(err)), err)
+        for i, (_, _, _, body) in enumerate(tensors if write else []):
+            _check(_model_writer_write(writer, i, 0, body, len(body), byref(err)), err)
+        if write:
+            _check(_model_writer_finish(writer, byref(err)), err)
+        return [_model_writer_shard_of(writer, i) for i in range(len(tensors))]
+    finally:
+        _model_writer_free(writer)
+        _header_free(header)
+
+
 def serialize(tensors, metadata=None, format="SAFETENSORS", empty_metadata=False):
     """A whole file of (name, dtype, shape, bytes): the header by coffer_header_build, the bodies where it says."""
     options = HeaderOptions(ctypes.sizeof(HeaderOptions), 0, 0, 0, FORMATS[format], empty_metadata)
     header, err = c_void_p(), Error()
     bytes_at, size = c_void_p(), c_uint64()
-
-    def check(status):
-        if status != 0:
-            raise ValueError("%s: %s" % (CODE_NAMES[status], err.message.decode()))
-
-    check(_header_new(byref(header), ALLOCATOR, byref(err)))
     try:
-        for name, dtype, shape, _ in tensors:
-            name, dims = name.encode(), (c_uint64 * len(shape))(*shape)
-            check(_header_add(header, name, len(name), DTYPES[dtype], dims, len(shape), byref(err)))
-        for key, value in (metadata or {}).items():
-            key, value = key.encode(), value.encode()
-            check(_header_set_metadata(header, key, len(key), value, len(value), byref(err)))
-        check(_header_build(header, byref(options), byref(bytes_at), byref(size), None, byref(err)))
+        _declare_all(header, tensors, metadata, err)
+        _check(_header_build(header, byref(options), byref(bytes_at), byref(size), None, byref(err)), err)
         content = bytearray(ctypes.string_at(bytes_at, size.value))
         for i, (_, _, _, body) in enumerate(tensors):
             tensor = _header_at(header, i).contents

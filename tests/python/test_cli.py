@@ -833,7 +833,7 @@ def test_meta_recovers_what_an_interrupted_edit_left(model):
         result = coffer("meta", model, "--recover", *options)
         assert result.returncode == 0
         assert result.stderr.startswith(
-            f"coffer: {model}: recovered: it is as it was before the interrupted edit (")
+            f"coffer: {model}: recovered: nothing unfinished is left (")
         assert not options or json.loads(result.stdout)["done"] == "recovered"
         assert Path(model).read_bytes() == raw
         assert os.listdir(Path(model).parent) == ["model.safetensors"]

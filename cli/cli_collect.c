@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that files have: see cli_collect.h for the contract. */
+#include "cli_collect.h"
+
+#include "cli_files.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Metadata ---- */
+
+/* The value that a file before this one has for a key; NULL when none has it. */
+static const char *earlier_value(const cli_collection *all, size_t model, size_t shard, const coffer_pair *pair,
+                                 size_t *value_len)
+{
+    for (size_t m = 0; m <= model; m++) {
+        const size_t shards = m < model ? coffer_shard_count(all->models[m]) : shard;
+        for (size_t s = 0; s < shards; s++) {
+            const char *value =
+                coffer_table_metadata_get(coffer_shard_table(all->models[m], s), pair->key, pair->key_len, value_len);
+            if (value != NULL) {
+                return value;
+            }
+        }
+    }
+    return NULL;
+}
+
+static coffer_status contradiction(const coffer_pair *pair, coffer_error *err)
+{
+    char key[160];
+    coffer_escape(pair->key, pair->key_len, key, sizeof key);
+    *err = (coffer_error){ .code = COFFER_ERR_DUPLICATE_KEY, .offset = COFFER_NO_OFFSET };
+    snprintf(err->message, sizeof err->message,
+             "its metadata have another value for \"%s\" than a file before it; make them agree with coffer meta --set "
+             "or --unset",
+             key);
+    return err->code;
+}
+
+static coffer_status declare_metadata(cli_collection *all, size_t model, size_t shard, coffer_error *err)
+{
+    const coffer_table *table = coffer_shard_table(all->models[model], shard);
+    coffer_status status = COFFER_OK;
+    coffer_pair pair;
+    for (size_t i = 0; status == COFFER_OK && coffer_table_metadata_at(table, i, &pair); i++) {
+        size_t value_len = 0;
+        const char *value = earlier_value(all, model, shard, &pair, &value_len);
+        if (value == NULL) {
+            status = coffer_header_set_metadata(all->header, pair.key, pair.key_len, pair.value, pair.value_len, err);
+        } else if (value_len != pair.value_len || memcmp(value, pair.value, value_len) != 0) {
+            status = contradiction(&pair, err);
+        }
+    }
+    return status;
+}
+
+/* ---- Tensors ---- */
+
+static coffer_status declare_tensors(cli_collection *all, coffer *model, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const size_t count = coffer_count(model);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        status = coffer_header_add(all->header, tensor->name, tensor->name_len, tensor->dtype, tensor->shape,
+                                   tensor->rank, err);
+        all->copies[all->count] = (coffer_copy){ all->count, model, tensor };
+        all->count++;
+        all->bytes += tensor->size;
+    }
+    return status;
+}
+
+static coffer_status declare(cli_collection *all, size_t *model, coffer_error *err)
+{
+    coffer_status status = coffer_header_new(&all->header, coffer_libc_allocator(), err);
+    for (*model = 0; status == COFFER_OK && *model < all->model_count; (*model)++) {
+        const size_t shards = coffer_shard_count(all->models[*model]);
+        for (size_t s = 0; s < shards && status == COFFER_OK; s++) {
+            status = declare_metadata(all, *model, s, err);
+        }
+        if (status == COFFER_OK) {
+            status = declare_tensors(all, all->models[*model], err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return status;
+}
+
+/* ---- The whole ---- */
+
+int cli_collect(cli_collection *all, cli *app, const char *const *paths, size_t path_count)
+{
+    int code = CLI_EXIT_OK;
+    size_t count = 0;
+    *all = (cli_collection){ .models = calloc(path_count + 1, sizeof(coffer *)), .started = cli_seconds() };
+    if (all->models == NULL) {
+        return cli_fail_memory(app, paths[0]);
+    }
+    for (size_t i = 0; i < path_count; i++) {
+        all->models[i] = cli_open(app, paths[i], false, &code);
+        if (all->models[i] == NULL) {
+            return code;
+        }
+        all->model_count++;
+        count += coffer_count(all->models[i]);
+    }
+    all->copies = malloc((count + 1) * sizeof *all->copies);
+    if (all->copies == NULL) {
+        return cli_fail_memory(app, paths[0]);
+    }
+    coffer_error err;
+    size_t failed = 0;
+    return declare(all, &failed, &err) == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, paths[failed], &err);
+}
+
+void cli_collection_free(cli_collection *all)
+{
+    coffer_header_free(all->header);
+    for (size_t i = 0; i < all->model_count; i++) {
+        coffer_close(all->models[i]);
+    }
+    free(all->models);
+    free(all->copies);
+}
+
+coffer_read_options cli_collect_progress(const cli_collection *all, cli *app, cli_progress *progress,
+                                         cli_progress_part *part)
+{
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    cli_progress_begin(progress, app, "writing", all->bytes);
+    *part = (cli_progress_part){ progress, 0 };
+    options.progress = cli_progress_call;
+    options.progress_ctx = part;
+    return options;
+}
+
+/* ---- Telling ---- */
+
+void cli_collect_done(const cli_collection *all, cli *app, const char *output, size_t file_count)
+{
+    char files[2 * CLI_NUMBER_SIZE] = "";
+    char tensors[CLI_NUMBER_SIZE];
+    char bytes[CLI_NUMBER_SIZE];
+    if (file_count > 1) {
+        snprintf(files, sizeof files, "%zu files, ", file_count);
+    }
+    cli_number_text(tensors, all->count, true);
+    cli_bytes_text(bytes, all->bytes);
+    cli_remark_path(app, output, "written: %s%s tensor%s, %s (%.1f ms)", files, tensors, all->count == 1 ? "" : "s",
+                    bytes, (cli_seconds() - all->started) * 1000);
+}
+
+void cli_json_collect_done(const cli_collection *all, cli *app, const char *output)
+{
+    cli_output *out = &app->out;
+    char seconds[CLI_NUMBER_SIZE];
+    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - all->started);
+    cli_json_key(out, "output");
+    cli_json_string(out, output);
+    cli_json_key(out, "tensors");
+    cli_json_number(out, all->count);
+    cli_json_key(out, "size");
+    cli_json_number(out, all->bytes);
+    cli_json_key(out, "seconds");
+    cli_json_raw(out, seconds);
+}

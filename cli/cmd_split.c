@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer split MODEL -o FOLDER: a model as several files and their index. */
+#include "cli_collect.h"
+#include "cli_options.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SPLIT_ENDING ".safetensors"
+#define SPLIT_NAME "model" SPLIT_ENDING
+#define SPLIT_DEFAULT_SIZE UINT64_C(5000000000)
+
+/* Where the files go. */
+typedef struct split_target {
+    char *path;   /* of the model if it were one file */
+    char *index;  /* its index */
+    char *folder; /* that was made for it; NULL: it was there */
+} split_target;
+
+/* ---- Sizes ---- */
+
+static bool read_unit(const char *text, double *unit)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = { { "", 1 }, { "KB", 1e3 }, { "MB", 1e6 }, { "GB", 1e9 }, { "TB", 1e12 } };
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcasecmp(text, units[i].name) == 0) {
+            *unit = units[i].bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "5GB", "1.5 GB", "250000": bytes, in units of 1000. */
+static bool read_size(const char *text, uint64_t *size)
+{
+    double unit = 0;
+    const size_t digits = strspn(text, "0123456789.");
+    const char *rest = text + digits + strspn(text + digits, " ");
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    if (digits == 0 || end != text + digits || !read_unit(rest, &unit)) {
+        return false;
+    }
+    const double bytes = number * unit;
+    *size = bytes >= 1 && bytes < 9e18 ? (uint64_t)bytes : 0;
+    return *size > 0;
+}
+
+/* ---- Where ---- */
+
+static bool ends_in(const char *text, const char *ending)
+{
+    const size_t text_len = strlen(text);
+    const size_t ending_len = strlen(ending);
+    return text_len > ending_len && strcmp(text + text_len - ending_len, ending) == 0;
+}
+
+/* A folder, in which the model is called "model", or the whole path of the model. */
+static bool name_target(split_target *target, const char *output)
+{
+    const size_t size = strlen(output) + sizeof "/" SPLIT_NAME ".index.json";
+    const bool whole = ends_in(output, SPLIT_ENDING);
+    target->path = malloc(size);
+    target->index = malloc(size);
+    if (target->path == NULL || target->index == NULL) {
+        return false;
+    }
+    snprintf(target->path, size, whole ? "%s" : "%s/" SPLIT_NAME, output);
+    snprintf(target->index, size, "%s.index.json", target->path);
+    return true;
+}
+
+static int make_folder(cli *app, split_target *target, const char *output)
+{
+    if (ends_in(output, SPLIT_ENDING)) {
+        return CLI_EXIT_OK;
+    }
+    if (mkdir(output, 0777) == 0) {
+        target->folder = strdup(output);
+        return target->folder != NULL ? CLI_EXIT_OK : cli_fail_memory(app, output);
+    }
+    if (errno == EEXIST) {
+        return CLI_EXIT_OK;
+    }
+    coffer_error err = { .code = COFFER_ERR_IO, .os_error = errno, .offset = COFFER_NO_OFFSET };
+    snprintf(err.message, sizeof err.message, "cannot make the folder: %s", strerror(errno));
+    return cli_fail(app, output, &err);
+}
+
+/* What is there already is replaced only when told to. */
+static int check_target(cli *app, split_target *target, const char *output, bool force)
+{
+    if (!name_target(target, output)) {
+        return cli_fail_memory(app, output);
+    }
+    int code = cli_publish_check(app, target->path, force);
+    if (code == CLI_EXIT_OK) {
+        code = cli_publish_check(app, target->index, force);
+    }
+    return code == CLI_EXIT_OK ? make_folder(app, target, output) : code;
+}
+
+static void free_target(split_target *target, int code)
+{
+    if (target->folder != NULL && code != CLI_EXIT_OK) {
+        (void)rmdir(target->folder);
+    }
+    free(target->path);
+    free(target->index);
+    free(target->folder);
+}
+
+/* ---- Writing ---- */
+
+static void show_json(const cli_collection *all, cli *app, const char *path, const char *output,
+                      const coffer_model_writer *writer)
+{
+    cli_output *out = &app->out;
+    const size_t count = coffer_model_writer_count(writer);
+    cli_json_open(out, '{', true);
+    cli_json_key(out, "path");
+    cli_json_string(out, path);
+    cli_json_key(out, "files");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < count; i++) {
+        cli_json_string(out, coffer_model_writer_name(writer, i));
+    }
+    cli_json_close(out, ']');
+    cli_json_collect_done(all, app, output);
+    cli_json_close(out, '}');
+}
+
+static coffer_status write_files(const cli_collection *all, cli *app, coffer_model_writer *writer, coffer_error *err)
+{
+    cli_progress progress;
+    cli_progress_part part;
+    const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);
+    coffer_status status = coffer_model_writer_copy(writer, all->copies, all->count, &options, err);
+    cli_progress_end(&progress);
+    return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
+}
+
+static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *target,
+                       const coffer_model_writer_options *options)
+{
+    coffer_error err;
+    coffer_model_writer *writer = NULL;
+    const char *path = arguments->names[0];
+    const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    coffer_status status = coffer_model_writer_open(&writer, all->header, target, options, &err);
+    if (status == COFFER_OK) {
+        status = write_files(all, app, writer, &err);
+    }
+    if (status == COFFER_OK) {
+        cli_collect_done(all, app, output, coffer_model_writer_count(writer));
+        if (app->json) {
+            show_json(all, app, path, output, writer);
+        }
+    }
+    coffer_model_writer_free(writer);
+    return status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
+}
+
+static int run_split(cli *app, const cli_arguments *arguments)
+{
+    const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    const char *size = cli_value(arguments, CLI_OPTION_MAX_SHARD_SIZE);
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = SPLIT_DEFAULT_SIZE;
+    options.balanced = cli_given(arguments, CLI_OPTION_BALANCED);
+    options.force = cli_given(arguments, CLI_OPTION_FORCE);
+    if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
+        return cli_usage_error(app, "say where the files go: -o FOLDER");
+    }
+    if (size != NULL && !read_size(size, &options.max_shard_size)) {
+        return cli_usage_error(app, "--max-shard-size wants a number of bytes: 5GB, 500MB, 250000");
+    }
+    split_target target = { NULL, NULL, NULL };
+    cli_collection all;
+    int code = cli_collect(&all, app, arguments->names, 1);
+    if (code == CLI_EXIT_OK) {
+        code = check_target(app, &target, output, options.force);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = write_model(&all, app, arguments, target.path, &options);
+    }
+    cli_collection_free(&all);
+    free_target(&target, code);
+    return code;
+}
+
+static const cli_option SPLIT_OPTIONS[] = {
+    { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "where the files go; or NAME.safetensors, for other names than model",
+      NULL },
+    { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "bytes of tensors in a file; 5GB if not given", NULL },
+    { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace a model that is there", NULL },
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example SPLIT_EXAMPLES[] = {
+    { "coffer split model.safetensors -o sharded", "files of at most 5 GB, and their index" },
+    { "coffer split model.safetensors -o sharded --max-shard-size 500MB --balanced",
+      "smaller ones, of about one size" },
+    { NULL, NULL },
+};
+
+const cli_command cli_split = {
+    .name = "split",
+    .run = run_split,
+    .summary = "write a model as several files and their index",
+    .usage = "MODEL",
+    .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, with the rules\n"
+             "and the names that other programs have, and an index; what fits into one file becomes\n"
+             "model.safetensors. Every file has the model's metadata. Nobody ever finds a mixture of an older model\n"
+             "and the new one there; what is interrupted is finished or undone by the next split, or by coffer meta\n"
+             "--recover FOLDER/model.safetensors. SIZE is in bytes, KB, MB, GB or TB, of 1000 each.\n"
+             "\n"
+             "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
+             "has path and error (see coffer help info).\n",
+    .options = SPLIT_OPTIONS,
+    .examples = SPLIT_EXAMPLES,
+    .least_names = 1,
+    .most_names = 1,
+};
