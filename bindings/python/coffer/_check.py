@@ -17,6 +17,7 @@ class Note:
     text: str
     count: int
     offset: int  # the byte of the file where it was seen first
+    path: str  # that file, which matters where a model has several
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Report:
 
 
 def check(path: str | os.PathLike[str], *, max_header_size: int = 0) -> Report:
-    """Reads and validates a file's header and frame, as strictly as the library does; the data are not read."""
+    """Reads and validates a file's header and frame, or those of a model's files, as strictly as the library does; the data are
+    not read."""
     try:
         model = Model.open(path, access="read", max_header_size=max_header_size, all_notes=True)
     except Error as error:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.open: a file as a mapping of its tensors."""
+"""coffer.open: a file, or a model of several files, as a mapping of its tensors."""
 
 from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,15 @@ from ._native import Model, Tensor
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._native import Access, Format
+    from ._native import Access, Algorithm, Format, Progress
 
 # More tensors than this are not shown by str() and in notebooks.
 SHOWN = 200
 
 
 class File(Mapping[str, Tensor]):
-    """An opened file: its tensors by name, in the order of the names. Nothing is read before a tensor's bytes are asked for.
+    """An opened file, or model of several: its tensors by name, in the order of the names. Nothing is read before a tensor's bytes
+    are asked for.
 
     What it handed out stays usable after it is closed; the file is released when the last of that is gone.
     """
@@ -38,13 +39,19 @@ class File(Mapping[str, Tensor]):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """A copy of the metadata; empty when the header has none."""
+        """A copy of the metadata; empty when the header has none. Of several files the pairs of all; where they differ, those of
+        the first."""
         return self._model.metadata() or {}
 
     @property
     def format(self) -> Format:
         """How its header is spelt."""
         return self._model.format
+
+    @property
+    def shards(self) -> list[str]:
+        """The paths of its files."""
+        return self._model.shards
 
     @property
     def nbytes(self) -> int:
@@ -57,6 +64,17 @@ class File(Mapping[str, Tensor]):
 
     def close(self) -> None:
         self._model.close()
+
+    def verify(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
+        """Holds tensors, all when `names` is None, against the digests that their files record, and the metadata of those files.
+
+        What is not as recorded is an Error, with the first tensor in question; so are files that record nothing.
+        """
+        self._model.verify(names, progress=progress)
+
+    def content_digest(self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None) -> str:
+        """In hexadecimal: equal for two models that have the same tensors, whatever their files, order, format and metadata."""
+        return self._model.content_digest(algorithm, progress=progress).hex()
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model.find(name)
@@ -110,7 +128,9 @@ class File(Mapping[str, Tensor]):
         if self.closed:
             return f"{where}: closed"
         count = len(self)
-        return f"{where}: {count:,} tensor{'' if count == 1 else 's'}, {_size(self.nbytes)}"
+        shards = len(self.shards)
+        files = "" if shards == 1 else f" in {shards:,} files"
+        return f"{where}: {count:,} tensor{'' if count == 1 else 's'}{files}, {_size(self.nbytes)}"
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         infos = sorted(self._model.infos())[:SHOWN]
@@ -147,7 +167,8 @@ def open(  # noqa: A001
     unknown_dtypes: bool = False,
     format: Format | None = None,
 ) -> File:
-    """Opens a file: a path, a descriptor (which is duplicated), or bytes in memory.
+    """Opens a file: a path, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a model of
+    several files.
 
     access           "private": tensors are views of a private map of the file; they may be changed in memory, the file never is
                      "map": views of a read-only map

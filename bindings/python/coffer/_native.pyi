@@ -16,6 +16,7 @@ from typing_extensions import Buffer as BufferLike, CapsuleType, Self
 Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
 Format = Literal["safetensors", "bintensors", "bintensors, layout A"]
+Algorithm = Literal["sha256", "xxh3-128"]
 Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
@@ -56,8 +57,11 @@ class Model:
     @property
     def format(self) -> Format: ...
     @property
+    def shards(self) -> list[str]:
+        """The paths of its files, in the order in which their tensors come; "" for a descriptor and for memory."""
+    @property
     def data_offset(self) -> int:
-        """Bytes from the start of the file to the start of the data."""
+        """Bytes from the start of the (first) file to the start of its data."""
     def close(self) -> None: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: object) -> bool: ...
@@ -74,9 +78,9 @@ class Model:
     def dtypes(self) -> set[str]:
         """Of all tensors, each once."""
     def metadata(self) -> dict[str, str] | None:
-        """None when the header has none."""
-    def notes(self) -> list[tuple[str, int, int]]:
-        """What is legal but suspicious: (description, how often, byte offset of the first)."""
+        """None when the header has none. Of several files the pairs of all; where they differ, those of the first."""
+    def notes(self) -> list[tuple[str, int, int, str]]:
+        """What is legal but suspicious: (description, how often, byte offset of the first, the file's path)."""
     def read_many(
         self, names: Iterable[str] | None = None, *, progress: Progress | None = None, threads: int = 0
     ) -> list[Buffer]:
@@ -99,6 +103,15 @@ class Model:
         With a private map they view it, else (or with `copy`) each has memory of its own, read in parallel. Tensors of the
         dtypes named in as_bytes, and of those that DLPack has not, are exported as one dimension of uint8.
         """
+
+    def verify(
+        self, names: Iterable[str] | None = None, *, progress: Progress | None = None, threads: int = 0
+    ) -> None:
+        """Holds tensors, all when names is None, against the digests that their files record, and these files' metadata too."""
+    def content_digest(
+        self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None, threads: int = 0
+    ) -> bytes:
+        """Of all tensors, whatever files they are in, in which order and format, and with which metadata."""
 
 @final
 class Tensor:

@@ -225,6 +225,26 @@ static PyObject *model_data_offset(PyObject *self, void *closure)
     return offset;
 }
 
+static PyObject *model_shards(PyObject *self, void *closure)
+{
+    (void)closure;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer *model = py_handle_model(handle);
+    const size_t count = coffer_shard_count(model);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *path = PyUnicode_DecodeFSDefault(coffer_shard_path(model, i));
+        if (path == NULL || PyList_SetItem(list, (Py_ssize_t)i, path) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    py_handle_release(handle);
+    return list;
+}
+
 static PyObject *model_format(PyObject *self, void *closure)
 {
     (void)closure;
@@ -394,6 +414,7 @@ static int model_add_pair(PyObject *dict, const coffer_pair *pair)
     return result;
 }
 
+/* Of several files the pairs of all; where they differ, those of the first. */
 static PyObject *model_metadata(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -401,24 +422,41 @@ static PyObject *model_metadata(PyObject *self, PyObject *unused)
     if (handle == NULL) {
         return NULL;
     }
-    const coffer_table *table = coffer_shard_table(py_handle_model(handle), 0);
-    PyObject *dict = coffer_table_has_metadata(table) ? PyDict_New() : Py_NewRef(Py_None);
-    coffer_pair pair;
-    for (size_t i = 0; dict != NULL && coffer_table_metadata_at(table, i, &pair); i++) {
-        if (model_add_pair(dict, &pair) < 0) {
-            Py_CLEAR(dict);
+    const coffer *model = py_handle_model(handle);
+    PyObject *dict = PyDict_New();
+    bool any = false;
+    for (size_t shard = coffer_shard_count(model); dict != NULL && shard-- > 0;) {
+        const coffer_table *table = coffer_shard_table(model, shard);
+        any = any || coffer_table_has_metadata(table);
+        coffer_pair pair;
+        for (size_t i = 0; dict != NULL && coffer_table_metadata_at(table, i, &pair); i++) {
+            if (model_add_pair(dict, &pair) < 0) {
+                Py_CLEAR(dict);
+            }
         }
     }
     py_handle_release(handle);
+    if (dict != NULL && !any) {
+        Py_DECREF(dict);
+        return Py_NewRef(Py_None);
+    }
     return dict;
 }
 
-static int model_add_note(PyObject *list, coffer_note_kind kind, coffer_note note)
+/* What shard `shard` has of `kind`, if anything. */
+static int model_add_note(PyObject *list, const coffer *model, size_t shard, coffer_note_kind kind)
 {
-    PyObject *item =
-        Py_BuildValue("(sKK)", coffer_note_text(kind), (unsigned long long)note.count, (unsigned long long)note.offset);
+    const coffer_note note = coffer_table_note(coffer_shard_table(model, shard), kind);
+    if (note.count == 0) {
+        return 0;
+    }
+    PyObject *path = PyUnicode_DecodeFSDefault(coffer_shard_path(model, shard));
+    PyObject *item = path == NULL ? NULL
+                                  : Py_BuildValue("(sKKO)", coffer_note_text(kind), (unsigned long long)note.count,
+                                                  (unsigned long long)note.offset, path);
     const int result = item == NULL ? -1 : PyList_Append(list, item);
     Py_XDECREF(item);
+    Py_XDECREF(path);
     return result;
 }
 
@@ -429,12 +467,13 @@ static PyObject *model_notes(PyObject *self, PyObject *unused)
     if (handle == NULL) {
         return NULL;
     }
-    const coffer_table *table = coffer_shard_table(py_handle_model(handle), 0);
+    const coffer *model = py_handle_model(handle);
     PyObject *list = PyList_New(0);
-    for (int kind = 0; list != NULL && kind < COFFER_NOTE_COUNT; kind++) {
-        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
-        if (note.count > 0 && model_add_note(list, (coffer_note_kind)kind, note) < 0) {
-            Py_CLEAR(list);
+    for (size_t shard = 0; list != NULL && shard < coffer_shard_count(model); shard++) {
+        for (int kind = 0; list != NULL && kind < COFFER_NOTE_COUNT; kind++) {
+            if (model_add_note(list, model, shard, (coffer_note_kind)kind) < 0) {
+                Py_CLEAR(list);
+            }
         }
     }
     py_handle_release(handle);
@@ -454,13 +493,18 @@ static PyMethodDef model_methods[] = {
     { "infos", model_infos, METH_NOARGS, "(name, dtype, shape, offset, nbytes) of each, in the order of their data." },
     { "dtypes", model_dtypes, METH_NOARGS, "The names of all tensors' dtypes, each once." },
     { "metadata", model_metadata, METH_NOARGS, "The header's metadata, or None." },
-    { "notes", model_notes, METH_NOARGS, "What is legal but suspicious: (description, how often, first offset)." },
+    { "notes", model_notes, METH_NOARGS,
+      "What is legal but suspicious: (description, how often, first offset, file)." },
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors, each into a Buffer of its own." },
     { "read_into", (PyCFunction)(void (*)(void))py_model_read_into, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors into writable buffers of exactly their sizes." },
     { "dlpack_many", (PyCFunction)(void (*)(void))py_model_dlpack_many, METH_VARARGS | METH_KEYWORDS,
       "One unversioned DLPack capsule a tensor." },
+    { "verify", (PyCFunction)(void (*)(void))py_model_verify, METH_VARARGS | METH_KEYWORDS,
+      "Holds tensors against the digests that their files record." },
+    { "content_digest", (PyCFunction)(void (*)(void))py_model_content_digest, METH_VARARGS | METH_KEYWORDS,
+      "The digest of all tensors, whatever files they are in." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -469,6 +513,7 @@ static PyGetSetDef model_attributes[] = {
     { "access", model_access, NULL, "\"map\", \"private\" or \"read\".", NULL },
     { "closed", model_closed, NULL, "Whether close was called.", NULL },
     { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors, layout A\".", NULL },
+    { "shards", model_shards, NULL, "The paths of its files; of memory and descriptors, one that is empty.", NULL },
     { "data_offset", model_data_offset, NULL, "Where the data start in the file.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Model object, as its two files see it. */
+/* The Model object, as its files see it. */
 #ifndef PY_MODEL_H
 #define PY_MODEL_H
 
@@ -18,8 +18,19 @@ typedef struct model_object {
 /* A reference to the model's handle, to be released; NULL and an exception when it is closed. */
 py_handle *py_model_use(PyObject *self);
 
+/* Which tensors, in the caller's order; the array is released by PyMem_Free, on failure too. */
+typedef struct py_choice {
+    const coffer_tensor **tensors;
+    size_t count;
+} py_choice;
+
+/* Those that an iterable names, or all for None. */
+int py_choice_init(const py_state *state, py_choice *choice, const py_handle *handle, PyObject *names);
+
 PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_read_into(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs);
 
 #endif

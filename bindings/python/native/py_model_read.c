@@ -4,13 +4,7 @@
 
 #include <string.h>
 
-/* Which tensors, in the caller's order. */
-typedef struct model_choice {
-    const coffer_tensor **tensors;
-    size_t count;
-} model_choice;
-
-static int choice_all(model_choice *choice, const coffer *model)
+static int choice_all(py_choice *choice, const coffer *model)
 {
     choice->count = coffer_count(model);
     choice->tensors = PyMem_Calloc(choice->count + 1, sizeof *choice->tensors);
@@ -24,7 +18,7 @@ static int choice_all(model_choice *choice, const coffer *model)
     return 0;
 }
 
-static int choice_named(const py_state *state, model_choice *choice, const py_handle *handle, PyObject *names)
+static int choice_named(const py_state *state, py_choice *choice, const py_handle *handle, PyObject *names)
 {
     PyObject *list = PySequence_Tuple(names);
     if (list == NULL) {
@@ -46,7 +40,7 @@ static int choice_named(const py_state *state, model_choice *choice, const py_ha
     return choice->tensors == NULL ? -1 : 0;
 }
 
-static int choice_init(const py_state *state, model_choice *choice, const py_handle *handle, PyObject *names)
+int py_choice_init(const py_state *state, py_choice *choice, const py_handle *handle, PyObject *names)
 {
     return names == Py_None ? choice_all(choice, py_handle_model(handle)) : choice_named(state, choice, handle, names);
 }
@@ -63,7 +57,7 @@ static void views_free(py_view *views, size_t count)
 
 /* Prepares a view of each, and notes in `targets` what has to be read; the number of those, or -1. */
 static Py_ssize_t views_prepare(const py_state *state, py_view *views, coffer_read_target *targets, py_handle *handle,
-                                const model_choice *choice, bool copy)
+                                const py_choice *choice, bool copy)
 {
     size_t unread = 0;
     for (size_t i = 0; i < choice->count; i++) {
@@ -81,7 +75,7 @@ static Py_ssize_t views_prepare(const py_state *state, py_view *views, coffer_re
 }
 
 /* A view of each tensor; NULL and an exception on failure. */
-static py_view *views_new(const py_state *state, py_handle *handle, const model_choice *choice, bool copy,
+static py_view *views_new(const py_state *state, py_handle *handle, const py_choice *choice, bool copy,
                           PyObject *progress, unsigned threads)
 {
     py_view *views = PyMem_Calloc(choice->count + 1, sizeof *views);
@@ -133,10 +127,10 @@ PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     const py_state *state = py_state_of(self);
-    model_choice choice = { NULL, 0 };
+    py_choice choice = { NULL, 0 };
     py_view *views = NULL;
     PyObject *list = NULL;
-    if (choice_init(state, &choice, handle, names) == 0) {
+    if (py_choice_init(state, &choice, handle, names) == 0) {
         views = views_new(state, handle, &choice, true, progress, threads);
     }
     if (views != NULL) {
@@ -228,7 +222,7 @@ static int mark_bytes(const py_state *state, bool *as_bytes, PyObject *names)
 }
 
 /* A list of capsules that take over the views. */
-static PyObject *views_to_capsules(py_view *views, const model_choice *choice, const bool *as_bytes)
+static PyObject *views_to_capsules(py_view *views, const py_choice *choice, const bool *as_bytes)
 {
     PyObject *list = PyList_New((Py_ssize_t)choice->count);
     for (size_t i = 0; list != NULL && i < choice->count; i++) {
@@ -266,10 +260,10 @@ PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     /* Consumers of plain capsules take the memory for writable. */
     const bool must_copy = copy || py_handle_access(handle) != COFFER_MAP_PRIVATE;
-    model_choice choice = { NULL, 0 };
+    py_choice choice = { NULL, 0 };
     py_view *views = NULL;
     PyObject *list = NULL;
-    if (choice_init(state, &choice, handle, names) == 0) {
+    if (py_choice_init(state, &choice, handle, names) == 0) {
         views = views_new(state, handle, &choice, must_copy, progress, threads);
     }
     if (views != NULL) {

@@ -122,7 +122,18 @@ void *py_buffer_memory(PyObject *buffer);
 
 /* ---- Reading many tensors (py_read.c) ----------------------------------------------------------------------------- */
 
-/* Reads without the GIL, which it takes to call `progress` (NULL or None: none) and to look for signals. */
+/* A long call of the library, made without the GIL between begin and end; it is taken to call `progress` (NULL or None: none)
+   and to look for signals. An exception cancels the call, and stays set. */
+typedef struct py_watch {
+    coffer_read_options options; /* for the call */
+    PyThreadState *thread;       /* of the caller, while the GIL is released */
+    PyObject *progress;          /* NULL: none */
+} py_watch;
+
+void py_watch_begin(py_watch *watch, PyObject *progress, unsigned threads);
+void py_watch_end(py_watch *watch);
+
+/* Reads them, watched. */
 int py_read_targets(const py_state *state, const py_handle *handle, const coffer_read_target *targets, size_t count,
                     PyObject *progress, unsigned threads);
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model: the digests of its tensors, computed and held against those that the files record. */
+#include "py_model.h"
+
+#include <string.h>
+
+PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = { "names", "progress", "threads", NULL };
+    const py_state *state = py_state_of(self);
+    PyObject *names = Py_None;
+    PyObject *progress = Py_None;
+    unsigned threads = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OI:verify", keywords, &names, &progress, &threads)) {
+        return NULL;
+    }
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    py_choice choice = { NULL, 0 };
+    py_watch watch;
+    coffer_error err;
+    coffer_status status = COFFER_ERR_ARGUMENT;
+    if (py_choice_init(state, &choice, handle, names) == 0) {
+        /* NULL, for all, also notices what is missing of the tensors that are recorded. */
+        const coffer_tensor *const *tensors = names == Py_None ? NULL : choice.tensors;
+        py_watch_begin(&watch, progress, threads);
+        status = coffer_verify(py_handle_model(handle), tensors, choice.count, NULL, &watch.options, &err);
+        py_watch_end(&watch);
+        if (status != COFFER_OK) {
+            py_raise(state, &err);
+        }
+    }
+    PyMem_Free(choice.tensors);
+    py_handle_release(handle);
+    return status == COFFER_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static int digest_algorithm_from(const py_state *state, const char *name, coffer_algorithm *algorithm)
+{
+    *algorithm = coffer_algorithm_from_name(name, strlen(name));
+    if (*algorithm != COFFER_NO_ALGORITHM) {
+        return 0;
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "the algorithm is \"%s\" or \"%s\"", coffer_algorithm_name(COFFER_SHA256),
+            coffer_algorithm_name(COFFER_XXH3_128));
+    return -1;
+}
+
+PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = { "algorithm", "progress", "threads", NULL };
+    const py_state *state = py_state_of(self);
+    const char *name = coffer_algorithm_name(COFFER_SHA256);
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    PyObject *progress = Py_None;
+    unsigned threads = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|s$OI:content_digest", keywords, &name, &progress, &threads) ||
+        digest_algorithm_from(state, name, &algorithm) < 0) {
+        return NULL;
+    }
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer *model = py_handle_model(handle);
+    const size_t count = coffer_count(model);
+    uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
+    const size_t size = coffer_algorithm_digest_size(algorithm);
+    coffer_digest *digests = PyMem_Calloc(count + 1, sizeof *digests);
+    py_watch watch;
+    coffer_error err;
+    coffer_status status = COFFER_ERR_MEMORY;
+    if (digests == NULL) {
+        PyErr_NoMemory();
+    } else {
+        py_watch_begin(&watch, progress, threads);
+        status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &watch.options, &err);
+        status = status == COFFER_OK ? coffer_digest_content(model, digests, algorithm, digest, size, &err) : status;
+        py_watch_end(&watch);
+        if (status != COFFER_OK) {
+            py_raise(state, &err);
+        }
+    }
+    PyMem_Free(digests);
+    py_handle_release(handle);
+    return status == COFFER_OK ? PyBytes_FromStringAndSize((const char *)digest, (Py_ssize_t)size) : NULL;
+}
