@@ -58,6 +58,12 @@ typedef struct coffer__web_answer {
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err);
 
+/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE) into memory of `*room` bytes, which is the caller's to free. `commit`
+   is that of the Hub's repository, or "". */
+coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
+                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size, size_t *room,
+                               char commit[COFFER__HUB_MOST_REVISION], coffer_error *err);
+
 /* What was tried in vain, all zero at first. */
 typedef struct coffer__patience {
     uint32_t tries;

@@ -5,84 +5,12 @@ All servers are on the loopback interface. Nothing waits longer than a tenth of 
 pauses short.
 """
 
-import ctypes
 import os
-import struct
-from ctypes import byref
 
 import pytest
 
-import coffer_ctypes as coffer
+from network import FIRST, LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, file_with_header, quick, refused  # noqa: F401
 from web_server import Server, http_date
-
-FIRST = 96 << 10  # bytes that the first request asks for, as docs/network.md says
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Short times, and an environment in which nothing leads elsewhere."""
-    for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith(("HF_", "AWS_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("COFFER_NET_TIMEOUT", "0.3")
-    monkeypatch.setenv("COFFER_NET_PAUSE", "0.001")
-    monkeypatch.setenv("COFFER_NET_RETRIES", "3")
-
-
-def file_with_header(header_len, tensors=1, size=64):
-    """A file whose header, with its length, has exactly so many bytes."""
-    entries = ['"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' % (i, size, i * size, (i + 1) * size) for i in range(tensors)]
-    text = ("{" + ",".join(entries) + "}").encode()
-    text += b" " * (header_len - 8 - len(text))
-    assert len(text) == header_len - 8
-    body = bytes((i * 7 + i // 256) % 256 for i in range(tensors * size))
-    return struct.pack("<Q", len(text)) + text + body, body
-
-
-SMALL, SMALL_BODY = file_with_header(200, 2, 300)
-LARGE, LARGE_BODY = file_with_header(1000, 3, 3 << 20)
-
-
-class Model:
-    """A model opened by the C library."""
-
-    def __init__(self, url):
-        self.handle, self.err = ctypes.c_void_p(), coffer.Error()
-        self.status = coffer._open(byref(self.handle), url.encode(), None, byref(self.err))
-        self.code = coffer.CODE_NAMES[self.status]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        coffer._close(self.handle)
-
-    def read(self, name):
-        """A tensor's bytes, or the name of the failure."""
-        tensor = coffer.LIB.coffer_find
-        tensor.restype, tensor.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
-        found = tensor(self.handle, name.encode())
-        size = found.contents.size
-        buffer = ctypes.create_string_buffer(size)
-        status = coffer._read(self.handle, found, buffer, size, None, byref(self.err))
-        return buffer.raw if status == 0 else coffer.CODE_NAMES[status]
-
-    @property
-    def message(self):
-        return self.err.message.decode()
-
-
-def refused(server, code, words, path="/m", http_status=None, requests=None):
-    """Opening fails with this code and these words."""
-    with Model(server.url(path)) as model:
-        assert model.code == code, model.message
-        assert words in model.message
-        assert model.err.path.decode() == server.url(path)
-        if http_status is not None:
-            assert model.err.http_status == http_status
-    if requests is not None:
-        assert len(server.log) == requests, server.paths
-
 
 # ---- How much is asked ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small file behind a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "web.h"
+
+#include <string.h>
+
+#define WHOLE_LEAST_ROOM ((size_t)64 << 10)
+
+typedef struct whole_body {
+    const coffer_allocator *allocator;
+    uint64_t most;
+    uint8_t *bytes;
+    size_t room;
+    size_t size;
+    coffer_status verdict; /* COFFER_OK while nothing is wrong with it */
+} whole_body;
+
+/* Makes room for so many bytes in all. */
+static coffer_status whole_grow(whole_body *body, uint64_t wanted)
+{
+    if (wanted > body->most) {
+        return COFFER_ERR_INDEX_TOO_LARGE;
+    }
+    if (wanted <= body->room) {
+        return COFFER_OK;
+    }
+    const uint64_t twice = (uint64_t)body->room * 2;
+    const uint64_t room = wanted > twice ? wanted : twice;
+    const size_t new_room = room < WHOLE_LEAST_ROOM ? WHOLE_LEAST_ROOM : (size_t)room;
+    uint8_t *grown = new_room < room ? NULL : coffer__realloc(body->allocator, body->bytes, body->room, new_room);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    body->bytes = grown;
+    body->room = new_room;
+    return COFFER_OK;
+}
+
+static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
+{
+    whole_body *body = ctx;
+    body->size = reply->body == 0 ? 0 : body->size;
+    const uint64_t here = (uint64_t)body->size + size;
+    const bool stated = reply->length != COFFER__HTTP_UNKNOWN && reply->length > here;
+    body->verdict = reply->encoded ? COFFER_ERR_ANSWER : whole_grow(body, stated ? reply->length : here);
+    if (body->verdict != COFFER_OK) {
+        return false;
+    }
+    memcpy(body->bytes + body->size, bytes, size);
+    body->size += size;
+    return true;
+}
+
+static coffer_status whole_fail(const whole_body *body, const coffer__web_answer *answer, coffer_error *err)
+{
+    switch (body->verdict) {
+    case COFFER_ERR_MEMORY:
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what lies behind the URL");
+    case COFFER_ERR_ANSWER:
+        return coffer__fail(err, COFFER_ERR_ANSWER, "the server sends the file compressed, which was not asked for");
+    default:
+        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has more than the %u bytes that are read at most",
+                     body->most);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, body->most,
+                                  answer->reply.length == COFFER__HTTP_UNKNOWN ? 0 : answer->reply.length);
+    }
+}
+
+static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer__web_address *address,
+                               coffer__web_answer *answer, coffer_error *err)
+{
+    const coffer__web_question question = {
+        .address = address, .first = COFFER__HTTP_UNKNOWN, .last = COFFER__HTTP_UNKNOWN, .take = whole_take, .ctx = body
+    };
+    coffer__patience patience = { 0 };
+    coffer_status status = COFFER_OK;
+    while (status == COFFER_OK) {
+        body->size = 0;
+        status = coffer__web_ask(web, &question, answer, err);
+        if (status == COFFER_OK && body->verdict != COFFER_OK) {
+            return whole_fail(body, answer, err);
+        }
+        if (status == COFFER_OK && answer->end == COFFER__HTTP_DONE && answer->reply.status == 200) {
+            return COFFER_OK;
+        }
+        status = status == COFFER_OK ? coffer__web_again(web, &patience, answer, NULL, err) : status;
+    }
+    return status;
+}
+
+coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
+                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size, size_t *room,
+                               char commit[COFFER__HUB_MOST_REVISION], coffer_error *err)
+{
+    whole_body body = { .allocator = allocator, .most = most };
+    coffer__web_answer answer;
+    const coffer_status status = whole_ask(&body, web, address, &answer, err);
+    if (status != COFFER_OK) {
+        coffer__free(allocator, body.bytes, body.room);
+        return status;
+    }
+    *bytes = body.bytes;
+    *size = body.size;
+    *room = body.room;
+    memcpy(commit, answer.commit, sizeof answer.commit);
+    return COFFER_OK;
+}

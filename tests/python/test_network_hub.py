@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hf:// and s3://: where they lead, what of the environment counts, and that credentials go to their own host alone."""
+
+import hashlib
+import hmac
+import os
+import re
+
+import pytest
+
+from network import LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, quick, refused  # noqa: F401
+from web_server import Server
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+# ---- The Hub -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A server that speaks the Hub's routes for one file."""
+    with Server() as server:
+
+        def behave(request):
+            match = re.fullmatch(r"/(owner/name)/resolve/([^/]+)/(.+)", request.path)
+            if match is None or match[3] != "model.safetensors":
+                return request.answer(404)
+            return request.ranges(SMALL, {"X-Repo-Commit": COMMIT})
+
+        server.behave = behave
+        monkeypatch.setenv("HF_ENDPOINT", server.origin + "/")
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("hf://owner/name/model.safetensors", "/owner/name/resolve/main/model.safetensors"),
+        ("hf://owner/name@v1.0/model.safetensors", "/owner/name/resolve/v1.0/model.safetensors"),
+        ("hf://owner/name@refs/pr/1/model.safetensors", "/owner/name/resolve/refs%2Fpr%2F1/model.safetensors"),
+        ("hf://owner/name@refs%2fpr%2f1/model.safetensors", "/owner/name/resolve/refs%2Fpr%2F1/model.safetensors"),
+    ],
+)
+def test_names_of_the_hub(hub, name, path):
+    with Model(name) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t0") == SMALL_BODY[:300]
+        assert model.err.path == b""
+    assert hub.paths == [path]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hf://owner", "hf://owner/", "hf://owner/..", "hf://owner/name/../x", "hf://owner/name@/x", "hf://owner/name@../x",
+        "hf://owner/name//x", "hf://owner/name@a%2f..%2fb/x", "hf://owner@main/name",
+    ],
+)  # fmt: skip
+def test_names_that_lead_elsewhere(hub, name):
+    with Model(name) as model:
+        assert model.code == "URL", model.message
+    assert hub.log == []
+
+
+def test_the_token_goes_to_the_hub_alone(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    with Server({"/there": SMALL}) as other:
+        hub.behave = lambda request: request.redirect(other.url("/there"))
+        with Model("hf://owner/name/model.safetensors") as model:
+            assert model.code == "OK", model.message
+        with Model(other.url("/there")) as model:
+            assert model.code == "OK", model.message
+        # Also where the Hub's URL is written out.
+        with Model(hub.url("/owner/name/resolve/main/x")) as model:
+            assert model.code == "OK", model.message
+        assert [request.headers.get("authorization") for request in hub.log] == ["Bearer hf_secret"] * 2
+        assert len(other.log) == 3
+        assert not any("authorization" in request.headers for request in other.log)
+
+
+def test_a_redirect_back_to_the_hub_has_the_token(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+
+    def behave(request):
+        return request.redirect("/renamed") if request.path != "/renamed" else request.ranges(SMALL)
+
+    hub.behave = behave
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+    assert [request.headers.get("authorization") for request in hub.log] == ["Bearer hf_secret"] * 2
+
+
+@pytest.mark.parametrize("place", ["HF_TOKEN_PATH", "HF_HOME", "HOME"])
+def test_the_token_from_a_file(hub, monkeypatch, tmp_path, place):
+    file = tmp_path / {"HF_TOKEN_PATH": "secret", "HF_HOME": "token", "HOME": ".cache/huggingface/token"}[place]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("hf_filed\n")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv(place, str(file if place == "HF_TOKEN_PATH" else tmp_path))
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+    assert hub.log[0].headers["authorization"] == "Bearer hf_filed"
+
+
+def make_cache(folder, revision, files):
+    """The cache as clients of the Hub keep it."""
+    repository = folder / "models--owner--name"
+    snapshot = repository / "snapshots" / COMMIT
+    (repository / "blobs").mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (repository / "refs" / revision).parent.mkdir(parents=True)
+    (repository / "refs" / revision).write_text(COMMIT)
+    for name, content in files.items():
+        blob = repository / "blobs" / hashlib.sha256(content).hexdigest()
+        blob.write_bytes(content)
+        (snapshot / name).symlink_to(os.path.relpath(blob, snapshot))
+
+
+@pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE"])
+@pytest.mark.parametrize("revision", ["main", "refs/pr/1", COMMIT])
+def test_the_cache_comes_first(hub, monkeypatch, tmp_path, variable, revision):
+    monkeypatch.setenv(variable, str(tmp_path))
+    make_cache(tmp_path if variable == "HF_HUB_CACHE" else tmp_path / "hub", revision, {"model.safetensors": LARGE})
+    at = "" if revision == "main" else "@" + revision
+    with Model("hf://owner/name%s/model.safetensors" % at) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t2") == LARGE_BODY[6 << 20 :]
+    assert hub.log == []
+
+
+def test_what_the_cache_lacks_is_asked_for_at_its_commit(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    make_cache(tmp_path, "main", {"config.json": b"{}"})
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+    assert hub.paths == ["/owner/name/resolve/%s/model.safetensors" % COMMIT]
+
+
+@pytest.mark.parametrize("value", ["1", "ON", "yes", "True"])
+def test_offline(hub, monkeypatch, tmp_path, value):
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OFFLINE", model.message
+    make_cache(tmp_path, "main", {"model.safetensors": SMALL})
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+    assert hub.log == []
+
+
+def test_not_offline(hub, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+
+
+def test_an_endpoint_that_is_none(monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "huggingface.co")
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "ARGUMENT"
+        assert "HF_ENDPOINT" in model.message
+
+
+# ---- Object stores -------------------------------------------------------------------------------------------------
+
+KEY, SECRET, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "eu-central-1"
+
+
+def signature(request, secret, region):
+    """The signature that a request should have: AWS Signature Version 4, from what came over the line."""
+    said = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, ?SignedHeaders=([^,]+), ?Signature=(\w+)",
+                        request.headers["authorization"])  # fmt: skip
+    key, day, said_region, signed, _ = said.groups()
+    assert (key, said_region) == (KEY, region)
+    names = signed.split(";")
+    assert names == sorted(names) and {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names)
+    path, _, query = request.path.partition("?")
+    lines = "".join("%s:%s\n" % (name, " ".join(request.headers[name].split())) for name in names)
+    canonical = "\n".join([request.method, path, query, lines, signed, request.headers["x-amz-content-sha256"]])
+    scope = "%s/%s/s3/aws4_request" % (day, region)
+    text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    signing = ("AWS4" + secret).encode()
+    for piece in (day, region, "s3", "aws4_request", text):
+        signing = hmac.new(signing, piece.encode(), hashlib.sha256).digest()
+    return signing.hex()
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A server that knows one key and answers nobody else."""
+    with Server() as server:
+
+        def behave(request):
+            said = request.headers.get("authorization", "").rpartition("Signature=")[2]
+            if not said or said != signature(request, SECRET, REGION):
+                return request.answer(403, {}, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
+            return request.ranges(LARGE)
+
+        server.behave = behave
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.origin)
+        monkeypatch.setenv("AWS_REGION", REGION)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("model.safetensors", "/bucket/model.safetensors"),
+        ("a/b/c-d_e.f~g", "/bucket/a/b/c-d_e.f~g"),
+        ("with space", "/bucket/with%20space"),
+        ("100%25 + a=b&c;d?e#f", "/bucket/100%2525%20%2B%20a%3Db%26c%3Bd%3Fe%23f"),
+        ("!*'()[]{}@:$,", "/bucket/%21%2A%27%28%29%5B%5D%7B%7D%40%3A%24%2C"),
+        ("\u00e4\u4e16", "/bucket/%C3%A4%E4%B8%96"),
+        ("a/../b/./c", "/bucket/a/../b/./c"),
+        ("a//b", "/bucket/a//b"),
+    ],
+)
+def test_requests_are_signed(store, key, path):
+    with Model("s3://bucket/" + key) as model:
+        assert model.code == "OK", model.message
+        assert model.read("t0") == LARGE_BODY[: 3 << 20]
+    assert set(store.paths) == {path}
+    assert len(store.log) >= 2
+
+
+def test_a_wrong_secret_is_refused(store, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET + "x")
+    with Model("s3://bucket/key") as model:
+        assert model.code == "ACCESS", model.message
+        assert model.err.http_status == 403
+    assert len(store.log) == 1
+
+
+def test_a_session_has_its_token(store, monkeypatch):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "session//token==")
+    with Model("s3://bucket/key") as model:
+        assert model.code == "OK", model.message
+    headers = store.log[0].headers
+    assert headers["x-amz-security-token"] == "session//token=="
+    assert "x-amz-security-token" in headers["authorization"]
+
+
+def test_another_region_by_its_other_name(store, monkeypatch):
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with Model("s3://bucket/key") as model:
+        assert model.code == "OK", model.message
+
+
+def test_without_a_key_nothing_is_signed(store, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    store.behave = lambda request: request.ranges(SMALL)
+    with Model("s3://bucket/key") as model:
+        assert model.code == "OK", model.message
+    assert "authorization" not in store.log[0].headers
+
+
+def test_a_key_without_its_secret(store, monkeypatch):
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with Model("s3://bucket/key") as model:
+        assert model.code == "ARGUMENT"
+        assert "AWS_SECRET_ACCESS_KEY" in model.message
+
+
+def test_a_redirect_to_another_host_is_not_signed(store, monkeypatch):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    with Server({"/there": SMALL}) as other:
+        store.behave = lambda request: request.redirect(other.url("/there"), 307)
+        with Model("s3://bucket/key") as model:
+            assert model.code == "OK", model.message
+        assert not {"authorization", "x-amz-security-token", "x-amz-content-sha256"} & set(other.log[0].headers)
+
+
+def test_other_hosts_are_not_signed_for(store):
+    with Server({"/m": SMALL}) as other, Model(other.url("/m")) as model:
+        assert model.code == "OK", model.message
+        assert "authorization" not in other.log[0].headers
+
+
+def test_a_bucket_in_another_region(store):
+    store.behave = lambda request: request.answer(301)
+    with Model("s3://bucket/key") as model:
+        assert model.code == "REDIRECT"
+        assert "AWS_REGION" in model.message
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/", "s3:///key"])
+def test_urls_without_an_object(store, url):
+    with Model(url) as model:
+        assert model.code == "URL"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("s3://bucket/a/b", "bucket.s3.eu-central-1.amazonaws.com"),
+        # A name with a dot has no certificate of its own.
+        ("s3://my.bucket/a/b", "s3.eu-central-1.amazonaws.com"),
+    ],
+)
+def test_where_amazons_buckets_are(store, monkeypatch, url, host):
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    asked = []
+
+    def proxy(request):
+        asked.append((request.method, request.path))
+        request.answer(502)
+
+    store.behave = proxy
+    monkeypatch.setenv("https_proxy", store.origin)
+    monkeypatch.setenv("COFFER_NET_RETRIES", "0")
+    with Model(url) as model:
+        assert model.code == "CONNECT", model.message
+        assert host in model.message
+    assert asked == [("CONNECT", host + ":443")]
