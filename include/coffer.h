@@ -527,7 +527,8 @@ typedef struct coffer_open_options {
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
  * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
  * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED). docs/models.md has the rules.
- * A path may be a URL: http, https, s3 or hf://owner/name[@revision]/file. One request then brings a file's size and most headers,
+ * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or a
+ * repository of the Hub, whose cache comes first. One request then brings a file's size and most headers,
  * reads fetch what they need, several ranges at once, and there is no map. docs/network.md says what the environment changes, what
  * is sent where and what is tried again.
  */

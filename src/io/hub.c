@@ -193,13 +193,34 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
         memcpy(name->revision, "main", 5);
     }
     if (fine && at[0] == '/' && at[1] != '\0') {
-        fine = hub_keep(name->file, sizeof name->file, at + 1, coffer__text_len(at + 1));
+        len = coffer__text_len(at + 1);
+        /* A slash at the end says that it is a folder. */
+        fine = hub_keep(name->file, sizeof name->file, at + 1, at[len] == '/' ? len - 1 : len);
     }
     if (!fine) {
         return coffer__fail(err, COFFER_ERR_URL, "%q is not hf://owner/name[@revision][/file]", text,
                             coffer__text_len(text));
     }
     return COFFER_OK;
+}
+
+/* Appends texts up to a NULL. */
+static bool hub_build(coffer__path *path, const char *const *parts)
+{
+    bool fine = true;
+    for (; *parts != NULL && fine; parts++) {
+        fine = coffer__text_append(path->text, sizeof path->text, *parts, coffer__text_len(*parts));
+    }
+    return fine;
+}
+
+bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text)
+{
+    const char *const parts[] = {
+        "hf://", name->owner, "/", name->name, "@", revision, "/", name->file, name->file[0] != '\0' ? "/" : "", NULL
+    };
+    text->text[0] = '\0';
+    return hub_build(text, parts);
 }
 
 /* ---- here and over there --------------------------------------------------------------------------------------------- */
@@ -218,16 +239,6 @@ static bool hub_is_commit(const char *text)
         len++;
     }
     return len == 40 && text[len] == '\0';
-}
-
-/* Appends texts up to a NULL. */
-static bool hub_build(coffer__path *path, const char *const *parts)
-{
-    bool fine = true;
-    for (; *parts != NULL && fine; parts++) {
-        fine = coffer__text_append(path->text, sizeof path->text, *parts, coffer__text_len(*parts));
-    }
-    return fine;
 }
 
 /* The commit that the cache has for a revision. */

@@ -33,6 +33,8 @@ typedef struct coffer__hub_name {
 coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err);
 /* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
+/* Writes it again, at another revision; false when that is too long. */
+bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text);
 /* Whether the token belongs to the host of a URL. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
 /* Where the file is in the cache; false when it is not. The commit that the cache has for the revision replaces it in `name`,

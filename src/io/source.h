@@ -21,6 +21,7 @@
 typedef struct coffer__source coffer__source;
 
 struct coffer__web; /* web.h */
+struct coffer__web_address;
 
 /* Asked now and then, by the thread that waits, whether what it waits for is still wanted. */
 typedef struct coffer__watch {
@@ -79,6 +80,11 @@ coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset,
    is in the Hub's cache is one like any other. The source shares in `web`. */
 coffer_status coffer__source_url(coffer__source *source, struct coffer__web *web, const char *url,
                                  const coffer_allocator *allocator, coffer_error *err);
+
+/* The same for an address that is known. */
+coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web,
+                                 const struct coffer__web_address *address, const coffer_allocator *allocator,
+                                 coffer_error *err);
 
 /* read_at, after checking the range. */
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,

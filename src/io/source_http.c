@@ -356,9 +356,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     return COFFER_OK;
 }
 
-/* Opens what an address leads to. */
-static coffer_status source_http_open(coffer__source *source, coffer__web *web, const coffer__web_address *address,
-                                      const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+                                 const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
     if (status != COFFER_OK) {
@@ -390,5 +389,5 @@ coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const
         return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
     }
     return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)
-                                 : source_http_open(source, web, &address, allocator, err);
+                                 : coffer__source_web(source, web, &address, allocator, err);
 }

@@ -327,6 +327,25 @@ coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffe
     }
 }
 
+coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bool *folder, coffer_error *err)
+{
+    coffer__web_address address;
+    coffer__hub_name name;
+    coffer__path local;
+    const size_t len = coffer__text_len(text);
+    const coffer_status status = coffer__web_locate(web, text, &address, &name, &local, err);
+    *folder = text[len - 1] == '/' || (name.owner[0] != '\0' && name.file[0] == '\0');
+    return status;
+}
+
+bool coffer__web_is_cached(const coffer__web *web, const char *text)
+{
+    coffer__web_address address;
+    coffer__hub_name name;
+    coffer__path local;
+    return coffer__web_locate(web, text, &address, &name, &local, NULL) == COFFER_OK && local.text[0] != '\0';
+}
+
 /* ---- trying again ---------------------------------------------------------------------------------------------------- */
 
 static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)

@@ -34,6 +34,11 @@ typedef struct coffer__web_address {
 coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
                                  coffer__hub_name *name, coffer__path *local, coffer_error *err);
 
+/* Whether a URL names no file, but all that is there: a repository of the Hub, or what ends in a slash. */
+coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bool *folder, coffer_error *err);
+/* Whether what a URL names lies in the Hub's cache. */
+bool coffer__web_is_cached(const coffer__web *web, const char *text);
+
 typedef struct coffer__web_question {
     const coffer__web_address *address;
     uint64_t first; /* byte; with `last` the range, or COFFER__HTTP_UNKNOWN for all bytes */
@@ -58,10 +63,10 @@ typedef struct coffer__web_answer {
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err);
 
-/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE) into memory of `*room` bytes, which is the caller's to free. `commit`
-   is that of the Hub's repository, or "". */
+/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE) into memory of so many bytes, which is the caller's to
+   free. `commit` is that of the Hub's repository, or "". */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
-                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size, size_t *room,
+                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size,
                                char commit[COFFER__HUB_MOST_REVISION], coffer_error *err);
 
 /* What was tried in vain, all zero at first. */

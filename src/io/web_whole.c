@@ -2,7 +2,6 @@
 /* A small file behind a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
 #include "alloc.h"
 #include "error.h"
-#include "os.h"
 #include "web.h"
 
 #include <string.h>
@@ -92,19 +91,22 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
 }
 
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
-                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size, size_t *room,
+                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size,
                                char commit[COFFER__HUB_MOST_REVISION], coffer_error *err)
 {
     whole_body body = { .allocator = allocator, .most = most };
     coffer__web_answer answer;
     const coffer_status status = whole_ask(&body, web, address, &answer, err);
-    if (status != COFFER_OK) {
+    uint8_t *fitted =
+        status != COFFER_OK || body.size == 0 ? NULL : coffer__realloc(allocator, body.bytes, body.room, body.size);
+    if (fitted == NULL) {
         coffer__free(allocator, body.bytes, body.room);
-        return status;
     }
-    *bytes = body.bytes;
-    *size = body.size;
-    *room = body.room;
+    if (status == COFFER_OK && fitted == NULL && body.size > 0) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what lies behind the URL");
+    }
+    *bytes = fitted;
+    *size = fitted == NULL ? 0 : body.size;
     memcpy(commit, answer.commit, sizeof answer.commit);
-    return COFFER_OK;
+    return status;
 }

@@ -167,16 +167,13 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
-static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
+/* One file behind a URL. */
+static coffer_status open_behind(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
+                                 coffer_error *err)
 {
     coffer__source source;
-    coffer__web *web = NULL;
     coffer *made = NULL;
-    coffer_status status = coffer__web_new(&web, options->allocator, err);
-    if (status == COFFER_OK) {
-        status = coffer__source_url(&source, web, url, options->allocator, err);
-        coffer__web_free(web);
-    }
+    coffer_status status = coffer__source_url(&source, web, url, options->allocator, err);
     if (status == COFFER_OK) {
         status = open_source(&made, &source, options, err);
     }
@@ -214,12 +211,82 @@ static coffer_status open_file(coffer **model, const char *path, const coffer_op
     return COFFER_OK;
 }
 
-/* Whether the path is that of an index, which its name alone tells. */
+/* Whether the path is that of an index, which its name alone tells; behind that of a URL there may be a query. */
 static bool open_is_index(const char *path)
 {
     static const char suffix[] = ".index.json";
-    const size_t len = strlen(path);
+    const char *query = coffer__url_is(path) ? strchr(path, '?') : NULL;
+    const size_t len = query != NULL ? (size_t)(query - path) : strlen(path);
     return len >= sizeof suffix - 1 && memcmp(path + len - (sizeof suffix - 1), suffix, sizeof suffix - 1) == 0;
+}
+
+/* What lies behind the URL of one file or of an index. Failures carry the URL. */
+static coffer_status open_one_url(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
+                                  coffer_error *err)
+{
+    if (open_is_index(url)) {
+        return coffer__several_open(model, url, options, err);
+    }
+    const coffer_status status = open_behind(model, web, url, options, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, url);
+}
+
+/* Names of models as the ecosystem gives them, in the order in which it looks for them. */
+static const char *const open_usual_names[] = { "model.safetensors", "model.safetensors.index.json",
+                                                "diffusion_pytorch_model.safetensors",
+                                                "diffusion_pytorch_model.safetensors.index.json" };
+#define OPEN_USUAL_NAMES (sizeof open_usual_names / sizeof open_usual_names[0])
+
+/* The URL of a file in what a URL names as a whole. */
+static bool open_usual_url(const char *url, size_t i, coffer__path *out)
+{
+    const size_t len = strlen(url);
+    return coffer__path_copy(out, url) &&
+           (url[len - 1] == '/' || coffer__text_append(out->text, sizeof out->text, "/", 1)) &&
+           coffer__text_append(out->text, sizeof out->text, open_usual_names[i], strlen(open_usual_names[i]));
+}
+
+/* A repository of the Hub or a folder: the first of the usual names that the Hub's cache has, else that the server has. Nothing
+   can be listed there. */
+static coffer_status open_remote_folder(coffer **model, coffer__web *web, const char *url,
+                                        const coffer_open_options *options, coffer_error *err)
+{
+    coffer__path name;
+    for (size_t i = 0; i < OPEN_USUAL_NAMES; i++) {
+        if (open_usual_url(url, i, &name) && coffer__web_is_cached(web, name.text)) {
+            return open_one_url(model, web, name.text, options, err);
+        }
+    }
+    for (size_t i = 0; i < OPEN_USUAL_NAMES; i++) {
+        if (!open_usual_url(url, i, &name)) {
+            return coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
+        }
+        const coffer_status status = open_one_url(model, web, name.text, options, err);
+        if (status != COFFER_ERR_NOT_FOUND) {
+            return status;
+        }
+    }
+    coffer__fail(
+        err, COFFER_ERR_NOT_FOUND,
+        "there is neither model.safetensors nor its index, nor what diffusers calls them: name the file behind it");
+    return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
+}
+
+static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
+{
+    coffer__web *web = NULL;
+    bool folder = false;
+    coffer_status status = coffer__web_new(&web, options->allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__web_is_folder(web, url, &folder, err);
+    }
+    if (status != COFFER_OK) {
+        coffer__web_free(web);
+        return coffer__fail_path(err, status, url);
+    }
+    status = folder ? open_remote_folder(model, web, url, options, err) : open_one_url(model, web, url, options, err);
+    coffer__web_free(web);
+    return status;
 }
 
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
@@ -230,12 +297,13 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     *model = NULL;
     coffer_open_options known;
     coffer_status status = open_options(&known, options, err);
+    if (status == COFFER_OK && coffer__url_is(path)) {
+        return open_url(model, path, &known, err);
+    }
     if (status == COFFER_OK && open_is_index(path)) {
         return coffer__several_open(model, path, &known, err);
     }
-    if (status == COFFER_OK) {
-        status = coffer__url_is(path) ? open_url(model, path, &known, err) : open_file(model, path, &known, err);
-    }
+    status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 

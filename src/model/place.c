@@ -142,10 +142,36 @@ static void place_other_of_hub(coffer__place *place)
     }
 }
 
+void coffer__place_adopt(coffer__place *place, const coffer__whole *whole)
+{
+    place->web = whole->web == NULL ? NULL : coffer__web_share(whole->web);
+    memcpy(place->commit, whole->commit, sizeof place->commit);
+}
+
+void coffer__place_close(coffer__place *place)
+{
+    coffer__web_free(place->web);
+    place->web = NULL;
+}
+
+/* What stands before the name in a URL; a query belongs to the file alone. */
+static coffer_status place_beside_url(coffer__place *place, const char *url, coffer_error *err)
+{
+    size_t len = 0;
+    for (size_t at = 0; url[at] != '\0' && url[at] != '?'; at++) {
+        len = url[at] == '/' ? at + 1 : len;
+    }
+    return place_append(&place->given, url, len)
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
+}
+
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err)
 {
     coffer__path folder;
-    memset(place, 0, sizeof *place);
+    if (place->web != NULL) {
+        return place_beside_url(place, path, err);
+    }
     if (!coffer__path_directory(&folder, path)) {
         return coffer__trouble(err, "find the model's folder", path, ENAMETOOLONG);
     }
@@ -224,10 +250,61 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
 }
 
-coffer_status coffer__place_open(const coffer__place *place, coffer__name name, coffer__pool *pool,
-                                 coffer__pooled *file, coffer__source *source, coffer_error *err)
+/* The URL of a file: of the Hub at the commit that is known, of a web server with what may not stand in a URL as %XX. */
+static coffer_status place_url_of(const coffer__place *place, coffer__name name, coffer__path *url, coffer_error *err)
+{
+    coffer__url read;
+    coffer__hub_name repository;
+    bool fits = coffer__path_copy(url, place->given.text);
+    coffer_status status = coffer__url_read(&read, place->given.text, err);
+    if (status == COFFER_OK && read.scheme == COFFER__SCHEME_HF && place->commit[0] != '\0') {
+        status = coffer__hub_read(&repository, place->given.text, err);
+        fits = coffer__hub_write(&repository, place->commit, url);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (read.scheme == COFFER__SCHEME_HTTP || read.scheme == COFFER__SCHEME_HTTPS) {
+        char escaped[COFFER__URL_SIZE] = "";
+        fits = coffer__url_append(escaped, 0, name.text, name.len, "") != 0 &&
+               place_append(url, escaped, coffer__text_len(escaped));
+    } else {
+        fits = fits && place_append(url, name.text, name.len);
+    }
+    return fits ? COFFER_OK : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
+}
+
+/* A file behind a URL. One that lies in the Hub's cache is opened there; its links are the cache's own. */
+static coffer_status place_open_url(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
+                                    coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
+{
+    coffer__path url;
+    coffer__path local;
+    coffer__web_address address;
+    coffer__hub_name repository;
+    coffer_status status = place_url_of(place, name, &url, err);
+    if (status == COFFER_OK) {
+        status = coffer__web_locate(place->web, url.text, &address, &repository, &local, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (local.text[0] == '\0') {
+        status = coffer__source_web(source, place->web, &address, allocator, err);
+        return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err) : status;
+    }
+    const int os_error = coffer__os_real_path(local.text, url.text, sizeof url.text);
+    return os_error != 0 ? coffer__trouble(err, "follow the link of the Hub's cache", NULL, os_error)
+                         : coffer__source_pooled(source, pool, file, url.text, err);
+}
+
+coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
+                                 coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
 {
     coffer__path path;
+    if (place->web != NULL) {
+        return place_open_url(place, name, allocator, pool, file, source, err);
+    }
     const coffer_status status = place_find(place, name, &path, err);
     return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
 }
@@ -248,17 +325,45 @@ static coffer_status place_read_from(const coffer__source *source, uint64_t most
     return coffer__source_read(source, 0, whole->bytes, whole->size, err);
 }
 
-coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
-                                 coffer__whole *whole, coffer_error *err)
+static coffer_status place_read_file(const char *path, uint64_t most, const coffer_allocator *allocator,
+                                     coffer__whole *whole, coffer_error *err)
 {
     coffer__source source;
-    *whole = (coffer__whole){ NULL, 0 };
     coffer_status status = coffer__source_path(&source, path, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = place_read_from(&source, most, allocator, whole, err);
     source.ops->close(&source);
+    return status;
+}
+
+static coffer_status place_read_url(const char *url, uint64_t most, const coffer_allocator *allocator,
+                                    coffer__whole *whole, coffer_error *err)
+{
+    coffer__path local;
+    coffer__web_address address;
+    coffer__hub_name repository;
+    coffer_status status = coffer__web_new(&whole->web, allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__web_locate(whole->web, url, &address, &repository, &local, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (local.text[0] == '\0') {
+        return coffer__web_read(whole->web, &address, most, allocator, &whole->bytes, &whole->size, whole->commit, err);
+    }
+    memcpy(whole->commit, repository.revision, sizeof whole->commit);
+    return place_read_file(local.text, most, allocator, whole, err);
+}
+
+coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
+                                 coffer__whole *whole, coffer_error *err)
+{
+    memset(whole, 0, sizeof *whole);
+    const coffer_status status = coffer__url_is(path) ? place_read_url(path, most, allocator, whole, err)
+                                                      : place_read_file(path, most, allocator, whole, err);
     if (status != COFFER_OK) {
         coffer__place_forget(whole, allocator);
     }
@@ -268,5 +373,6 @@ coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_a
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator)
 {
     coffer__free(allocator, whole->bytes, whole->size);
-    *whole = (coffer__whole){ NULL, 0 };
+    coffer__web_free(whole->web);
+    memset(whole, 0, sizeof *whole);
 }

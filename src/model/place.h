@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the files of a model are: a folder. Names of files come from an index, and so from a stranger; they are joined to the
+ * Where the files of a model are: a folder, or what stands before their names in a URL. Names of files come from an index, and so from a stranger; they are joined to the
  * folder only when they are plain names of files in it, and a file that is a symbolic link is followed only
  *
  *   into the folder itself or below it,
  *   into the folder where the index itself really lies, when that is a link too,
  *   from `snapshots/REVISION/` to `blobs/` beside `snapshots`: the cache of the Hugging Face Hub is laid out so.
+ *
+ * Of a repository of the Hub all files are read at the commit that the first one was of.
  */
 #ifndef COFFER_MODEL_PLACE_H
 #define COFFER_MODEL_PLACE_H
@@ -15,17 +17,22 @@
 #include "paths.h"
 #include "pool.h"
 #include "source.h"
+#include "web.h"
 
 typedef struct coffer__place {
-    coffer__path given; /* what stands before a name in messages: "", or a folder and a slash */
-    coffer__path real;  /* the folder without links, absolute, with a slash */
-    coffer__path other; /* the one other folder that links may lead into; "" when there is none */
+    coffer__path given;                     /* what stands before a name in messages: "", or a folder and a slash */
+    coffer__web *web;                       /* of a URL; else NULL */
+    char commit[COFFER__HUB_MOST_REVISION]; /* of a repository, when it is known */
+    coffer__path real;                      /* the folder without links, absolute, with a slash */
+    coffer__path other;                     /* the one other folder that links may lead into; "" when there is none */
 } coffer__place;
 
 /* A file read whole. */
 typedef struct coffer__whole {
     uint8_t *bytes;
     size_t size;
+    coffer__web *web; /* when it came from a URL, and what else a place wants to know then */
+    char commit[COFFER__HUB_MOST_REVISION];
 } coffer__whole;
 
 /*
@@ -35,14 +42,17 @@ typedef struct coffer__whole {
  */
 coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
 
-/* The place of an index (or of any other file of a model), given by its path. */
+/* The place of an index (or of any other file of a model), given by its path. `place` is zero, or adopted the index. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err);
+/* Takes over from a file that was read what opening others of its place needs. */
+void coffer__place_adopt(coffer__place *place, const coffer__whole *whole);
+void coffer__place_close(coffer__place *place);
 /* A file's path as it is shown to people. False when that is too long. */
 bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path);
 /* Opens a file whose descriptor the pool looks after; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK. Failures do not carry the
    path. `file` is zero before, and stays where it is until the source is closed. */
-coffer_status coffer__place_open(const coffer__place *place, coffer__name name, coffer__pool *pool,
-                                 coffer__pooled *file, coffer__source *source, coffer_error *err);
+coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
+                                 coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err);
 /* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. */
 coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
                                  coffer__whole *whole, coffer_error *err);

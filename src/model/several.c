@@ -15,6 +15,8 @@
 
 /* Reading a header is waiting, on a network file system most of all, so processors do not bound it. */
 #define SEVERAL_THREADS 16u
+/* Behind a URL it is nothing but waiting. */
+#define SEVERAL_THREADS_FAR 64u
 /* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
 #define SEVERAL_DESCRIPTORS 64u
 
@@ -83,6 +85,7 @@ void coffer__several_free(coffer *model)
     coffer__names_free(&several->names);
     coffer__free(&several->allocator, several->tensors, several->count * sizeof *several->tensors);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
+    coffer__place_close(&several->place);
     coffer__pool_deinit(&several->pool);
     coffer__os_mutex_deinit(&several->turns.lock);
     coffer__free(&model->allocator, several, sizeof *several);
@@ -124,8 +127,8 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
     coffer__several *several = job->model->several;
     coffer__shard *shard = &job->model->shards[i];
     const coffer__name file = job->index->shards[i].file;
-    coffer_status status =
-        coffer__place_open(&several->place, file, &several->pool, &shard->pooled, &shard->source, err);
+    coffer_status status = coffer__place_open(&several->place, file, &several->allocator, &several->pool,
+                                              &shard->pooled, &shard->source, err);
     if (status != COFFER_OK) {
         shard->source.ops = NULL;
         return status;
@@ -134,7 +137,8 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
     shard->populate = job->options->populate;
     status = coffer__shard_read_header(shard, &several->allocator, job->options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
-    const coffer_status again = coffer__source_path_again(&shard->source, shard->pooled.path, err);
+    const coffer_status again =
+        shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
     return again == COFFER_OK ? status : again;
 }
 
@@ -168,8 +172,9 @@ static void several_work(void *arg)
 
 static void several_run(several_job *job)
 {
-    coffer__thread threads[SEVERAL_THREADS];
-    const size_t most = job->failed < SEVERAL_THREADS ? job->failed : SEVERAL_THREADS;
+    coffer__thread threads[SEVERAL_THREADS_FAR];
+    const size_t bound = job->model->several->place.web != NULL ? SEVERAL_THREADS_FAR : SEVERAL_THREADS;
+    const size_t most = job->failed < bound ? job->failed : bound;
     size_t started = 1;
     while (started < most && coffer__os_thread_start(&threads[started], several_work, job) == 0) {
         started++;
@@ -377,7 +382,11 @@ static coffer_status several_open_text(coffer **model, const char *path, const c
     coffer_status status = coffer__index_read(&index, text->bytes, text->size, options->allocator, err);
     if (status == COFFER_OK) {
         made = several_new_model(options->allocator, err);
-        status = made == NULL ? COFFER_ERR_MEMORY : coffer__place_beside(&made->several->place, path, err);
+        status = made == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+    }
+    if (status == COFFER_OK) {
+        coffer__place_adopt(&made->several->place, text);
+        status = coffer__place_beside(&made->several->place, path, err);
     }
     if (status != COFFER_OK) {
         coffer__fail_path(err, status, path);

@@ -24,9 +24,11 @@ def quick(monkeypatch):
     monkeypatch.setenv("COFFER_NET_RETRIES", "3")
 
 
-def file_with_header(header_len, tensors=1, size=64):
+def file_with_header(header_len, tensors=1, size=64, names=None):
     """A file whose header, with its length, has exactly so many bytes."""
-    entries = ['"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' % (i, size, i * size, (i + 1) * size) for i in range(tensors)]
+    names = names or ["t%d" % i for i in range(tensors)]
+    entry = '"%s":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}'
+    entries = [entry % (name, size, i * size, (i + 1) * size) for i, name in enumerate(names)]
     text = ("{" + ",".join(entries) + "}").encode()
     text += b" " * (header_len - 8 - len(text))
     assert len(text) == header_len - 8
