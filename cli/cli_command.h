@@ -52,7 +52,14 @@ typedef enum cli_option_id {
     CLI_OPTION_PLOT,
     CLI_OPTION_TOLERANCE,
     CLI_OPTION_MAX_SHARD_SIZE,
-    CLI_OPTION_BALANCED
+    CLI_OPTION_BALANCED,
+    CLI_OPTION_ALGORITHM,
+    CLI_OPTION_MANIFEST,
+    CLI_OPTION_SIGN,
+    CLI_OPTION_KEY,
+    CLI_OPTION_TENSOR,
+    CLI_OPTION_STATE,
+    CLI_OPTION_IGNORE_EXTRA
 } cli_option_id;
 
 typedef struct cli_option {
@@ -139,6 +146,8 @@ extern const cli_command cli_diff;
 extern const cli_command cli_convert;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
+extern const cli_command cli_hash;
+extern const cli_command cli_verify;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

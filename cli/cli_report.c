@@ -31,6 +31,17 @@ int cli_exit_code(coffer_status status)
     case COFFER_ERR_NOT_IN_SHARD:
     case COFFER_ERR_TWO_SHARDS:
     case COFFER_ERR_INDEX_TOO_LARGE:
+    /* What is not as it was recorded, or cannot be told to be. */
+    case COFFER_ERR_NO_DIGESTS:
+    case COFFER_ERR_DIGESTS:
+    case COFFER_ERR_TENSOR_DIGEST:
+    case COFFER_ERR_METADATA_DIGEST:
+    case COFFER_ERR_MANIFEST:
+    case COFFER_ERR_MANIFEST_NAME:
+    case COFFER_ERR_MANIFEST_ALGORITHM:
+    case COFFER_ERR_MANIFEST_ROOT:
+    case COFFER_ERR_NOT_SIGNED:
+    case COFFER_ERR_SIGNATURE:
         return CLI_EXIT_NOT_CONFORMING;
     /* What is wrong whatever the file has. */
     case COFFER_ERR_ARGUMENT:

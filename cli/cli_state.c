@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was verified: see cli_state.h for the contract. */
+#include "cli_state.h"
+
+#include "cli_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STATE_TITLE "coffer verify state 1\n"
+#define STATE_MOST ((off_t)1 << 30) /* bytes */
+#define STATE_LINE_SIZE 256
+#define FINE_GRAIN INT64_C(20000000)     /* nanoseconds that a file's time may lag behind the clock */
+#define COARSE_GRAIN INT64_C(2000000000) /* where times are whole seconds, or every second one */
+
+struct cli_state {
+    const char *path;
+    int fd;
+    int error; /* of the first line that could not be written */
+    char *text;
+    const char **lines; /* in byte order; each ends in a NUL */
+    size_t count;
+};
+
+static void line_text(char line[STATE_LINE_SIZE], const char *what, const cli_identity *identity)
+{
+    snprintf(line, STATE_LINE_SIZE, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64, what,
+             identity->device, identity->inode, identity->size, identity->modified, identity->changed);
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Why a file that is there must not be used; NULL when it may be. */
+static const char *why_not(const struct stat *about)
+{
+    return !S_ISREG(about->st_mode)       ? "is no file"
+           : about->st_uid != geteuid()   ? "belongs to another user, who could have a changed file passed over"
+           : (about->st_mode & 0022) != 0 ? "can be written by others, who could have a changed file passed over"
+           : about->st_size > STATE_MOST  ? "is too large for a state of coffer verify"
+                                          : NULL;
+}
+
+/* Splits the text at its line ends. A last line that has none was cut off, and does not count. */
+static bool split_lines(cli_state *state, size_t size)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < size; i++) {
+        room += state->text[i] == '\n';
+    }
+    state->lines = calloc(room + 1, sizeof *state->lines);
+    if (state->lines == NULL) {
+        return false;
+    }
+    char *line = state->text;
+    for (char *end = memchr(line, '\n', size); end != NULL;
+         end = memchr(line, '\n', size - (size_t)(line - state->text))) {
+        *end = '\0';
+        state->lines[state->count++] = line;
+        line = end + 1;
+    }
+    qsort(state->lines, state->count, sizeof *state->lines, compare_lines);
+    return true;
+}
+
+/* Reads the whole file; why it cannot be used, or NULL. */
+static const char *read_state(cli_state *state, size_t size)
+{
+    const size_t title_len = strlen(STATE_TITLE);
+    state->text = malloc(size + 1);
+    if (state->text == NULL) {
+        return "out of memory";
+    }
+    size_t done = 0;
+    for (ssize_t got = 1; done < size && got > 0; done += got > 0 ? (size_t)got : 0) {
+        got = pread(state->fd, state->text + done, size - done, (off_t)done);
+    }
+    if (done < size) {
+        return "cannot be read";
+    }
+    if (size == 0) {
+        return write(state->fd, STATE_TITLE, title_len) == (ssize_t)title_len ? NULL : "cannot be written";
+    }
+    if (size < title_len || memcmp(state->text, STATE_TITLE, title_len) != 0) {
+        return "is no state of coffer verify";
+    }
+    /* What a crash cut off in the middle of a line must not run into the next one. */
+    if (state->text[size - 1] != '\n' && write(state->fd, "\n", 1) != 1) {
+        return "cannot be written";
+    }
+    return split_lines(state, size) ? NULL : "out of memory";
+}
+
+static void free_state(cli_state *state)
+{
+    if (state->fd >= 0) {
+        close(state->fd);
+    }
+    free(state->lines);
+    free(state->text);
+    free(state);
+}
+
+cli_state *cli_state_open(cli *app, const char *path, int *code)
+{
+    struct stat about;
+    cli_state *state = calloc(1, sizeof *state);
+    if (state == NULL) {
+        *code = cli_fail_memory(app, path);
+        return NULL;
+    }
+    state->path = path;
+    state->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    const char *trouble = state->fd < 0 || fstat(state->fd, &about) != 0 ? strerror(errno) : why_not(&about);
+    trouble = trouble == NULL ? read_state(state, (size_t)about.st_size) : trouble;
+    if (trouble == NULL) {
+        return state;
+    }
+    cli_say_path(app, path, "the state cannot be used: %s; name another one, or verify without", trouble);
+    free_state(state);
+    *code = CLI_EXIT_UNREADABLE;
+    return NULL;
+}
+
+bool cli_state_has(const cli_state *state, const char *what, const cli_identity *identity)
+{
+    char line[STATE_LINE_SIZE];
+    const char *wanted = line;
+    if (state == NULL || state->count == 0) {
+        return false;
+    }
+    line_text(line, what, identity);
+    return bsearch(&wanted, state->lines, state->count, sizeof *state->lines, compare_lines) != NULL;
+}
+
+/* Whether a file's times were old enough when reading began that any later change moves them. */
+static bool is_settled(const cli_identity *identity, int64_t begun)
+{
+    const int64_t last = identity->changed > identity->modified ? identity->changed : identity->modified;
+    const bool coarse = identity->changed % 1000000000 == 0;
+    return last < begun - (coarse ? COARSE_GRAIN : FINE_GRAIN);
+}
+
+void cli_state_add(cli_state *state, const char *what, const cli_identity *identity, int64_t begun)
+{
+    char line[STATE_LINE_SIZE];
+    if (state == NULL || !is_settled(identity, begun)) {
+        return;
+    }
+    line_text(line, what, identity);
+    const size_t len = strlen(line);
+    line[len] = '\n';
+    if (write(state->fd, line, len + 1) != (ssize_t)(len + 1) && state->error == 0) {
+        state->error = errno;
+    }
+}
+
+int cli_state_close(cli *app, cli_state *state, int code)
+{
+    if (state == NULL) {
+        return code;
+    }
+    if (state->error != 0) {
+        cli_say_path(app, state->path, "the state could not be written: %s", strerror(state->error));
+        code = cli_worse(code, CLI_EXIT_UNREADABLE);
+    }
+    free_state(state);
+    return code;
+}
+
+void cli_state_what(coffer_algorithm algorithm, const uint8_t *digest, char what[CLI_STATE_WHAT_SIZE])
+{
+    char hex[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
+    cli_digest_text(algorithm, digest, hex);
+    snprintf(what, CLI_STATE_WHAT_SIZE, "%s:%s", coffer_algorithm_name(algorithm), hex);
+}

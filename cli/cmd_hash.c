@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer hash PATH...: digests of files. As lines, which sha256sum and xxhsum check; or as the manifest of one model, which
+ * model signing checks, signed or not.
+ */
+#include "cli_digest.h"
+#include "cli_folder.h"
+#include "cli_inputs.h"
+#include "cli_manifest.h"
+#include "cli_options.h"
+#include "cli_parallel.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct hash_file {
+    char *path;
+    const char *name; /* in the manifest */
+    uint64_t size;
+    cli_digest digest;
+    coffer_status status;
+    coffer_error err;
+} hash_file;
+
+typedef struct hash_run {
+    cli *app;
+    const char *output; /* -o, or NULL */
+    coffer_algorithm algorithm;
+    bool as_manifest;
+    bool follows_links;
+    coffer_manifest *manifest; /* what is left out and, as a manifest, the digests */
+    hash_file *files;
+    size_t count;
+    cli_output *out; /* of lines */
+    cli_progress progress;
+    int code;
+} hash_run;
+
+/* ---- Which files ---- */
+
+static bool is_left_out(const void *ctx, const char *name)
+{
+    return coffer_manifest_ignores(ctx, name);
+}
+
+static bool add_file(hash_run *run, const char *path, size_t name_at, uint64_t size)
+{
+    hash_file *files = realloc(run->files, (run->count + 1) * sizeof *files);
+    char *copy = strdup(path);
+    if (files == NULL || copy == NULL) {
+        run->files = files != NULL ? files : run->files;
+        free(copy);
+        run->code = cli_fail_memory(run->app, path);
+        return false;
+    }
+    run->files = files;
+    run->files[run->count++] = (hash_file){ .path = copy, .name = copy + name_at, .size = size };
+    return true;
+}
+
+static void add_folder(hash_run *run, const char *path)
+{
+    cli_folder folder;
+    const cli_folder_rule rule = { run->follows_links, is_left_out, run->manifest };
+    run->code = cli_worse(run->code, cli_folder_list(run->app, path, &rule, &folder));
+    for (size_t i = 0; i < folder.count; i++) {
+        const cli_folder_file *file = &folder.files[i];
+        if (!add_file(run, file->path, (size_t)(file->name - file->path), file->size)) {
+            break;
+        }
+    }
+    cli_folder_free(&folder);
+}
+
+/* A manifest that is empty but for what it leaves out. */
+static bool begin_manifest(hash_run *run, const char *path)
+{
+    char *real = realpath(path, NULL);
+    const char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    coffer_manifest_free(run->manifest);
+    run->manifest = NULL;
+    const bool fine = coffer_manifest_new(&run->manifest, slash != NULL ? slash + 1 : path, NULL, NULL) == COFFER_OK &&
+                      cli_manifest_pass_over(run->manifest, path, run->output);
+    free(real);
+    if (!fine) {
+        run->code = cli_fail_memory(run->app, path);
+        return false;
+    }
+    coffer_manifest_set_follows_links(run->manifest, run->follows_links);
+    return true;
+}
+
+static void add_path(hash_run *run, const char *path)
+{
+    cli_identity identity = { .size = 0 };
+    if (!begin_manifest(run, path)) {
+        return;
+    }
+    if (cli_is_folder(path)) {
+        add_folder(run, path);
+        return;
+    }
+    (void)cli_identify(path, &identity);
+    add_file(run, path, 0, identity.size);
+    if (run->count > 0) {
+        run->files[run->count - 1].name = "."; /* the model is this file */
+    }
+}
+
+/* ---- Their digests ---- */
+
+/* Runs on any thread. */
+static void hash_one(void *ctx, size_t i)
+{
+    hash_run *run = ctx;
+    hash_file *file = &run->files[i];
+    file->status = cli_digest_file(file->path, run->algorithm, &run->progress, &file->digest, &file->err);
+}
+
+/* A line as sha256sum writes it: a name with a line break or a backslash is escaped, and the line begins with one. */
+static void put_line(cli_output *out, coffer_algorithm algorithm, const hash_file *file)
+{
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
+    const char *path = cli_shown_path(file->path);
+    const bool escaped = strpbrk(path, "\\\n\r") != NULL;
+    cli_digest_text(algorithm, file->digest.bytes, digest);
+    cli_put_text(out, escaped ? "\\" : "");
+    cli_put_text(out, digest);
+    cli_put_text(out, "  ");
+    for (const char *c = path; *c != '\0'; c++) {
+        if (strchr("\\\n\r", *c) != NULL) {
+            cli_put_text(out, *c == '\\' ? "\\\\" : *c == '\n' ? "\\n" : "\\r");
+        } else {
+            cli_put_char(out, *c);
+        }
+    }
+    cli_put_char(out, '\n');
+}
+
+static void put_object(cli_output *out, coffer_algorithm algorithm, const hash_file *file)
+{
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
+    cli_digest_text(algorithm, file->digest.bytes, digest);
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "path");
+    cli_json_string(out, cli_shown_path(file->path));
+    cli_json_key(out, "algorithm");
+    cli_json_string(out, coffer_algorithm_name(algorithm));
+    cli_json_key(out, "digest");
+    cli_json_string(out, digest);
+    cli_json_key(out, "size");
+    cli_json_number(out, file->digest.size);
+    cli_json_close(out, '}');
+}
+
+static void show_one(void *ctx, size_t i)
+{
+    hash_run *run = ctx;
+    hash_file *file = &run->files[i];
+    coffer_error *err = &file->err;
+    if (file->status == COFFER_OK && run->as_manifest) {
+        file->status = coffer_manifest_add(run->manifest, file->name, run->algorithm, file->digest.bytes, err);
+    }
+    if (file->status != COFFER_OK) {
+        run->code = cli_worse(run->code, cli_fail(run->app, file->path, err));
+    } else if (run->app->json) {
+        put_object(run->out, run->algorithm, file);
+    } else if (!run->as_manifest) {
+        put_line(run->out, run->algorithm, file);
+    }
+}
+
+static void hash_all(hash_run *run)
+{
+    uint64_t total = 0;
+    const cli_jobs jobs = { hash_one, show_one, run };
+    for (size_t i = 0; i < run->count; i++) {
+        total += run->files[i].size;
+    }
+    cli_progress_begin(&run->progress, run->app, "hashing", total);
+    if (run->app->json) {
+        cli_json_open(run->out, '[', true);
+    }
+    cli_parallel(&jobs, run->count, cli_processors());
+    if (run->app->json) {
+        cli_json_close(run->out, ']');
+    }
+    cli_progress_end(&run->progress);
+}
+
+/* ---- What is written ---- */
+
+/* The manifest's text, signed when there is a key. */
+static void write_manifest(hash_run *run, const char *key_path)
+{
+    coffer_error err;
+    cli_input key = { .size = 0 };
+    const char *text = NULL;
+    size_t text_len = 0;
+    if (key_path != NULL && !cli_input_read(run->app, key_path, CLI_KEY_MOST, &key, &run->code)) {
+        return;
+    }
+    const coffer_manifest_format format = key_path != NULL ? COFFER_MANIFEST_BUNDLE : COFFER_MANIFEST_STATEMENT;
+    const coffer_status status =
+        coffer_manifest_write(run->manifest, format, key.bytes, key.size, &text, &text_len, &err);
+    cli_input_free(&key);
+    if (status != COFFER_OK) {
+        run->code =
+            cli_fail(run->app, key_path != NULL && status == COFFER_ERR_KEY ? key_path : run->files[0].path, &err);
+        return;
+    }
+    cli_put(run->out, text, text_len);
+    cli_put_char(run->out, '\n');
+}
+
+static void hash_and_write(hash_run *run, const char *key_path)
+{
+    cli_publish file = { .out = NULL };
+    if (run->output != NULL) {
+        const int opened = cli_publish_open(run->app, &file, run->output);
+        if (opened != CLI_EXIT_OK) {
+            run->code = opened;
+            return;
+        }
+    }
+    run->out = run->output != NULL ? file.out : &run->app->out;
+    hash_all(run);
+    if (run->code == CLI_EXIT_OK && run->as_manifest) {
+        write_manifest(run, key_path);
+    }
+    if (run->output != NULL) {
+        run->code = cli_publish_close(run->app, &file, run->code);
+    }
+}
+
+static int check_usage(cli *app, const cli_arguments *arguments)
+{
+    const bool as_manifest = cli_given(arguments, CLI_OPTION_MANIFEST) || cli_given(arguments, CLI_OPTION_SIGN);
+    if (as_manifest && (app->json || cli_given(arguments, CLI_OPTION_ALGORITHM))) {
+        return cli_usage_error(app, "a manifest is JSON already, and has digests by SHA-256 alone");
+    }
+    if (as_manifest && (arguments->name_count != 1 || strcmp(arguments->names[0], "-") == 0)) {
+        return cli_usage_error(app, "a manifest is about one model: one file or one folder");
+    }
+    return CLI_EXIT_OK;
+}
+
+static int run_hash(cli *app, const cli_arguments *arguments)
+{
+    const char *key_path = cli_value(arguments, CLI_OPTION_SIGN);
+    hash_run run = { .app = app, .output = cli_value(arguments, CLI_OPTION_OUTPUT) };
+    run.code = check_usage(app, arguments);
+    if (run.code == CLI_EXIT_OK && run.output != NULL) {
+        run.code = cli_publish_check(app, run.output, cli_given(arguments, CLI_OPTION_FORCE));
+    }
+    if (run.code != CLI_EXIT_OK) {
+        return run.code;
+    }
+    run.as_manifest = key_path != NULL || cli_given(arguments, CLI_OPTION_MANIFEST);
+    run.algorithm = cli_which(arguments, CLI_OPTION_ALGORITHM) == 1 ? COFFER_XXH3_128 : COFFER_SHA256;
+    run.follows_links = !run.as_manifest || cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
+    for (size_t i = 0; i < arguments->name_count; i++) {
+        add_path(&run, arguments->names[i]);
+    }
+    hash_and_write(&run, key_path);
+    for (size_t i = 0; i < run.count; i++) {
+        free(run.files[i].path);
+    }
+    free(run.files);
+    coffer_manifest_free(run.manifest);
+    return run.code;
+}
+
+static const cli_option HASH_OPTIONS[] = {
+    { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", "sha256 or, faster and against accidents only, xxh3 (128 bits)",
+      "sha256|xxh3" },
+    { CLI_OPTION_MANIFEST, 'm', "manifest", NULL, "write the manifest of model signing, in JSON", NULL },
+    { CLI_OPTION_SIGN, 0, "sign", "FILE", "the same, signed with the private key in FILE, in PEM", NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "a manifest takes links to files for files", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to FILE, which appears when it is complete", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example HASH_EXAMPLES[] = {
+    { "coffer hash *.safetensors -o SHA256SUMS", "what `sha256sum -c SHA256SUMS` checks" },
+    { "coffer hash my-model --sign key.pem -o my-model.sig", "what `model_signing verify key` checks" },
+    { NULL, NULL },
+};
+
+const cli_command cli_hash = {
+    .name = "hash",
+    .run = run_hash,
+    .summary = "write digests of files, or the signed manifest of a model",
+    .usage = "PATH...",
+    .about =
+        "Writes a line for each file, \"DIGEST  PATH\", several files at a time: what sha256sum -c, xxhsum -c and\n"
+        "coffer verify check. Of a folder come all files in it, but for what belongs to git. - is standard input.\n"
+        "\n"
+        "With --manifest it writes the manifest of OpenSSF model signing, with --sign a bundle that is signed with a\n"
+        "key of the curve P-256, P-384 or P-521: `model_signing verify key PATH --signature FILE --public_key PUB`\n"
+        "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`. See docs/integrity.md.\n"
+        "\n"
+        "JSON: an array of {path, algorithm, digest, size}. A file that fails has path and error (see coffer help\n"
+        "info).\n",
+    .options = HASH_OPTIONS,
+    .examples = HASH_EXAMPLES,
+    .least_names = 1,
+    .most_names = SIZE_MAX,
+};

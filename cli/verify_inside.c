@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifying files by the digests inside them. A model of several files is opened as one; then each file is verified for itself,
+ * so that what is missing in it shows, too, and so that a state can keep which files are done.
+ */
+#include "cli_files.h"
+#include "cli_interrupt.h"
+#include "cli_names.h"
+#include "cli_report.h"
+#include "verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tensors of a model that are verified together. */
+typedef struct inside_job {
+    verify_run *run;
+    const char *path;
+    const coffer *model;
+    const coffer_tensor **tensors;
+    bool *sound;
+    size_t count;
+} inside_job;
+
+/* The word and the sentence for what is wrong with a file but with none of its tensors. */
+static void show_failure(const inside_job *job, const coffer_error *err)
+{
+    verify_run *run = job->run;
+    switch (err->code) {
+    case COFFER_ERR_NO_DIGESTS:
+    case COFFER_ERR_DIGESTS:
+        verify_show_problem(run, job->path, NULL, "not verifiable", err->message);
+        break;
+    case COFFER_ERR_METADATA_DIGEST:
+    case COFFER_ERR_TENSOR_DIGEST:
+        verify_show_problem(run, job->path, NULL, "changed", err->message);
+        break;
+    default:
+        verify_show_trouble(run, job->path, err);
+        break;
+    }
+}
+
+/* Every tensor that is not what was recorded. Returns how many there are. */
+static size_t show_tensors(const inside_job *job)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        if (!job->sound[i]) {
+            verify_show_problem(job->run, job->path, job->tensors[i], "changed", "is not what was recorded");
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Verifies the tensors of a job: all of a model, and what else the file records, when `all` is set. */
+static coffer_status verify_tensors(const inside_job *job, bool all, coffer_error *err)
+{
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    cli_progress_part part = { &job->run->progress, 0 };
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    for (size_t i = 0; i < job->count; i++) {
+        job->sound[i] = true; /* when nothing comes to be judged, the failure says why */
+    }
+    return coffer_verify(job->model, all ? NULL : job->tensors, job->count, job->sound, &options, err);
+}
+
+static void run_job(const inside_job *job, bool all)
+{
+    coffer_error err;
+    char how[120];
+    verify_run *run = job->run;
+    const coffer_status status = verify_tensors(job, all, &err);
+    if (status == COFFER_OK) {
+        snprintf(how, sizeof how, "%zu tensor%s, %s", job->count, job->count == 1 ? "" : "s",
+                 coffer_algorithm_name(coffer_recorded_algorithm(job->model, 0)));
+        verify_show_sound(run, job->path, how);
+    } else if (status != COFFER_ERR_TENSOR_DIGEST || show_tensors(job) == 0) {
+        show_failure(job, &err);
+    }
+}
+
+/* Fills the job with the tensors that the pattern takes, all without one. False without memory. */
+static bool choose_tensors(inside_job *job)
+{
+    const size_t count = coffer_count(job->model);
+    job->tensors = calloc(count + 1, sizeof *job->tensors);
+    job->sound = calloc(count + 1, sizeof *job->sound);
+    if (job->tensors == NULL || job->sound == NULL) {
+        job->run->code = cli_fail_memory(job->run->app, job->path);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = coffer_at(job->model, i);
+        if (job->run->tensors == NULL || cli_matches(job->run->tensors, tensor->name, tensor->name_len)) {
+            job->tensors[job->count++] = tensor;
+            job->run->bytes += tensor->size;
+        }
+    }
+    return true;
+}
+
+static void verify_model(verify_run *run, const char *path, const coffer *model, bool all)
+{
+    inside_job job = { .run = run, .path = path, .model = model };
+    if (!choose_tensors(&job)) {
+        run->code = CLI_EXIT_UNREADABLE;
+    } else if (job.count == 0 && !all) {
+        verify_show_problem(run, path, NULL, "no such tensor", "has no tensor of such a name");
+    } else {
+        run_job(&job, all);
+    }
+    free(job.sound);
+    free(job.tensors);
+}
+
+/* One file, as a model of its own. */
+static void verify_file(verify_run *run, const char *path)
+{
+    cli_identity before = { .size = 0 };
+    cli_identity after = { .size = 0 };
+    const int64_t begun = cli_now();
+    const bool identified = cli_identify(path, &before);
+    if (identified && cli_state_has(run->state, CLI_STATE_DIGESTS, &before)) {
+        cli_progress_add(&run->progress, before.size);
+        run->unread++;
+        verify_show_sound(run, path, "verified before");
+        return;
+    }
+    coffer_error err;
+    coffer *model = NULL;
+    const size_t problems = run->problems;
+    if (cli_open_quietly(&model, path, false, &err) != COFFER_OK) {
+        verify_show_trouble(run, path, &err);
+        return;
+    }
+    verify_model(run, path, model, true);
+    coffer_close(model);
+    if (run->problems == problems && identified && cli_identify(path, &after) && cli_same_identity(&before, &after)) {
+        cli_state_add(run->state, CLI_STATE_DIGESTS, &before, begun);
+    }
+}
+
+static uint64_t size_of(const coffer *model)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        size += coffer_shard_size(model, i);
+    }
+    return size;
+}
+
+void verify_inside(verify_run *run, const char *path)
+{
+    coffer_error err;
+    coffer *model = NULL;
+    if (cli_open_quietly(&model, path, false, &err) != COFFER_OK) {
+        verify_show_trouble(run, path, &err);
+        return;
+    }
+    cli_progress_begin(&run->progress, run->app, "verifying", size_of(model));
+    if (run->tensors != NULL || strcmp(path, "-") == 0) {
+        verify_model(run, path, model, run->tensors == NULL);
+    } else if (coffer_shard_count(model) == 1) {
+        verify_file(run, path);
+    } else {
+        for (size_t i = 0; i < coffer_shard_count(model) && !cli_interrupted(); i++) {
+            verify_file(run, coffer_shard_path(model, i));
+        }
+    }
+    cli_progress_end(&run->progress);
+    coffer_close(model);
+}

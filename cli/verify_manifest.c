@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verifying a file or folder by a manifest beside it. */
+#include "cli_folder.h"
+#include "cli_inputs.h"
+#include "cli_manifest.h"
+#include "cli_parallel.h"
+#include "cli_report.h"
+#include "verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANIFEST_MOST ((size_t)100000000) /* bytes */
+
+/* One of the manifest's files. */
+typedef struct manifest_file {
+    const coffer_manifest_entry *entry;
+    char *path;
+    bool missing;
+    bool known; /* by the state */
+    cli_digest digest;
+    coffer_status status;
+    coffer_error err;
+} manifest_file;
+
+typedef struct manifest_run {
+    verify_run *run;
+    coffer_manifest *manifest;
+    const char *path;
+    manifest_file *files; /* in byte order of their names */
+    size_t count;
+} manifest_run;
+
+/* ---- Reading the manifest ---- */
+
+static coffer_manifest *read_manifest(verify_run *run)
+{
+    cli_input text;
+    cli_input key = { .size = 0 };
+    coffer_error err;
+    coffer_manifest *manifest = NULL;
+    if (!cli_input_read(run->app, run->manifest, MANIFEST_MOST, &text, &run->code)) {
+        return NULL;
+    }
+    if (run->key == NULL || cli_input_read(run->app, run->key, CLI_KEY_MOST, &key, &run->code)) {
+        const coffer_status status =
+            coffer_manifest_parse(&manifest, text.bytes, text.size, key.bytes, key.size, NULL, &err);
+        if (status != COFFER_OK) {
+            run->code = cli_fail(run->app, status == COFFER_ERR_KEY ? run->key : run->manifest, &err);
+        }
+    }
+    cli_input_free(&key);
+    cli_input_free(&text);
+    return manifest;
+}
+
+static int by_entry_name(const void *a, const void *b)
+{
+    return strcmp(((const manifest_file *)a)->entry->name, ((const manifest_file *)b)->entry->name);
+}
+
+/* The file of that name, or the first one behind it. */
+static size_t find_file(const manifest_run *m, const char *name)
+{
+    size_t low = 0;
+    for (size_t high = m->count; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(m->files[middle].entry->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool has_file(const manifest_run *m, const char *name)
+{
+    const size_t at = find_file(m, name);
+    return at < m->count && strcmp(m->files[at].entry->name, name) == 0;
+}
+
+/* Whether the manifest names something below a folder. */
+static bool has_below(const manifest_run *m, const char *name)
+{
+    const size_t len = strlen(name);
+    char *prefix = malloc(len + 2);
+    if (prefix == NULL) {
+        return true; /* then it is looked at */
+    }
+    snprintf(prefix, len + 2, "%s/", name);
+    const size_t at = find_file(m, prefix);
+    const bool found = at < m->count && strncmp(m->files[at].entry->name, prefix, len + 1) == 0;
+    free(prefix);
+    return found;
+}
+
+/* ---- Which files ---- */
+
+static bool is_passed_over(const void *ctx, const char *name)
+{
+    const manifest_run *m = ctx;
+    return coffer_manifest_ignores(m->manifest, name) && !has_file(m, name) && !has_below(m, name);
+}
+
+/* Statements are about the folder as a whole: what is in it is listed, and held against what they name. */
+static bool match_folder(manifest_run *m)
+{
+    cli_folder folder;
+    verify_run *run = m->run;
+    const bool follows = run->follows_links || coffer_manifest_follows_links(m->manifest);
+    const cli_folder_rule rule = { follows, is_passed_over, m };
+    if (!cli_manifest_pass_over(m->manifest, m->path, run->manifest)) {
+        run->code = cli_fail_memory(run->app, m->path);
+        return false;
+    }
+    run->code = cli_worse(run->code, cli_folder_list(run->app, m->path, &rule, &folder));
+    for (size_t i = 0; i < m->count; i++) {
+        m->files[i].missing = true;
+    }
+    for (size_t i = 0; i < folder.count; i++) {
+        const size_t at = find_file(m, folder.files[i].name);
+        if (at < m->count && strcmp(m->files[at].entry->name, folder.files[i].name) == 0) {
+            m->files[at].missing = false;
+        } else if (!run->ignores_extra) {
+            verify_show_problem(run, folder.files[i].path, NULL, "extra", "is not in the manifest");
+        }
+    }
+    cli_folder_free(&folder);
+    return true;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Which entry is about the one file: that of its whole path, else the only one that is "." or ends in its name. NULL when there
+   is none, or several. */
+static const coffer_manifest_entry *entry_of_file(const manifest_run *m)
+{
+    const coffer_manifest_entry *found = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < coffer_manifest_count(m->manifest); i++) {
+        const coffer_manifest_entry *entry = coffer_manifest_at(m->manifest, i);
+        if (strcmp(entry->name, m->path) == 0) {
+            return entry;
+        }
+        if (strcmp(entry->name, ".") == 0 || strcmp(last_part(entry->name), last_part(m->path)) == 0) {
+            found = entry;
+            count++;
+        }
+    }
+    return count == 1 ? found : NULL;
+}
+
+static bool take_entry(manifest_run *m, const coffer_manifest_entry *entry, const char *folder)
+{
+    manifest_file *file = &m->files[m->count++];
+    const size_t len = strlen(m->path);
+    const size_t size = len + strlen(entry->name) + 2;
+    file->entry = entry;
+    file->path = malloc(size);
+    if (file->path == NULL) {
+        m->run->code = cli_fail_memory(m->run->app, m->path);
+        return false;
+    }
+    if (folder == NULL) {
+        snprintf(file->path, size, "%s", m->path);
+    } else {
+        snprintf(file->path, size, "%s%s%s", folder, len > 0 && folder[len - 1] == '/' ? "" : "/", entry->name);
+    }
+    return true;
+}
+
+static bool take_file(manifest_run *m)
+{
+    const coffer_manifest_entry *entry = entry_of_file(m);
+    if (entry == NULL) {
+        verify_show_problem(m->run, m->path, NULL, "extra", "is not in the manifest, or more than once by that name");
+        return false;
+    }
+    return take_entry(m, entry, NULL);
+}
+
+static bool take_folder(manifest_run *m)
+{
+    const bool is_lines = coffer_manifest_format_of(m->manifest) == COFFER_MANIFEST_LINES;
+    for (size_t i = 0; i < coffer_manifest_count(m->manifest); i++) {
+        const coffer_manifest_entry *entry = coffer_manifest_at(m->manifest, i);
+        if (strcmp(entry->name, ".") == 0) {
+            verify_show_problem(m->run, m->path, NULL, "folder", "is a folder, and the manifest is about one file");
+            return false;
+        }
+        if (!take_entry(m, entry, m->path)) {
+            return false;
+        }
+    }
+    qsort(m->files, m->count, sizeof *m->files, by_entry_name);
+    return is_lines || match_folder(m);
+}
+
+/* ---- Their digests ---- */
+
+/* Runs on any thread. */
+static void check_one(void *ctx, size_t i)
+{
+    const manifest_run *m = ctx;
+    manifest_file *file = &m->files[i];
+    cli_identity now;
+    char what[CLI_STATE_WHAT_SIZE];
+    if (file->missing) {
+        return;
+    }
+    cli_state_what(file->entry->algorithm, file->entry->digest, what);
+    if (cli_identify(file->path, &now) && cli_state_has(m->run->state, what, &now)) {
+        file->known = true;
+        cli_progress_add(&m->run->progress, now.size);
+        return;
+    }
+    file->status = cli_digest_file(file->path, file->entry->algorithm, &m->run->progress, &file->digest, &file->err);
+    file->missing = file->status == COFFER_ERR_NOT_FOUND;
+}
+
+static void show_one(void *ctx, size_t i)
+{
+    const manifest_run *m = ctx;
+    const manifest_file *file = &m->files[i];
+    verify_run *run = m->run;
+    const coffer_manifest_entry *entry = file->entry;
+    if (file->missing) {
+        verify_show_problem(run, file->path, NULL, "missing", "is missing");
+    } else if (file->known) {
+        run->unread++;
+        verify_show_sound(run, file->path, "verified before");
+    } else if (file->status != COFFER_OK) {
+        verify_show_trouble(run, file->path, &file->err);
+    } else {
+        run->bytes += file->digest.size;
+        if (cli_same_digest(entry->algorithm, entry->digest, file->digest.bytes)) {
+            char what[CLI_STATE_WHAT_SIZE];
+            cli_state_what(entry->algorithm, entry->digest, what);
+            cli_state_add(run->state, what, &file->digest.identity, file->digest.begun);
+            verify_show_sound(run, file->path, coffer_algorithm_name(entry->algorithm));
+        } else {
+            verify_show_problem(
+                run, file->path, NULL, "changed",
+                entry->algorithm == COFFER_SHA256
+                    ? "was changed: it is not what the manifest says"
+                    : "was changed: it is not what the manifest says, if 32 digits are XXH128 there, as "
+                      "xxhsum writes it, and not MD5");
+        }
+    }
+}
+
+static void check_all(manifest_run *m)
+{
+    uint64_t total = 0;
+    const cli_jobs jobs = { check_one, show_one, m };
+    for (size_t i = 0; i < m->count; i++) {
+        cli_identity identity = { .size = 0 };
+        (void)cli_identify(m->files[i].path, &identity);
+        total += identity.size;
+    }
+    cli_progress_begin(&m->run->progress, m->run->app, "verifying", total);
+    cli_parallel(&jobs, m->count, cli_processors());
+    cli_progress_end(&m->run->progress);
+}
+
+void verify_by_manifest(verify_run *run, const char *path)
+{
+    manifest_run m = { .run = run, .path = path, .manifest = read_manifest(run) };
+    if (m.manifest == NULL) {
+        return;
+    }
+    m.files = calloc(coffer_manifest_count(m.manifest) + 1, sizeof *m.files);
+    if (m.files == NULL) {
+        run->code = cli_fail_memory(run->app, path);
+    } else if (cli_is_folder(path) ? take_folder(&m) : take_file(&m)) {
+        check_all(&m);
+    }
+    if (coffer_manifest_format_of(m.manifest) == COFFER_MANIFEST_BUNDLE && run->key == NULL) {
+        cli_remark_path(run->app, run->manifest, "its signature was not looked at: that takes --key PUBLIC_KEY");
+    }
+    for (size_t i = 0; m.files != NULL && i < m.count; i++) {
+        free(m.files[i].path);
+    }
+    free(m.files);
+    coffer_manifest_free(m.manifest);
+}
