@@ -56,12 +56,21 @@ static void text_end(header_text *text)
     text->bytes[1] = (uint8_t)((text->size - 8) >> 8);
 }
 
+/* What a supply was asked for. */
+typedef struct supplied {
+    const header_text *text;
+    size_t reads;
+    size_t largest;
+} supplied;
+
 static coffer_status supply_text(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
 {
-    const header_text *text = ctx;
+    supplied *from = (supplied *)(uintptr_t)ctx;
     (void)err;
-    assert_true(offset <= text->size && size <= text->size - offset);
-    memcpy(to, text->bytes + offset, size);
+    assert_true(offset <= from->text->size && size <= from->text->size - offset);
+    memcpy(to, from->text->bytes + offset, size);
+    from->reads++;
+    from->largest = size > from->largest ? size : from->largest;
     return COFFER_OK;
 }
 
@@ -87,22 +96,35 @@ static void one_free(void *ctx, void *block, size_t size)
 }
 
 /* Parses a header that comes through a window, with memory for the table alone or without a limit. */
-static coffer_status parse_window(const header_text *text, size_t window_size, bool one_block, coffer_table **table,
-                                  coffer_error *err)
+static coffer_status parse_supplied(supplied *from, size_t window_size, bool one_block, coffer_table **table,
+                                    coffer_error *err)
 {
     size_t given = 0;
     const coffer_allocator one = { one_alloc, one_realloc, one_free, &given };
-    const size_t here = text->size < window_size ? text->size : window_size;
+    const size_t here = from->text->size < window_size ? from->text->size : window_size;
     uint8_t *window = malloc(window_size);
     assert_non_null(window);
-    memcpy(window, text->bytes, here);
-    const coffer__supply supply = { supply_text, text, window, window_size };
+    memcpy(window, from->text->bytes, here);
+    const coffer__supply supply = { supply_text, from, window, window_size };
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.format = COFFER_FORMAT_SAFETENSORS;
+    memset(err, 0, sizeof *err);
     const coffer_status status = coffer__parse_supplied(table, NULL, window, here, &supply,
                                                         one_block ? &one : coffer_libc_allocator(), &options, err);
     free(window);
+    if (status == COFFER_OK) {
+        /* Nothing was wrong, be it only for a while. */
+        assert_int_equal(err->code, COFFER_OK);
+        assert_string_equal(err->tensor, "");
+    }
     return status;
+}
+
+static coffer_status parse_window(const header_text *text, size_t window_size, bool one_block, coffer_table **table,
+                                  coffer_error *err)
+{
+    supplied from = { text, 0, 0 };
+    return parse_supplied(&from, window_size, one_block, table, err);
 }
 
 static void expect_same_tables(const coffer_table *a, const coffer_table *b)
@@ -225,6 +247,12 @@ static void test_many_usual_tensors(void **state)
         expect_same_tables(table, whole);
         coffer_table_free(table);
     }
+    /* A window moves when its end is reached, and not before. */
+    supplied from = { &text, 0, 0 };
+    coffer_table *table = NULL;
+    assert_int_equal(parse_supplied(&from, 2000, true, &table, &err), COFFER_OK);
+    assert_true(from.reads <= 3);
+    coffer_table_free(table);
     coffer_table_free(whole);
 }
 
@@ -259,11 +287,15 @@ static void test_ends_are_forgotten_when_the_window_moves(void **state)
     static header_text text;
     text_begin(&text);
     put_member(&text, "77777777777777777777777777777770", "", "U8", "5", 0, 5);
-    put_member(&text, "77777777777777777777777777777771", "", "U8", "1", 7, 8);
+    char name[128];
+    memset(name, '7', sizeof name);
+    name[sizeof name - 1] = '\0';
+    put_member(&text, name, "", "I8", "1", 7, 8);
     put_member(&text, "77777777777777777777777777777772", "", "U8", "2", 5, 7);
-    put_member(&text, "77777777777777777777777777777773", "", "U8", "1", 8, 9);
+    put_member(&text, "77777777777777777777777777777773", "", "BOOL", "1", 8, 9);
+    memset(name, '9', sizeof name - 1);
     put_member(&text, "99999999999999999999999999999995", "", "U8", "1", 10, 11);
-    put_member(&text, "99999999999999999999999999999996", "", "U8", "1", 9, 10);
+    put_member(&text, name, "", "U8", "1", 9, 10);
     text.covered = 11;
     put_tail(&text);
     coffer_table *whole = NULL;
@@ -296,6 +328,118 @@ static void test_ends_are_forgotten_behind_other_spellings(void **state)
     assert_int_equal(coffer_table_find(table, "c", 1)->offset, text.size + 5);
     assert_int_equal(coffer_table_find(table, "d", 1)->offset, text.size + 9);
     coffer_table_free(table);
+}
+
+/* Members in another spelling need no more of the header at once than the longest of them and what tells that it ends. */
+static void test_a_window_for_other_spellings(void **state)
+{
+    (void)state;
+    static header_text text;
+    static const char member[] = "\"a.10\": {\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
+    const size_t needed = sizeof member - 1 + 1;
+    text_begin(&text);
+    for (int i = 10; i < 40; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a.%d", i);
+        put_member(&text, name, " ", "U8", "0", 0, 0);
+    }
+    text_end(&text);
+    for (size_t window_size = needed - 1; window_size < 4 * needed; window_size++) {
+        coffer_table *table = NULL;
+        coffer_error err;
+        supplied from = { &text, 0, 0 };
+        assert_int_equal(parse_supplied(&from, window_size, false, &table, &err), COFFER_OK);
+        assert_int_equal(from.largest <= window_size, window_size >= needed);
+        coffer_table_free(table);
+    }
+}
+
+/* What is out of order stays it, whatever comes behind. */
+static void test_out_of_order_with_another_dtype_last(void **state)
+{
+    (void)state;
+    static header_text text;
+    coffer_table *table = NULL;
+    coffer_error err;
+    text_begin(&text);
+    put_member(&text, "a", "", "U8", "2", 5, 7);
+    put_member(&text, "b", "", "U8", "5", 0, 5);
+    put_member(&text, "c", "", "I8", "0", 5, 5);
+    text.covered = 7;
+    text_end(&text);
+    assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_table_data_size(table), 7);
+    assert_string_equal(coffer_table_at(table, 0)->name, "b");
+    assert_string_equal(coffer_table_at(table, 1)->name, "c");
+    assert_string_equal(coffer_table_at(table, 2)->name, "a");
+    coffer_table_free(table);
+}
+
+static coffer_status parse_json(const char *json, coffer_table **table, coffer_error *err)
+{
+    static header_text text;
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.unknown_dtypes = true;
+    text_begin(&text);
+    text_put(&text, json);
+    text.bytes[0] = (uint8_t)(text.size - 8);
+    text.bytes[1] = (uint8_t)((text.size - 8) >> 8);
+    return coffer_parse(table, NULL, text.bytes, text.size, coffer_libc_allocator(), &options, err);
+}
+
+/* Keys that nearly are the known ones are unknown, and what nearly is the metadata is a tensor. */
+static void test_keys_that_are_nearly_known(void **state)
+{
+    (void)state;
+    coffer_table *table = NULL;
+    coffer_error err;
+    assert_int_equal(
+        parse_json("{\"__metadata_X\": {\"shapX\":0,\"dtypX\":0,\"data_offsetX\":0,\"dtype\":\"U8\",\"shape\":[1],"
+                   "\"data_offsets\":[0,1]}}",
+                   &table, &err),
+        COFFER_OK);
+    assert_int_equal(coffer_table_count(table), 1);
+    assert_int_equal(coffer_table_note(table, COFFER_NOTE_UNKNOWN_KEY).count, 3);
+    coffer_table_free(table);
+}
+
+static void test_messages_name_the_missing_field(void **state)
+{
+    (void)state;
+    static const char *const fields[][2] = {
+        { "\"shape\":[],\"data_offsets\":[0,1]", " has no dtype" },
+        { "\"dtype\":\"U8\",\"data_offsets\":[0,1]", " has no shape" },
+        { "\"dtype\":\"U8\",\"shape\":[]", " has no data_offsets" },
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char json[128];
+        coffer_table *table = NULL;
+        coffer_error err;
+        snprintf(json, sizeof json, "{\"a\":{%s}}", fields[i][0]);
+        assert_int_equal(parse_json(json, &table, &err), COFFER_ERR_MISSING_FIELD);
+        assert_int_equal(err.offset, 8 + strlen(json) - 2);
+        assert_non_null(strstr(err.message, fields[i][1]));
+    }
+}
+
+/* Names of dtypes of every length end where they should, with another tensor behind them. */
+static void test_names_of_unknown_dtypes(void **state)
+{
+    (void)state;
+    for (int length = 1; length < 40; length++) {
+        char json[512];
+        char name[64];
+        coffer_table *table = NULL;
+        coffer_error err;
+        snprintf(name, sizeof name, "%0*d", length, 7);
+        snprintf(json, sizeof json,
+                 "{\"a\":{\"dtype\":\"%s\",\"shape\":[],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"%sX\",\"shape\":[],"
+                 "\"data_offsets\":[1,2]}}",
+                 name, name);
+        assert_int_equal(parse_json(json, &table, &err), COFFER_OK);
+        assert_string_equal(coffer_tensor_dtype_name(coffer_table_at(table, 0)), name);
+        coffer_table_free(table);
+    }
 }
 
 /* A second object is looked for keys that come twice only where two are not known; a third key of a tensor may be anything. */
@@ -332,6 +476,11 @@ int main(void)
         cmocka_unit_test(test_how_much_is_looked_at),
         cmocka_unit_test(test_ends_are_forgotten_when_the_window_moves),
         cmocka_unit_test(test_ends_are_forgotten_behind_other_spellings),
+        cmocka_unit_test(test_a_window_for_other_spellings),
+        cmocka_unit_test(test_out_of_order_with_another_dtype_last),
+        cmocka_unit_test(test_keys_that_are_nearly_known),
+        cmocka_unit_test(test_messages_name_the_missing_field),
+        cmocka_unit_test(test_names_of_unknown_dtypes),
         cmocka_unit_test(test_unknown_keys_that_come_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
