@@ -167,13 +167,13 @@ def open(  # noqa: A001
     unknown_dtypes: bool = False,
     format: Format | None = None,
 ) -> File:
-    """Opens a file: a path, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a model of
-    several files.
+    """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
+    model of several files.
 
     access           "private": tensors are views of a private map of the file; they may be changed in memory, the file never is
                      "map": views of a read-only map
                      "read": no map; each is read into memory of its own when its bytes are asked for
-                     "auto": "read" on network file systems, where maps are slow and may end the process; else "private"
+                     "auto": "read" of URLs and on network file systems, where maps are slow and may end the process; else "private"
     populate         fault the whole map in when it is made
     max_header_size  in bytes; 0 is the format's own limit, 100 MB
     unknown_dtypes   accept dtypes that this version does not know

@@ -44,7 +44,8 @@ class Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
         access   "map" (read-only map), "private" (copy-on-write map: memory may be changed, the file never is), "read" (no
-                 map: tensors are read into memory of their own), or "auto": "read" on network file systems, else "private"
+                 map: tensors are read into memory of their own), or "auto": "read" of URLs and on network file systems, else
+                 "private"
         format   what the file has to be; None: what its content says, which is never layout A
         """
     @property
@@ -192,6 +193,18 @@ def serialize_file(
     format: Format | None = None,
 ) -> None:
     """Writes the same to a path (atomically) or a descriptor."""
+
+def serialize_model(
+    entries: Iterable[Entry],
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    max_shard_size: int = 0,
+    sync: Sync = "replace",
+    force: bool = False,
+) -> None:
+    """Writes a model of as many files as it takes for none to have more than max_shard_size bytes of tensors (0: 5 GB), and
+    their index; one file, at `path` itself, where that is enough. `force` takes away a file at `path` that is in the way."""
 
 @final
 class Writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
@@ -106,6 +107,33 @@ def serialize_file(
         _native.serialize_file(declared, path, checked(metadata), sync=sync)
     except Error as error:
         writing_failed(error)
+
+
+def serialize_model(
+    tensor_dict: dict[str, TensorSpec],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None,
+    max_shard_size: int | str,
+) -> None:
+    """Writes these tensors to as many files as the limit asks for, and their index."""
+    limit = size_of(max_shard_size)
+    try:
+        _native.serialize_model(entries(tensor_dict), file_path(filename), checked(metadata), max_shard_size=limit)
+    except Error as error:
+        writing_failed(error)
+
+
+def size_of(size: int | str) -> int:
+    """A number of bytes, of a text such as "5GB" too, in the units of the Hugging Face libraries."""
+    if isinstance(size, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?i?B)", size, re.ASCII | re.IGNORECASE)
+        if found is None:
+            raise ValueError(f'"{size}" is no size: a number and KB, MB, GB or TB')
+        unit = found[2].upper()
+        size = int(float(found[1]) * (1024 if "I" in unit else 1000) ** " KMGT".index(unit[0] if len(unit) > 1 else " "))
+    if size <= 0:
+        raise ValueError(f"a file's limit is above 0 bytes, not {size}")
+    return size
 
 
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name

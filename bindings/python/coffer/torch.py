@@ -11,6 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from ._devices import device as _device_of
 from ._frameworks import Progress, TorchFramework, torch_dtype as _getdtype, typed as _typed
 from ._progress import bar as _bar
 from ._safe_open import Backend, open_model
-from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
+from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file, serialize_model
 
 Tensor = torch.Tensor
 
@@ -94,13 +95,21 @@ def load_file(
 
 
 def save_model(
-    model: torch.nn.Module, filename: str, metadata: dict[str, str] | None = None, force_contiguous: bool = True
+    model: torch.nn.Module,
+    filename: str,
+    metadata: dict[str, str] | None = None,
+    force_contiguous: bool = True,
+    *,
+    max_shard_size: int | str | None = None,
 ) -> None:
     """Writes a module's parameters and buffers. Of tensors that share memory one is written; the metadata name it for the others.
 
-    With `force_contiguous`, tensors that are not contiguous are copied, rather than refused.
+    With `force_contiguous`, tensors that are not contiguous are copied, rather than refused. With `max_shard_size`, in bytes or as
+    "5GB", a model that has more is written as several files beside each other, of which `load_model` takes the index:
+    `filename` and ".index.json".
     """
-    _save_model(save_file, model, filename, metadata, force_contiguous)
+    save = save_file if max_shard_size is None else partial(_save_files, max_shard_size=max_shard_size)
+    _save_model(save, model, filename, metadata, force_contiguous)
 
 
 def _save_model(
@@ -120,6 +129,14 @@ def _save_model(
     except ValueError as error:
         what = "Or use save_model(..., force_contiguous=True), read the docs for potential caveats."
         raise ValueError(f"{error} {what}") from error
+
+
+def _save_files(
+    tensors: dict[str, Tensor], filename: str, metadata: dict[str, str] | None, *, max_shard_size: int | str
+) -> None:
+    """`save_file` to as many files as the limit asks for."""
+    kept: list[Any] = []
+    serialize_model(_flatten_as_ptr(tensors, kept), filename, metadata, max_shard_size)
 
 
 def load_model(

@@ -2,6 +2,8 @@
 /* Which file systems are better read than mapped: those behind a network, and those that a program plays. */
 #include "py_native.h"
 
+#include <string.h>
+
 #ifdef __linux__
 #include <sys/vfs.h>
 
@@ -33,7 +35,7 @@ static bool filesystem_is_remote(const struct statfs *info)
 bool py_is_remote(const char *path)
 {
     struct statfs info;
-    return statfs(path, &info) == 0 && filesystem_is_remote(&info);
+    return strstr(path, "://") != NULL || (statfs(path, &info) == 0 && filesystem_is_remote(&info));
 }
 
 bool py_is_remote_fd(int fd)
@@ -46,8 +48,7 @@ bool py_is_remote_fd(int fd)
 
 bool py_is_remote(const char *path)
 {
-    (void)path;
-    return false;
+    return strstr(path, "://") != NULL;
 }
 
 bool py_is_remote_fd(int fd)

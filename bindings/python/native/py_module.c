@@ -92,6 +92,8 @@ static PyMethodDef module_functions[] = {
       "The bytes of a file, in the canonical order and spelling." },
     { "serialize_file", (PyCFunction)(void (*)(void))py_serialize_file, METH_VARARGS | METH_KEYWORDS,
       "Writes a file in the canonical order and spelling." },
+    { "serialize_model", (PyCFunction)(void (*)(void))py_serialize_model, METH_VARARGS | METH_KEYWORDS,
+      "Writes a model of as many files as a limit asks for, and their index." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -40,9 +40,10 @@ PyTypeObject *py_tensor_make_type(PyObject *module);
 PyTypeObject *py_buffer_make_type(PyObject *module);
 PyTypeObject *py_writer_make_type(PyObject *module);
 
-/* coffer._native.serialize and serialize_file (py_serialize.c). */
+/* coffer._native.serialize, serialize_file and serialize_model (py_serialize.c). */
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
 
@@ -168,7 +169,7 @@ int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, 
 
 /* ---- File systems (py_filesystem.c) ------------------------------------------------------------------------------- */
 
-/* Whether the file is on a network file system, or one played by a program, where maps are slow and may raise SIGBUS. False when
+/* Whether the file is behind a URL, on a network file system, or one played by a program, where maps are slow and may raise SIGBUS. False when
    that cannot be known. */
 bool py_is_remote(const char *path);
 bool py_is_remote_fd(int fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serialize and serialize_file: a whole file from tensors that are in memory. */
+/* serialize, serialize_file and serialize_model: whole files from tensors that are in memory. */
 #include "py_native.h"
 
 #include <string.h>
@@ -226,5 +226,63 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     PyObject *result = job_to_file(state, &job, path, &options);
     job_deinit(&job);
+    return result;
+}
+
+/* ---- To several files ----------------------------------------------------------------------------------------------- */
+
+/* Writes every body and finishes. Needs no GIL. */
+static coffer_status job_write_model(const serialize_job *job, coffer_model_writer *writer, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
+        status = coffer_model_writer_write(writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+    }
+    return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
+}
+
+static PyObject *job_to_model(const py_state *state, const serialize_job *job, const char *path,
+                              const coffer_model_writer_options *options)
+{
+    coffer_status status = COFFER_OK;
+    coffer_error err;
+    Py_BEGIN_ALLOW_THREADS coffer_model_writer *writer = NULL;
+    status = coffer_model_writer_open(&writer, job->header, path, options, &err);
+    status = status == COFFER_OK ? job_write_model(job, writer, &err) : status;
+    coffer_model_writer_free(writer);
+    Py_END_ALLOW_THREADS return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
+}
+
+PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "entries", "path", "metadata", "max_shard_size", "sync", "force", NULL };
+    const py_state *state = PyModule_GetState(module);
+    PyObject *entries = NULL;
+    PyObject *path = NULL;
+    PyObject *metadata = Py_None;
+    unsigned long long max_shard_size = 0;
+    const char *sync = "replace";
+    int force = 0;
+    coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    serialize_job job;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$Ksp:serialize_model", names, &entries, PyUnicode_FSConverter,
+                                     &path, &metadata, &max_shard_size, &sync, &force) ||
+        py_sync_from(state, sync, &files.sync) < 0) {
+        Py_XDECREF(path);
+        return NULL;
+    }
+    header.empty_metadata = metadata != Py_None;
+    files.empty_metadata = header.empty_metadata;
+    options.max_shard_size = max_shard_size;
+    options.force = force != 0;
+    options.files = &files;
+    PyObject *result = NULL;
+    if (job_init(state, &job, entries, metadata, &header) == 0) {
+        result = job_to_model(state, &job, PyBytes_AsString(path), &options);
+        job_deinit(&job);
+    }
+    Py_DECREF(path);
     return result;
 }

@@ -13,7 +13,7 @@ import safetensors.numpy
 from conftest import FORMAT
 
 import coffer
-from coffer._native import serialize, serialize_file
+from coffer._native import serialize, serialize_file, serialize_model
 
 
 def entries(arrays):
@@ -249,3 +249,23 @@ def test_format(tmp_path):
     assert (raised.value.code, raised.value.tensor) == ("DTYPE", "a")
     with pytest.raises(ValueError, match='format is "safetensors", "bintensors" or "bintensors, layout A"'):
         coffer.Writer(tmp_path / "x", {}, format="gguf")
+
+
+def test_several_files(tmp_path):
+    """No file has more than the limit, in the order of the declaration; one file is enough where the limit is."""
+    entries = [(name, "U8", (6,), bytes([i]) * 6) for i, name in enumerate("cab")]
+    serialize_model(entries, tmp_path / "m.safetensors", {"k": "v"}, max_shard_size=12)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json",
+    ]  # fmt: skip
+    with coffer.open(tmp_path / "m.safetensors.index.json") as f:
+        assert {name: f[name].tobytes() for name in f} == {name: data for name, _, _, data in entries}
+        assert f.metadata == {"k": "v"}
+    assert sorted(safetensors.numpy.load_file(tmp_path / "m-00001-of-00002.safetensors")) == ["a", "c"]
+    serialize_model(entries, tmp_path / "n.safetensors")
+    assert list(coffer.open(tmp_path / "n.safetensors")) == ["a", "b", "c"]
+    with pytest.raises(coffer.Error) as raised:
+        serialize_model(entries, tmp_path / "n.safetensors", max_shard_size=1)
+    assert raised.value.code == "SHADOWED"
+    serialize_model(entries, tmp_path / "n.safetensors", max_shard_size=1, force=True)
+    assert len(coffer.open(tmp_path / "n.safetensors.index.json").shards) == 3

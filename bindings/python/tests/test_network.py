@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files behind URLs, by a server that answers ranges: what works on a file works on them, without a map."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import threading
+
+import numpy as np
+import pytest
+from conftest import array_file
+
+import coffer
+import coffer.numpy
+
+ARRAYS = {"a": np.arange(300_000, dtype=np.float32).reshape(300, 1000), "b": np.arange(5, dtype=np.int8)}
+
+
+class Ranges(http.server.BaseHTTPRequestHandler):
+    """Serves the bytes of `files`, and notes how many of them."""
+
+    files: dict[str, bytes]
+    sent: list[int]
+
+    def do_GET(self):
+        content = self.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
+        first, last = (int(wanted[1]), min(int(wanted[2]), len(content) - 1)) if wanted else (0, len(content) - 1)
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+        self.send_header("Content-Length", str(last - first + 1))
+        self.end_headers()
+        self.wfile.write(content[first : last + 1])
+        self.sent.append(last - first + 1)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    handler = type("Handler", (Ranges,), {"files": {"/x.safetensors": array_file(ARRAYS, {"k": "v"})}, "sent": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        handler.base = f"http://127.0.0.1:{running.server_port}"
+        yield handler
+        running.shutdown()
+        thread.join()
+
+
+def test_a_file(server):
+    with coffer.open(f"{server.base}/x.safetensors") as f:
+        assert (list(f), f.metadata, f._model.access) == (["a", "b"], {"k": "v"}, "read")
+        assert f["a"][299, ::500].numpy().tolist() == [299_000, 299_500]
+        assert f["b"].numpy().tolist() == [0, 1, 2, 3, 4]
+    assert sum(server.sent) < len(server.files["/x.safetensors"]) / 2
+
+
+def test_loading(server):
+    loaded = coffer.numpy.load_file(f"{server.base}/x.safetensors")
+    assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
+
+
+def test_nothing_there(server):
+    with pytest.raises(FileNotFoundError):
+        coffer.open(f"{server.base}/none.safetensors")
