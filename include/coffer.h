@@ -6,7 +6,7 @@
  *   1. bytes only     coffer_parse, coffer_table_*, coffer_header_*: no I/O, no threads, the caller's allocator
  *   2. models         coffer_open*, look-up, metadata, zero-copy data, reading, slicing
  *   3. writing        coffer_writer_*: declare every tensor, push bodies in any order, publish atomically
- *   4. editing        coffer_edit_metadata, coffer_recover: metadata of a file changed in place
+ *   4. editing        coffer_edit_metadata, coffer_record_digests, coffer_recover: metadata of a file changed in place
  *
  * Conventions that hold for every declaration:
  *   - Failure: what can fail returns a coffer_status, COFFER_OK (0) on success, and fills an optional coffer_error of the
@@ -478,6 +478,10 @@ COFFER_API coffer_status coffer_header_build(coffer_header *header, const coffer
 /* Where tensor number `i` of the declaration will be; NULL before the header is built or when i is not below the count. */
 COFFER_API const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i);
 COFFER_API size_t coffer_header_count(const coffer_header *header);
+/* Makes room for digests in the metadata, when everything is declared and before the header is built. A writer that is to record
+   digests does so itself, unless it gets a header that is built. */
+COFFER_API coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm,
+                                                       coffer_error *err);
 
 /* ---- Level 2: models ------------------------------------------------------------------------------------------------- */
 
@@ -515,10 +519,14 @@ typedef struct coffer_open_options {
     bool unknown_dtypes;  /* as in coffer_parse_options */
     bool hidden_bytes;    /* as in coffer_parse_options */
     coffer_format format; /* as in coffer_parse_options */
+    /* Verify each tensor by the digests that its file records when its bytes are first wanted: COFFER_ERR_TENSOR_DIGEST instead of
+       damaged bytes, and COFFER_ERR_NO_DIGESTS when it is opened. What is read whole is verified on the way; a part or slice, and
+       coffer_data, look at the whole tensor first. The file must not change meanwhile. */
+    bool verify;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY                \
+        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY, false         \
     }
 
 /*
@@ -711,10 +719,14 @@ typedef struct coffer_writer_options {
     bool in_place;
     bool empty_metadata;  /* as in coffer_header_options */
     coffer_format format; /* as in coffer_header_options */
+    /* Record digests in the metadata: they are computed as the tensors come, best in order, and the header is written last. A pipe
+       is refused; where the writer cannot read back (a descriptor, `in_place`, the caller's sink), so are pieces out of order. */
+    coffer_algorithm digests;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY                   \
+        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
+            COFFER_NO_ALGORITHM                                                                                        \
     }
 
 /*
@@ -847,10 +859,17 @@ typedef struct coffer_edit_options {
  * keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
  * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other by a
  * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. *way (when not NULL) says how it was done.
+ * Where digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata that
+ * it does not fit fail with COFFER_ERR_METADATA_DIGEST.
  */
 COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
+/* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the header's
+   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. */
+COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
+                                               const coffer_edit_options *options, coffer_edit_way *way,
+                                               coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
    is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
    When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */

@@ -7,6 +7,9 @@
  * number of threads at once, for ranges that do not overlap; every byte of the file is written once. Then exactly one of
  * publish and discard, which also release what the sink holds; publish has released it when it fails, too.
  *
+ * read_at reads back what was written, from any number of threads; NULL where that cannot be done. A sink that is `in_order`
+ * takes its bytes from the first to the last only.
+ *
  * copy_at is another way to write: it copies from a descriptor as coffer__os_copy does, and answers as that does, so that
  * bytes of a file need not come into memory. Sinks that cannot do it have NULL there or say EOPNOTSUPP; then they are written.
  */
@@ -23,12 +26,14 @@ typedef struct coffer__sink_ops {
     coffer_status (*publish)(coffer__sink *sink, coffer_error *err);
     void (*discard)(coffer__sink *sink);
     int (*copy_at)(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size, uint64_t *done);
+    coffer_status (*read_at)(coffer__sink *sink, uint64_t offset, void *buffer, size_t size, coffer_error *err);
 } coffer__sink_ops;
 
 struct coffer__sink {
     const coffer__sink_ops *ops;
     coffer_allocator allocator;
     void *state; /* the kind's own, allocated by it */
+    bool in_order;
 };
 
 /* Each fills *sink, or fails having opened and changed nothing. */

@@ -16,6 +16,7 @@ coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops,
 {
     sink->ops = ops;
     sink->allocator = *allocator;
+    sink->in_order = false;
     sink->state = coffer__alloc_zeroed(allocator, state_size);
     return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");
 }
@@ -46,6 +47,15 @@ static coffer_status sink_memory_write_at(coffer__sink *sink, uint64_t offset, c
     return COFFER_OK;
 }
 
+static coffer_status sink_memory_read_at(coffer__sink *sink, uint64_t offset, void *buffer, size_t size,
+                                         coffer_error *err)
+{
+    const sink_memory_state *state = sink->state;
+    (void)err;
+    memcpy(buffer, (const char *)state->memory + offset, size);
+    return COFFER_OK;
+}
+
 static void sink_memory_discard(coffer__sink *sink)
 {
     coffer__free(&sink->allocator, sink->state, sizeof(sink_memory_state));
@@ -62,8 +72,9 @@ static coffer_status sink_memory_publish(coffer__sink *sink, coffer_error *err)
 coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
                                   coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_memory_reserve, sink_memory_write_at, sink_memory_publish,
-                                          sink_memory_discard, NULL };
+    static const coffer__sink_ops ops = {
+        sink_memory_reserve, sink_memory_write_at, sink_memory_publish, sink_memory_discard, NULL, sink_memory_read_at
+    };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_memory_state), err);
     if (status == COFFER_OK) {
         sink_memory_state *state = sink->state;

@@ -74,6 +74,20 @@ static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, con
     return COFFER_OK;
 }
 
+static coffer_status sink_path_read_at(coffer__sink *sink, uint64_t offset, void *buffer, size_t size,
+                                       coffer_error *err)
+{
+    const sink_path_state *state = sink->state;
+    size_t done = 0;
+    const int os_error = coffer__os_read_at(state->temporary.fd, offset, buffer, size, &done);
+    if (os_error != 0) {
+        return coffer__trouble(err, "read the new file back", state->path.text, os_error);
+    }
+    return done == size ? COFFER_OK
+                        : coffer__fail_at(err, COFFER_ERR_CHANGED, offset + done,
+                                          "the new file became shorter while it was written");
+}
+
 static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
                              uint64_t *done)
 {
@@ -247,8 +261,8 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
 coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard,
-                                          sink_path_copy_at };
+    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish,
+                                          sink_path_discard, sink_path_copy_at,  sink_path_read_at };
     coffer__os_info info;
     bool exists = false;
     coffer_status status = sink_path_look(path, &exists, &info, err);

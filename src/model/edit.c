@@ -14,12 +14,14 @@
 #include "checked.h"
 #include "edit_text.h"
 #include "error.h"
+#include "hash.h"
 #include "move.h"
 #include "options.h"
 #include "os.h"
 #include "patch.h"
 #include "paths.h"
 #include "publication.h"
+#include "record.h"
 #include "sink.h"
 #include "source.h"
 #include "temporary.h"
@@ -47,7 +49,8 @@ typedef struct edit_job {
     size_t old_room;
     size_t old_size; /* … of which frame and header take so many */
     coffer__edit_text text;
-    uint8_t *fresh; /* the same of the new file */
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as it is written among them */
+    uint8_t *fresh;                              /* the same of the new file */
     size_t fresh_size;
 } edit_job;
 
@@ -261,6 +264,68 @@ static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffe
     return status;
 }
 
+/* ---- the digest of the metadata -------------------------------------------------------------------------------------- */
+
+static bool edit_names(const coffer_edit *edits, size_t count, const char *key, const coffer_edit **found)
+{
+    *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (edits[i].key_len == strlen(key) && memcmp(edits[i].key, key, edits[i].key_len) == 0) {
+            *found = &edits[i];
+        }
+    }
+    return *found != NULL;
+}
+
+/* By which algorithm the new metadata have to be hashed. None where no digests are recorded, where they are of another kind, or
+   where the caller says what the digest is to be. Metadata that are not what their digest says are not given a true one. */
+static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edit *edits, size_t count,
+                                           coffer_algorithm *algorithm, coffer_error *err)
+{
+    const coffer_edit *edit = NULL;
+    size_t base64_at = 0;
+    *algorithm = COFFER_NO_ALGORITHM;
+    if (edit_names(edits, count, COFFER_METADATA_DIGEST_KEY, &edit)) {
+        return COFFER_OK;
+    }
+    if (edit_names(edits, count, COFFER_DIGESTS_KEY, &edit)) {
+        *algorithm = edit->value == NULL ? COFFER_NO_ALGORITHM
+                                         : coffer__record_text_algorithm(edit->value, edit->value_len, &base64_at);
+        return COFFER_OK;
+    }
+    if (coffer__recorded_algorithm(job->table, algorithm, NULL) != COFFER_OK) {
+        return COFFER_OK;
+    }
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, *algorithm, &job->allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__recorded_metadata(hasher, job->table, err);
+    }
+    coffer_hasher_free(hasher);
+    return status;
+}
+
+/* Plans the new text. The digest of the metadata is kept true; without digests of tensors it goes with them. */
+static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
+{
+    const uint8_t *header = job->old + EDIT_FRAME_SIZE;
+    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
+    const coffer_edit *edit = NULL;
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    coffer_status status = coffer__edit_text_plan(&job->text, job->table, header, header_size, edits, count, err);
+    if (status == COFFER_OK) {
+        status = edit_digest_algorithm(job, edits, count, &algorithm, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool removed = edit_names(edits, count, COFFER_DIGESTS_KEY, &edit) && edit->value == NULL;
+    if (algorithm == COFFER_NO_ALGORITHM && !removed) {
+        return COFFER_OK;
+    }
+    return coffer__edit_text_add_digest(&job->text, job->table, header_size, edits, count, algorithm, job->digest, err);
+}
+
 /* ---- ways that keep the header's length ------------------------------------------------------------------------------ */
 
 static coffer__patch edit_patch(const edit_job *job)
@@ -432,7 +497,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         return status;
     }
     const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
-    status = coffer__edit_text_plan(&job->text, job->table, job->old + EDIT_FRAME_SIZE, header_size, edits, count, err);
+    status = edit_plan(job, edits, count, err);
     if (status != COFFER_OK) {
         return status;
     }

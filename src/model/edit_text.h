@@ -27,6 +27,11 @@ typedef struct coffer__edit_text {
 /* Checks the edits and plans the new text of the header that `table` was parsed from. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *header,
                                      size_t header_size, const coffer_edit *edits, size_t count, coffer_error *err);
+/* Plans once more what was planned, with the digest of the new metadata among them, by `algorithm`; or, with no algorithm, without
+   any. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at `digest`, which must live as long as the plan. */
+coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, size_t header_size,
+                                           const coffer_edit *edits, size_t count, coffer_algorithm algorithm,
+                                           char *digest, coffer_error *err);
 /* Writes the text->size bytes of the new text. */
 void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out);
 void coffer__edit_text_deinit(coffer__edit_text *text);

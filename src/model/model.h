@@ -9,10 +9,12 @@
 #define COFFER_MODEL_MODEL_H
 
 #include "coffer.h"
+#include "digest.h"
 #include "names.h"
 #include "os.h"
 #include "place.h"
 #include "pool.h"
+#include "record.h"
 #include "source.h"
 
 #include <stdatomic.h>
@@ -24,11 +26,13 @@ typedef struct coffer__shard {
     size_t path_size;
     coffer_access access;
     bool populate;
-    uint64_t phase;          /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
-    _Atomic(uint8_t *) base; /* byte 0 in memory; NULL: not mapped (yet) */
-    coffer__mutex lock;      /* held while mapping */
-    coffer_error map_error;  /* why there will be no map; code COFFER_OK: none was tried */
-    coffer__pooled pooled;   /* of one of several files: its descriptor */
+    uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
+    _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
+    coffer__mutex lock;        /* held while mapping */
+    coffer_error map_error;    /* why there will be no map; code COFFER_OK: none was tried */
+    coffer__pooled pooled;     /* of one of several files: its descriptor */
+    coffer__recorded recorded; /* with `trusted`: the file's digests */
+    _Atomic(uint8_t) *trusted; /* of each tensor, whether it was verified; NULL: the model is not opened to verify */
 } coffer__shard;
 
 /* The caller's allocator, for one thread at a time. */
@@ -66,6 +70,10 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
 
+/* The row that computes a tensor's digest, to memory of the algorithm's size: from the map where nobody can have changed it, else
+   by reads. The tensor is one of the model's. */
+coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_tensor *tensor,
+                                            coffer_algorithm algorithm, uint8_t *digest);
 /* Reads the header of a shard whose source is open. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);

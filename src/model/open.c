@@ -10,6 +10,7 @@
 #include "format.h"
 #include "options.h"
 #include "table.h"
+#include "trust.h"
 #include "url.h"
 #include "web.h"
 
@@ -84,6 +85,7 @@ void coffer_close(coffer *model)
     const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer__shard *shard = &model->shards[i];
+        coffer__trust_end(shard, shared);
         coffer_table_free(shard->table);
         coffer__free(shared, shard->path, shard->path_size);
         if (shard->source.ops != NULL) {
@@ -109,7 +111,9 @@ static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t 
     parse.unknown_dtypes = options->unknown_dtypes;
     parse.hidden_bytes = options->hidden_bytes;
     parse.format = options->format;
-    return coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
+    const coffer_status status =
+        coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
+    return status == COFFER_OK && options->verify ? coffer__trust_begin(shard, allocator, err) : status;
 }
 
 static coffer_status open_empty(coffer_error *err)
@@ -443,6 +447,9 @@ const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer
         coffer__model_stranger(err);
         return NULL;
     }
+    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+        return NULL;
+    }
     const uint8_t *base = coffer__shard_base(shard, err);
     if (base == NULL) {
         coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
@@ -461,6 +468,9 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
     if (shard->access != COFFER_MAP_PRIVATE) {
         coffer__fail(err, COFFER_ERR_NOT_MAPPED, "data can be changed only in a model opened with COFFER_MAP_PRIVATE");
         coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
         return NULL;
     }
     uint8_t *base = coffer__shard_base(shard, err);

@@ -26,10 +26,20 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-/* Where bytes may have been changed in memory, those of the file are read. */
-static const uint8_t *verify_map(coffer__shard *shard)
+coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_tensor *tensor,
+                                            coffer_algorithm algorithm, uint8_t *digest)
 {
-    return shard->access == COFFER_MAP ? coffer__shard_base(shard, NULL) : NULL;
+    coffer__shard *shard = coffer__model_shard(model, tensor);
+    /* Where bytes may have been changed in memory, those of the file are read. */
+    const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
+    return (coffer__digest_row){
+        .source = &shard->source,
+        .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
+        .offset = tensor->offset,
+        .size = tensor->size,
+        .algorithm = algorithm,
+        .digest = digest,
+    };
 }
 
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
@@ -37,19 +47,14 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
 {
     for (size_t i = 0; i < job->count; i++) {
         const coffer_tensor *tensor = verify_tensor(job, i);
-        coffer__shard *shard = coffer__model_shard(job->model, tensor);
+        const coffer__shard *shard = coffer__model_shard(job->model, tensor);
         if (shard == NULL) {
             return coffer__model_stranger(err);
         }
         memset(&job->digests[i], 0, sizeof job->digests[i]);
-        rows[i] = (coffer__digest_row){
-            .source = &shard->source,
-            .map = tensor->size > 0 ? verify_map(shard) : NULL,
-            .offset = tensor->offset,
-            .size = tensor->size,
-            .algorithm = job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
-            .digest = job->digests[i].data,
-        };
+        rows[i] = coffer__model_digest_row(
+            job->model, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
+            job->digests[i].data);
     }
     return COFFER_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "alloc.h"
 #include "coffer.h"
+#include "digest.h"
 #include "error.h"
 #include "model.h"
 #include "move.h"
@@ -15,6 +16,8 @@
 #include "sort.h"
 #include "spans.h"
 #include "table.h"
+#include "trust.h"
+#include "writer_digests.h"
 
 #include <string.h>
 
@@ -22,13 +25,14 @@
 
 struct coffer_writer {
     coffer_allocator allocator;
-    const coffer_header *header;
+    coffer_header *header;
     const coffer_table *table; /* the header's */
     coffer__sink sink;
     bool sink_open; /* neither published nor discarded */
     char *path;     /* as it was named; NULL when there is none */
     size_t path_size;
     coffer__mutex mutex; /* guards everything below */
+    coffer__writer_digests digests;
     coffer__spans spans; /* of the file, what was written or is being written; the header is not in it */
     size_t writing;      /* writes under way */
     bool finished;
@@ -59,6 +63,9 @@ void coffer_writer_free(coffer_writer *writer)
     }
     if (writer->sink_open) {
         writer->sink.ops->discard(&writer->sink);
+    }
+    if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        coffer__writer_digests_deinit(&writer->digests);
     }
     coffer__spans_deinit(&writer->spans);
     coffer__os_mutex_deinit(&writer->mutex);
@@ -126,7 +133,7 @@ static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_
     return COFFER_OK;
 }
 
-/* Opens the sink and writes the header there. */
+/* Opens the sink and writes the header there, unless digests are yet to come into it. */
 static coffer_status writer_begin(coffer_writer *writer, const writer_target *target,
                                   const coffer_writer_options *options, const void *header_bytes, uint64_t header_size,
                                   coffer_error *err)
@@ -138,6 +145,10 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     /* The header was validated when it was built, so its end and the data's add up. */
     const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
     status = writer->sink.ops->reserve(&writer->sink, file_size, err);
+    if (status == COFFER_OK && options->digests != COFFER_NO_ALGORITHM) {
+        return coffer__writer_digests_init(&writer->digests, writer->header, options->digests, &writer->sink,
+                                           &writer->allocator, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -157,7 +168,13 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     const void *bytes = NULL;
     uint64_t size = 0;
     const coffer_table *table = NULL;
-    coffer_status status = coffer_header_build(header, &header_options, &bytes, &size, &table, err);
+    coffer_status status = COFFER_OK;
+    if (options->digests != COFFER_NO_ALGORITHM) {
+        status = coffer__writer_digests_reserve(header, options->digests, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer_header_build(header, &header_options, &bytes, &size, &table, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -322,6 +339,19 @@ static void writer_ended(coffer_writer *writer, coffer_status status)
     coffer__os_mutex_unlock(&writer->mutex);
 }
 
+/* Hashes a piece that was claimed. */
+static coffer_status writer_hash(coffer_writer *writer, size_t i, coffer_hasher *hasher, const void *bytes,
+                                 uint64_t size, coffer_error *err)
+{
+    coffer_status status = coffer_hasher_update(hasher, bytes, (size_t)size, err);
+    coffer__os_mutex_lock(&writer->mutex);
+    if (status == COFFER_OK) {
+        status = coffer__writer_digests_release(&writer->digests, i, size, err);
+    }
+    coffer__os_mutex_unlock(&writer->mutex);
+    return status;
+}
+
 coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
                                   coffer_error *err)
 {
@@ -329,14 +359,23 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
     }
     const coffer_tensor *tensor = coffer_header_at(writer->header, i);
+    coffer_hasher *hasher = NULL;
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_admit(writer, tensor, offset, bytes, size, err);
+    if (status == COFFER_OK && size > 0 && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        status = coffer__writer_digests_claim(&writer->digests, &writer->sink, i, offset, &hasher, err);
+    }
     writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
     if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }
-    status = writer_put(writer, tensor->offset + offset, bytes, size, err);
+    if (hasher != NULL) {
+        status = writer_hash(writer, i, hasher, bytes, size, err);
+    }
+    if (status == COFFER_OK) {
+        status = writer_put(writer, tensor->offset + offset, bytes, size, err);
+    }
     writer_ended(writer, status);
     if (status != COFFER_OK) {
         coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
@@ -472,6 +511,61 @@ static coffer_status writer_cannot_read(const writer_copies *copies, const coffe
     return status;
 }
 
+/* Half of the work is hashing and half copying: what each of them tells is told as a part of the whole. */
+typedef struct writer_half {
+    const coffer_read_options *options;
+    bool second;
+} writer_half;
+
+static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
+{
+    const writer_half *half = ctx;
+    const uint64_t so_far = half->second ? total - total / 2 + done / 2 : done / 2;
+    return half->options->progress(half->options->progress_ctx, so_far, total);
+}
+
+/* Computes the digests of what is to be copied, from where it is copied from. */
+static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
+                                        const coffer__transfer_options *options, coffer_error *err)
+{
+    const size_t size = copies->count + 1; /* room for one more, so that there is memory for none, too */
+    uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
+    coffer__digest_row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
+    size_t failed = copies->count;
+    coffer__transfer_options hashing = *options;
+    hashing.failed = &failed;
+    coffer_status status = COFFER_OK;
+    if (data == NULL || rows == NULL) {
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->count);
+    }
+    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
+        const coffer_copy *copy = &copies->all[i];
+        rows[i] = coffer__model_digest_row(copy->model, copy->tensor, writer->digests.algorithm, data[i]);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__digest(rows, copies->count, &hashing, err);
+    }
+    if (status != COFFER_OK && failed < copies->count) {
+        const coffer_copy *copy = &copies->all[failed];
+        coffer__model_fail(err, status, coffer__model_shard(copy->model, copy->tensor), copy->tensor);
+    }
+    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
+        const coffer_copy *copy = &copies->all[i];
+        const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
+        if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
+            status = coffer__trust_judge(copy->model, copy->tensor, data[i], err);
+        }
+    }
+    coffer__os_mutex_lock(&writer->mutex);
+    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
+        coffer__writer_digests_set(&writer->digests, copies->all[i].to, data[i]);
+    }
+    coffer__os_mutex_unlock(&writer->mutex);
+    coffer__free(&writer->allocator, rows, size * sizeof *rows);
+    coffer__free(&writer->allocator, data, size * sizeof *data);
+    return status;
+}
+
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -480,6 +574,24 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
                                         .progress = options->progress,
                                         .progress_ctx = options->progress_ctx,
                                         .threads = options->threads };
+    writer_half half = { .options = options };
+    if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        moving.progress = options->progress == NULL ? NULL : writer_tell_half;
+        moving.progress_ctx = &half;
+        const coffer_status hashed = writer_hash_copies(writer, copies, &moving, err);
+        if (hashed != COFFER_OK) {
+            writer_ended(writer, hashed);
+            return hashed;
+        }
+        half.second = true;
+    }
+    for (size_t i = 0; i < copies->count; i++) {
+        const coffer_status trusted = coffer__trust_tensor(copies->all[i].model, copies->all[i].tensor, err);
+        if (trusted != COFFER_OK) {
+            writer_ended(writer, trusted);
+            return trusted;
+        }
+    }
     moving.failed = &failed;
     const coffer_status status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
     writer_ended(writer, status);
@@ -546,6 +658,29 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
     return gap == begin + coffer_table_data_size(writer->table) ? COFFER_OK : writer_missing(writer, gap, err);
 }
 
+/* Writes the header, which waited for the digests. */
+static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err)
+{
+    const void *built = NULL;
+    uint64_t size = 0;
+    /* It is built already, so this hands it out and changes nothing. */
+    coffer_status status = coffer_header_build(writer->header, NULL, &built, &size, NULL, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t *bytes = coffer__alloc(&writer->allocator, (size_t)size);
+    if (bytes == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %u bytes", size);
+    }
+    status =
+        coffer__writer_digests_finish(&writer->digests, &writer->sink, writer->table, built, bytes, (size_t)size, err);
+    if (status == COFFER_OK) {
+        status = writer_put(writer, 0, bytes, size, err);
+    }
+    coffer__free(&writer->allocator, bytes, (size_t)size);
+    return status;
+}
+
 coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {
@@ -556,6 +691,9 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
     writer->finished = writer->finished || status == COFFER_OK;
     writer->failed = writer->failed || status != COFFER_OK;
     coffer__os_mutex_unlock(&writer->mutex);
+    if (status == COFFER_OK && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        status = writer_put_digests(writer, err);
+    }
     if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }

@@ -127,7 +127,7 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
         const uint64_t size = row->size - at < most ? row->size - at : most;
         const uint8_t *bytes = NULL;
         coffer_status status = digest_fetch(worker, row, at, size, &bytes, err);
-        if (status == COFFER_OK) {
+        if (status == COFFER_OK && hasher != NULL) {
             status = coffer_hasher_update(hasher, bytes, (size_t)size, err);
         }
         if (status != COFFER_OK) {
@@ -138,7 +138,9 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
             return COFFER_OK; /* somebody failed, and said so */
         }
     }
-    return coffer_hasher_finish(hasher, row->digest, coffer_algorithm_digest_size(row->algorithm), err);
+    return hasher == NULL
+               ? COFFER_OK
+               : coffer_hasher_finish(hasher, row->digest, coffer_algorithm_digest_size(row->algorithm), err);
 }
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
@@ -237,7 +239,7 @@ static coffer_status digest_make_hashers(digest_worker *worker, const coffer_all
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < job->count && status == COFFER_OK; i++) {
         const coffer_algorithm algorithm = job->rows[i].algorithm;
-        if (worker->hashers[algorithm] == NULL) {
+        if (worker->hashers[algorithm] == NULL && algorithm != COFFER_NO_ALGORITHM) {
             status = coffer_hasher_new(&worker->hashers[algorithm], algorithm, allocator, err);
         }
     }

@@ -18,9 +18,9 @@ typedef struct coffer__digest_row {
     const uint8_t *map; /* the source's byte 0 in memory: looked at there instead of read; or NULL */
     uint64_t offset;    /* in the source */
     uint64_t size;
-    uint8_t *to; /* the bytes are stored there, too; NULL: nowhere */
-    coffer_algorithm algorithm;
-    uint8_t *digest; /* of the algorithm's size */
+    uint8_t *to;                /* the bytes are stored there, too; NULL: nowhere */
+    coffer_algorithm algorithm; /* COFFER_NO_ALGORITHM: the bytes only go to `to` */
+    uint8_t *digest;            /* of the algorithm's size */
 } coffer__digest_row;
 
 /* Carries out `count` rows. The options are those of a transfer; on failure the digests are undefined. */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The digest of metadata that are being changed: the last of them, made of all the others. */
+#include "alloc.h"
+#include "edit_text.h"
+#include "error.h"
+#include "record.h"
+#include "table.h"
+
+#include <string.h>
+
+static bool edit_digest_pair(const void *text, size_t i, coffer_pair *pair)
+{
+    const coffer__edit_text *planned = text;
+    if (i >= planned->pair_count) {
+        return false;
+    }
+    *pair = planned->pairs[i];
+    return true;
+}
+
+static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_algorithm algorithm, char *to,
+                                       coffer_error *err)
+{
+    uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, algorithm, &text->allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer__record_metadata(hasher, edit_digest_pair, text, digest, err);
+    }
+    coffer_hasher_free(hasher);
+    if (status == COFFER_OK) {
+        coffer__record_text_write(to, algorithm, digest, 1);
+    }
+    return status;
+}
+
+coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, size_t header_size,
+                                           const coffer_edit *edits, size_t count, coffer_algorithm algorithm,
+                                           char *digest, coffer_error *err)
+{
+    const size_t size = (count + 1) * sizeof(coffer_edit);
+    coffer_edit *all = coffer__alloc(&table->allocator, size);
+    if (all == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the metadata's digest");
+    }
+    if (count > 0) {
+        memcpy(all, edits, count * sizeof *all);
+    }
+    all[count] = (coffer_edit){ .key = COFFER_METADATA_DIGEST_KEY, .key_len = strlen(COFFER_METADATA_DIGEST_KEY) };
+    coffer_status status = COFFER_OK;
+    if (algorithm != COFFER_NO_ALGORITHM) {
+        status = edit_digest_write(text, algorithm, digest, err);
+        all[count].value = digest;
+        all[count].value_len = (size_t)coffer__record_text_len(algorithm, 1);
+    }
+    if (status == COFFER_OK) {
+        coffer__edit_text_deinit(text);
+        status = coffer__edit_text_plan(text, table, text->header, header_size, all, count + 1, err);
+    }
+    coffer__free(&table->allocator, all, size);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "writer_digests.h"
+
+#include "alloc.h"
+#include "digest.h"
+#include "edit_text.h"
+#include "error.h"
+#include "record.h"
+#include "sort.h"
+#include "source.h"
+
+#include <string.h>
+
+#define WRITER_DIGESTS_FRAME 8
+
+struct coffer__writer_digest {
+    coffer_hasher *hasher; /* that has seen the first `hashed` bytes; NULL before the first, and behind the last */
+    uint64_t hashed;
+    bool busy; /* a piece is being hashed */
+    bool lost; /* a piece came out of order */
+    bool done;
+    uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
+};
+
+/* ---- room in the header ------------------------------------------------------------------------------------------ */
+
+static coffer_status writer_digests_no_room(coffer_error *err)
+{
+    return coffer__fail(
+        err, COFFER_ERR_ARGUMENT,
+        "the header has no room for the digests of its tensors: reserve it when all are declared and before "
+        "the header is built (coffer_header_reserve_digests)");
+}
+
+/* Sets a key to digests that are all zero. */
+static coffer_status writer_digests_set_zero(coffer_header *header, const char *key, coffer_algorithm algorithm,
+                                             size_t count, coffer_error *err)
+{
+    const coffer_allocator *allocator = coffer_libc_allocator();
+    const size_t bytes_size = (count + 1) * COFFER_LARGEST_DIGEST_SIZE;
+    const size_t text_len = (size_t)coffer__record_text_len(algorithm, count);
+    uint8_t *bytes = coffer__alloc_zeroed(allocator, bytes_size);
+    char *text = coffer__alloc(allocator, text_len);
+    coffer_status status = COFFER_OK;
+    if (bytes == NULL || text == NULL) {
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)count);
+    } else {
+        coffer__record_text_write(text, algorithm, bytes, count);
+        status = coffer_header_set_metadata(header, key, strlen(key), text, text_len, err);
+    }
+    coffer__free(allocator, text, text_len);
+    coffer__free(allocator, bytes, bytes_size);
+    return status;
+}
+
+coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
+{
+    if (header == NULL || coffer_algorithm_digest_size(algorithm) == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "digests need a header and an algorithm of the list");
+    }
+    const size_t count = coffer_header_count(header);
+    const coffer_status status = writer_digests_set_zero(header, COFFER_DIGESTS_KEY, algorithm, count, err);
+    return status == COFFER_OK ? writer_digests_set_zero(header, COFFER_METADATA_DIGEST_KEY, algorithm, 1, err)
+                               : status;
+}
+
+/* Whether a built header has the room. */
+static bool writer_digests_has_room(const coffer_table *table, const char *key, coffer_algorithm algorithm,
+                                    size_t count)
+{
+    size_t length = 0;
+    const char *value = coffer_table_metadata_get(table, key, strlen(key), &length);
+    return value != NULL && length == coffer__record_text_len(algorithm, count);
+}
+
+coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
+{
+    const coffer_table *table = NULL;
+    const size_t count = coffer_header_count(header);
+    if (coffer_algorithm_digest_size(algorithm) == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `digests` has no such value");
+    }
+    if (count == 0 || coffer_header_at(header, 0) == NULL) {
+        return coffer_header_reserve_digests(header, algorithm, err);
+    }
+    const coffer_status status = coffer_header_build(header, NULL, NULL, NULL, &table, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return writer_digests_has_room(table, COFFER_DIGESTS_KEY, algorithm, count) &&
+                   writer_digests_has_room(table, COFFER_METADATA_DIGEST_KEY, algorithm, 1)
+               ? COFFER_OK
+               : writer_digests_no_room(err);
+}
+
+/* ---- while pieces come ------------------------------------------------------------------------------------------- */
+
+coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
+                                          coffer_algorithm algorithm, const coffer__sink *sink,
+                                          const coffer_allocator *allocator, coffer_error *err)
+{
+    const size_t count = coffer_header_count(header);
+    if (sink->in_order) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "digests stand in the header and are known last, but this is a pipe, a terminal or "
+                            "appending, and takes the "
+                            "header first: write to a file, or without digests");
+    }
+    digests->tensors = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *digests->tensors);
+    if (digests->tensors == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)count);
+    }
+    digests->allocator = *allocator;
+    digests->algorithm = algorithm;
+    digests->header = header;
+    digests->count = count;
+    /* Now rather than with the first piece, since without it nothing can be published. */
+    return coffer_hasher_new(&digests->spare, algorithm, allocator, err);
+}
+
+void coffer__writer_digests_deinit(coffer__writer_digests *digests)
+{
+    for (size_t i = 0; i < digests->count; i++) {
+        coffer_hasher_free(digests->tensors[i].hasher);
+    }
+    coffer_hasher_free(digests->spare);
+    coffer__free(&digests->allocator, digests->tensors, (digests->count + 1) * sizeof *digests->tensors);
+}
+
+coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, const coffer__sink *sink, size_t i,
+                                           uint64_t offset, coffer_hasher **hasher, coffer_error *err)
+{
+    coffer__writer_digest *tensor = &digests->tensors[i];
+    *hasher = NULL;
+    if (tensor->lost || tensor->busy || offset != tensor->hashed) {
+        tensor->lost = true;
+        return sink->ops->read_at != NULL
+                   ? COFFER_OK
+                   : coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                                  "what was written there cannot be read back, so for digests the pieces of a tensor "
+                                  "must come one after the other, in order");
+    }
+    if (tensor->hasher == NULL) {
+        tensor->hasher = digests->spare;
+        digests->spare = NULL;
+    }
+    coffer_status status = COFFER_OK;
+    if (tensor->hasher == NULL) {
+        status = coffer_hasher_new(&tensor->hasher, digests->algorithm, &digests->allocator, err);
+    }
+    tensor->busy = status == COFFER_OK;
+    *hasher = tensor->hasher;
+    return status;
+}
+
+/* The hasher is free for the next tensor. */
+static void writer_digests_put_back(coffer__writer_digests *digests, coffer__writer_digest *tensor)
+{
+    if (digests->spare == NULL) {
+        digests->spare = tensor->hasher;
+    } else {
+        coffer_hasher_free(tensor->hasher);
+    }
+    tensor->hasher = NULL;
+}
+
+coffer_status coffer__writer_digests_release(coffer__writer_digests *digests, size_t i, uint64_t size,
+                                             coffer_error *err)
+{
+    coffer__writer_digest *tensor = &digests->tensors[i];
+    tensor->busy = false;
+    tensor->hashed += size;
+    if (tensor->lost || tensor->hashed < coffer_header_at(digests->header, i)->size) {
+        return COFFER_OK;
+    }
+    const size_t digest_size = coffer_algorithm_digest_size(digests->algorithm);
+    const coffer_status status = coffer_hasher_finish(tensor->hasher, tensor->data, digest_size, err);
+    tensor->done = status == COFFER_OK;
+    writer_digests_put_back(digests, tensor);
+    return status;
+}
+
+void coffer__writer_digests_set(coffer__writer_digests *digests, size_t i, const uint8_t *data)
+{
+    coffer__writer_digest *tensor = &digests->tensors[i];
+    memcpy(tensor->data, data, coffer_algorithm_digest_size(digests->algorithm));
+    tensor->done = true;
+}
+
+/* ---- when all is there ------------------------------------------------------------------------------------------- */
+
+static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    coffer__sink *sink = ctx;
+    return sink->ops->read_at(sink, offset, buffer, size, err);
+}
+
+/* Hashes what did not come in order, from the sink. Tensors without bytes are among them. */
+static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
+{
+    const coffer_source given = { writer_digests_read, NULL, sink, UINT64_MAX };
+    coffer__source source;
+    size_t row_count = 0;
+    coffer__source_custom(&source, &given);
+    coffer__digest_row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
+    if (rows == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors",
+                            (uint64_t)digests->count);
+    }
+    for (size_t i = 0; i < digests->count; i++) {
+        const coffer_tensor *tensor = coffer_header_at(digests->header, i);
+        if (!digests->tensors[i].done) {
+            rows[row_count++] = (coffer__digest_row){ .source = &source,
+                                                      .offset = tensor->offset,
+                                                      .size = tensor->size,
+                                                      .algorithm = digests->algorithm,
+                                                      .digest = digests->tensors[i].data };
+        }
+    }
+    const coffer__transfer_options options = { .allocator = &digests->allocator };
+    const coffer_status status = coffer__digest(rows, row_count, &options, err);
+    coffer__free(&digests->allocator, rows, (digests->count + 1) * sizeof *rows);
+    return status;
+}
+
+static bool writer_digests_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_tensor *first = coffer_header_at(ctx, a);
+    const coffer_tensor *second = coffer_header_at(ctx, b);
+    return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
+}
+
+/* Writes the list's text; `records` and `order` have room for every tensor. */
+static coffer_status writer_digests_write_list(coffer__writer_digests *digests, uint32_t *order, uint8_t *records,
+                                               char *text, coffer_error *err)
+{
+    const size_t size = coffer_algorithm_digest_size(digests->algorithm);
+    coffer_hasher *hasher = NULL;
+    for (size_t i = 0; i < digests->count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, digests->count, writer_digests_before, digests->header);
+    coffer_status status = coffer_hasher_new(&hasher, digests->algorithm, &digests->allocator, err);
+    for (size_t i = 0; i < digests->count && status == COFFER_OK; i++) {
+        const coffer_tensor *tensor = coffer_header_at(digests->header, order[i]);
+        status = coffer__record_tensor(hasher, tensor, digests->tensors[order[i]].data, records + i * size, err);
+    }
+    coffer_hasher_free(hasher);
+    if (status == COFFER_OK) {
+        coffer__record_text_write(text, digests->algorithm, records, digests->count);
+    }
+    return status;
+}
+
+/* The built header with the list's text, and the digest of the metadata: both as long as what was there. */
+static coffer_status writer_digests_splice(const coffer__writer_digests *digests, const coffer_table *table,
+                                           const char *list, size_t list_len, const uint8_t *built, uint8_t *bytes,
+                                           size_t size, coffer_error *err)
+{
+    const coffer_edit edit = { COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), list, list_len };
+    const size_t header_size = size - WRITER_DIGESTS_FRAME;
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE];
+    coffer__edit_text text;
+    coffer_status status =
+        coffer__edit_text_plan(&text, table, built + WRITER_DIGESTS_FRAME, header_size, &edit, 1, err);
+    if (status == COFFER_OK) {
+        status = coffer__edit_text_add_digest(&text, table, header_size, &edit, 1, digests->algorithm, digest, err);
+    }
+    if (status == COFFER_OK) {
+        memcpy(bytes, built, size);
+        coffer__edit_text_write(&text, bytes + WRITER_DIGESTS_FRAME);
+    }
+    coffer__edit_text_deinit(&text);
+    return status;
+}
+
+coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__sink *sink,
+                                            const coffer_table *table, const uint8_t *built, uint8_t *bytes,
+                                            size_t size, coffer_error *err)
+{
+    const coffer_allocator *allocator = &digests->allocator;
+    /* No more than the header, which has them in base64. */
+    const size_t list_len = (size_t)coffer__record_text_len(digests->algorithm, digests->count);
+    const size_t order_size = (digests->count + 1) * sizeof(uint32_t);
+    uint32_t *order = coffer__alloc(allocator, order_size);
+    uint8_t *records = coffer__alloc(allocator, list_len);
+    char *list = coffer__alloc(allocator, list_len);
+    coffer_status status = order != NULL && records != NULL && list != NULL
+                               ? writer_digests_hash_rest(digests, sink, err)
+                               : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of digests");
+    if (status == COFFER_OK) {
+        status = writer_digests_write_list(digests, order, records, list, err);
+    }
+    if (status == COFFER_OK) {
+        status = writer_digests_splice(digests, table, list, list_len, built, bytes, size, err);
+    }
+    coffer__free(allocator, list, list_len);
+    coffer__free(allocator, records, list_len);
+    coffer__free(allocator, order, order_size);
+    return status;
+}
