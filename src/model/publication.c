@@ -208,25 +208,26 @@ static bool publication_remove(const coffer__publication *publication, const pub
     return all;
 }
 
+/* What the new index names. There is none when the new model is one file, which has to be there then. */
+static coffer_status publication_read_new(const coffer__publication *publication, publication_list *now)
+{
+    const coffer_status status = publication_read_list(now, publication->index.text, &publication->allocator, NULL);
+    const bool one_file = status == COFFER_ERR_NOT_FOUND && coffer__os_exists(publication->path.text);
+    return one_file ? COFFER_OK : status;
+}
+
 /* Removes what the old index named and the new one does not. What cannot be removed, or known, is left for the next time; an old
    index that cannot be understood names nothing. */
 static void publication_tidy(const coffer__publication *publication)
 {
     publication_list old;
     publication_list now = { .allocator = &publication->allocator };
-    coffer_status status = COFFER_OK;
-    if (coffer__os_exists(publication->index.text)) {
-        status = publication_read_list(&now, publication->index.text, &publication->allocator, NULL);
-    }
-    if (status != COFFER_OK) {
-        return;
-    }
-    status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
+    const coffer_status status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
     bool all = status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
-    if (status == COFFER_OK) {
-        all = publication_remove(publication, &old, &now);
-        publication_free_list(&old);
+    if (status == COFFER_OK && old.index.shard_count > 0) {
+        all = publication_read_new(publication, &now) == COFFER_OK && publication_remove(publication, &old, &now);
     }
+    publication_free_list(&old);
     publication_free_list(&now);
     if (all && publication_unlink(publication->shadow.text)) {
         (void)coffer__os_unlink(publication->old.text);

@@ -5,6 +5,7 @@
 #include "checked.h"
 #include "error.h"
 #include "header.h"
+#include "names.h"
 #include "sort.h"
 #include "text.h"
 
@@ -103,31 +104,28 @@ static void shards_order(coffer__shards *shards)
     shards->first[0] = 0;
 }
 
-static bool shards_before(const void *ctx, uint32_t a, uint32_t b)
+static coffer__name shards_name_of(const void *ctx, uint32_t i)
 {
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_name = shards_tensor_name(ctx, a, &a_len);
-    const char *b_name = shards_tensor_name(ctx, b, &b_len);
-    return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
+    coffer__name name;
+    name.text = shards_tensor_name(ctx, i, &name.len);
+    return name;
 }
 
-/* Each file's own header would notice two tensors of one name in that file only. Uses `order` meanwhile. */
-static coffer_status shards_check_names(coffer__shards *shards, const coffer_header *header, coffer_error *err)
+/* Each file's own header would notice two tensors of one name in that file only. */
+static coffer_status shards_check_names(const coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
-    for (size_t i = 0; i < shards->tensor_count; i++) {
-        shards->order[i] = (uint32_t)i;
+    coffer__names names = {
+        .allocator = &shards->allocator, .name_of = shards_name_of, .ctx = header, .count = shards->tensor_count
+    };
+    uint32_t twice = COFFER__NO_NAME;
+    const coffer_status status = coffer__names_build(&names, &twice, err);
+    coffer__names_free(&names);
+    if (status != COFFER_OK || twice == COFFER__NO_NAME) {
+        return status;
     }
-    coffer__sort(shards->order, shards->tensor_count, shards_before, header);
-    for (size_t i = 1; i < shards->tensor_count; i++) {
-        size_t name_len = 0;
-        const char *name = shards_tensor_name(header, shards->order[i], &name_len);
-        if (!shards_before(header, shards->order[i - 1], shards->order[i])) {
-            coffer__fail(err, COFFER_ERR_DUPLICATE_NAME, "two tensors are named %q", name, name_len);
-            return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, name, name_len);
-        }
-    }
-    return COFFER_OK;
+    const coffer__name name = shards_name_of(header, twice);
+    coffer__fail(err, COFFER_ERR_DUPLICATE_NAME, "two tensors are named %q", name.text, name.len);
+    return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, name.text, name.len);
 }
 
 static coffer_status shards_sum(coffer__shards *shards, const declared_tensor *tensors, coffer_error *err)
@@ -326,6 +324,7 @@ static void shards_put_unit(shards_text *text, uint32_t unit)
     shards_put(text, escape, sizeof escape);
 }
 
+/* One that does not stand for itself. */
 static void shards_put_character(shards_text *text, uint32_t character)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
@@ -335,9 +334,7 @@ static void shards_put_character(shards_text *text, uint32_t character)
             return;
         }
     }
-    if (character >= ' ' && character <= '~') {
-        shards_put(text, (const char[]){ (char)character }, 1);
-    } else if (character < 0x10000) {
+    if (character < 0x10000) {
         shards_put_unit(text, character);
     } else {
         shards_put_unit(text, 0xD800 + ((character - 0x10000) >> 10));
@@ -345,14 +342,30 @@ static void shards_put_character(shards_text *text, uint32_t character)
     }
 }
 
+/* Bytes at the start of a string that stand for themselves. */
+static size_t shards_plain_len(const char *string, size_t length)
+{
+    size_t plain = 0;
+    while (plain < length && string[plain] >= ' ' && string[plain] <= '~' && string[plain] != '"' &&
+           string[plain] != '\\') {
+        plain++;
+    }
+    return plain;
+}
+
 /* In ASCII alone, as other writers of indices spell it. */
 static void shards_put_string(shards_text *text, const char *string, size_t length)
 {
     shards_put_text(text, "\"");
     for (size_t at = 0; at < length;) {
+        const size_t plain = shards_plain_len(string + at, length - at);
         uint32_t character = 0;
-        at += coffer__utf8_decode(string + at, length - at, &character); /* declarations are UTF-8 */
-        shards_put_character(text, character);
+        shards_put(text, string + at, plain);
+        at += plain;
+        if (at < length) {
+            at += coffer__utf8_decode(string + at, length - at, &character); /* declarations are UTF-8 */
+            shards_put_character(text, character);
+        }
     }
     shards_put_text(text, "\"");
 }

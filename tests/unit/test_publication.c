@@ -175,7 +175,6 @@ static void test_kill_into_nothing(void **state)
 {
     (void)state;
     check_kills(0, TWO_FILES);
-    check_kills(0, ONE_FILE);
     save_sync = COFFER_SYNC_ALWAYS;
     faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
     check_kills(0, TWO_FILES);
@@ -185,7 +184,6 @@ static void test_kill_over_shards(void **state)
 {
     (void)state;
     check_kills(TWO_FILES, TWO_FILES);
-    check_kills(FOUR_FILES, TWO_FILES);
     check_kills(TWO_FILES, ONE_FILE);
     faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
     check_kills(TWO_FILES, FOUR_FILES);
