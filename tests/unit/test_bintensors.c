@@ -339,6 +339,70 @@ static void test_hidden_bytes_are_counted(void **state)
     coffer_table_free(table);
 }
 
+/* What refuses a header, and where: parse it, and compare the error. */
+static void expect_refusal(const char *header, size_t size, coffer_status code, uint64_t offset, const char *message)
+{
+    uint8_t file[512] = { (uint8_t)size };
+    assert_true(size <= 255);
+    memcpy(file + 8, header, size);
+    coffer_table *table = NULL;
+    coffer_error err;
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.format = COFFER_FORMAT_BINTENSORS;
+    const coffer_status status = coffer_parse(&table, NULL, file, 8 + size, coffer_libc_allocator(), &options, &err);
+    assert_int_equal(status, code);
+    assert_int_equal(err.code, code);
+    assert_int_equal(err.offset, offset);
+    assert_non_null(strstr(err.message, message));
+    if (code == COFFER_ERR_SIZE) {
+        assert_int_equal(err.expected, 24);
+        assert_int_equal(err.actual, 23);
+    }
+}
+
+#define REFUSED(header, code, offset, message) expect_refusal(header, sizeof(header) - 1, code, offset, message)
+
+static void test_messages_with_numbers(void **state)
+{
+    (void)state;
+    REFUSED("\0\1\1a\x0F\0\0\0", COFFER_ERR_DTYPE, 8 + 4, "15");
+    REFUSED("\0\1\1a\x0B\2\2\3\0\x17", COFFER_ERR_SIZE, 8 + 2,
+            "dtype and shape make 24 bytes, but the range from 0 to 23 has 23");
+}
+
+/* Far from the header's end tensors are read by a way of their own: it knows where names are, too. */
+static void test_a_name_that_comes_twice_far_from_the_end(void **state)
+{
+    (void)state;
+    static uint8_t file[1024];
+    coffer_header *header = new_header();
+    for (int i = 10; i < 40; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "n%d", i);
+        add_tensor(header, name, COFFER_U8, 1, 0, 0);
+    }
+    const void *bytes = NULL;
+    uint64_t size = 0;
+    const coffer_header_options options = bintensors();
+    assert_int_equal(coffer_header_build(header, &options, &bytes, &size, NULL, NULL), COFFER_OK);
+    assert_true(size <= sizeof file);
+    memcpy(file, bytes, (size_t)size);
+    coffer_header_free(header);
+    for (size_t at = 8; at + 3 < size; at++) {
+        if (memcmp(file + at, "n14", 3) != 0) {
+            continue;
+        }
+        file[at + 2] = '1';
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(coffer_parse(&table, NULL, file, (size_t)size, coffer_libc_allocator(), NULL, &err),
+                         COFFER_ERR_DUPLICATE_NAME);
+        assert_int_equal(err.offset, at - 1);
+        return;
+    }
+    fail();
+}
+
 static void test_names_of_formats(void **state)
 {
     (void)state;
@@ -431,6 +495,8 @@ int main(void)
         cmocka_unit_test(test_no_metadata_and_none_in_it),
         cmocka_unit_test(test_long_numbers_are_counted),
         cmocka_unit_test(test_hidden_bytes_are_counted),
+        cmocka_unit_test(test_messages_with_numbers),
+        cmocka_unit_test(test_a_name_that_comes_twice_far_from_the_end),
         cmocka_unit_test(test_names_of_formats),
         cmocka_unit_test(test_the_densest_headers),
         cmocka_unit_test(test_a_million_dimensions),

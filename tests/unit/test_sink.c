@@ -317,6 +317,20 @@ static void test_symbolic_link_is_replaced(void **state)
     assert_int_equal(work_dir_count(), 3);
 }
 
+/* The other names of a file keep the old one. */
+static void test_hard_link_is_cut(void **state)
+{
+    (void)state;
+    file_write("model", old, OLD_SIZE);
+    assert_int_equal(link(work_path("model"), work_path("other")), 0);
+    assert_int_equal(save(work_path("model"), COFFER_SYNC_REPLACE, false, NULL), COFFER_OK);
+    assert_file("model", fresh, SIZE);
+    assert_file("other", old, OLD_SIZE);
+    assert_int_equal(look("model").st_nlink, 1);
+    assert_int_equal(look("other").st_nlink, 1);
+    assert_int_equal(work_dir_count(), 2);
+}
+
 static void test_longest_names(void **state)
 {
     (void)state;
@@ -1238,6 +1252,7 @@ int main(void)
         TEST(test_owner_cannot_be_kept),
         TEST(test_temporary_is_secret),
         TEST(test_symbolic_link_is_replaced),
+        TEST(test_hard_link_is_cut),
         TEST(test_longest_names),
         TEST(test_old_undo_file_goes),
         TEST(test_two_savers),

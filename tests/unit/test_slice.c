@@ -131,6 +131,38 @@ static void text_errors_have_positions(void **state)
     }
 }
 
+/* Characters are counted from 1 in messages. */
+static void text_errors_say_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *where;
+        const char *what;
+    } cases[] = {
+        { "1 2", "at character 3:", ": a comma or the end should be here;" },
+        { "1]", "at character 2:", ": a bracket too many;" },
+        { "[1,2", "at character 5:", ": the closing bracket is missing;" },
+        { "[1 2]", "at character 4:", ": a comma or the end should be here;" },
+        { "1,::0", "(character 5)", "step cannot be 0" },
+        { "x", "at character 1:", ": an index should be here;" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coffer_error err;
+        coffer_index indices[4];
+        size_t count = 4;
+        assert_int_not_equal(coffer_slice_parse(cases[i].text, strlen(cases[i].text), indices, &count, &err),
+                             COFFER_OK);
+        assert_non_null(strstr(err.message, cases[i].where));
+        assert_non_null(strstr(err.message, cases[i].what));
+    }
+    coffer_error err;
+    size_t count = 0;
+    assert_int_equal(coffer_slice_parse("1,2,3", 5, NULL, &count, &err), COFFER_ERR_BUFFER_SIZE);
+    assert_int_equal(err.code, COFFER_ERR_BUFFER_SIZE);
+    assert_string_equal(err.message, "the slice has 3 indices and there is room for 0");
+}
+
 static void text_with_nul_is_no_slice(void **state)
 {
     (void)state;
@@ -657,6 +689,7 @@ int main(void)
         cmocka_unit_test(text_every_form),
         cmocka_unit_test(text_of_no_index),
         cmocka_unit_test(text_errors_have_positions),
+        cmocka_unit_test(text_errors_say_what_is_wrong),
         cmocka_unit_test(text_with_nul_is_no_slice),
         cmocka_unit_test(text_that_does_not_fit),
         cmocka_unit_test(plans_agree_with_the_oracle),

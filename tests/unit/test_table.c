@@ -177,9 +177,191 @@ static void test_where_case_is_noted(void **state)
     assert_int_equal(parse_text(text, &options, &table, NULL), COFFER_OK);
     assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, 1);
     assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).offset, 8 + sizeof first - 1);
-    const coffer_note none = coffer_table_note(table, (coffer_note_kind)-1);
-    assert_true(none.count == 0 && none.offset == COFFER_NO_OFFSET);
+    for (int kind = -1; kind <= COFFER_NOTE_COUNT; kind += COFFER_NOTE_COUNT + 1) {
+        const coffer_note none = coffer_table_note(table, (coffer_note_kind)kind);
+        assert_true(none.count == 0 && none.offset == COFFER_NO_OFFSET);
+    }
     coffer_table_free(table);
+}
+
+/* Header text of empty tensors, whose names come one after the other, a comma between them. */
+static void empty_tensors(text_buffer *text, const char *names)
+{
+    text_begin(text);
+    text_put(text, "{");
+    while (*names != '\0') {
+        char member[96];
+        const size_t size = strcspn(names, ",");
+        snprintf(member, sizeof member, "\"%.*s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}%s", (int)size,
+                 names, names[size] == ',' ? "," : "");
+        text_put(text, member);
+        names += size + (names[size] == ',');
+    }
+    text_put(text, "}");
+    text_frame(text);
+}
+
+static coffer_table *table_of(const char *names, bool all_notes)
+{
+    static text_buffer text;
+    coffer_table *table = NULL;
+    coffer_error err;
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.all_notes = all_notes;
+    empty_tensors(&text, names);
+    assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), &options, &err),
+                     COFFER_OK);
+    return table;
+}
+
+/* How many names differ only in case from another, among names that begin alike, in any order. */
+static void test_which_case_is_noted(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "ab", "A", "abc", "AB", "b", "ABC", "B", "aB" };
+    const size_t count = sizeof names / sizeof names[0];
+    for (size_t turn = 0; turn < count; turn++) {
+        for (size_t step = 1; step < count; step++) {
+            char list[128] = "";
+            for (size_t i = 0; i < count && step % 3 != 0; i++) {
+                strcat(list, i == 0 ? "" : ",");
+                strcat(list, names[(turn + i * step) % count]);
+            }
+            coffer_table *table = table_of(list, true);
+            assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, step % 3 != 0 ? 5 : 0);
+            coffer_table_free(table);
+        }
+    }
+    /* Letters, and no others. */
+    coffer_table *table = table_of("[,{,@,`,1,Q", true);
+    assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, 0);
+    coffer_table_free(table);
+}
+
+/* Tensors that begin and end at one place stay in the header's order, behind what ends there and before what begins there. */
+static void test_the_order_of_empty_tensors(void **state)
+{
+    (void)state;
+    static text_buffer text;
+    coffer_table *table = NULL;
+    text_begin(&text);
+    text_put(&text, "{\"last\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}");
+    for (int i = 0; i < 20; i++) {
+        char member[96];
+        snprintf(member, sizeof member, ",\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1,1]}", i);
+        text_put(&text, member);
+    }
+    text_put(&text, ",\"first\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}");
+    text_frame(&text);
+    assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+    assert_string_equal(coffer_table_at(table, 0)->name, "first");
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        assert_string_equal(coffer_table_at(table, 1 + (size_t)i)->name, name);
+    }
+    assert_string_equal(coffer_table_at(table, 21)->name, "last");
+    coffer_table_free(table);
+}
+
+/* Sorting writes as many places as there are tensors. */
+static void test_sorting_by_name(void **state)
+{
+    (void)state;
+    coffer_table *table = table_of("b,c,a", false);
+    uint32_t order[4] = { 9, 9, 9, 9 };
+    coffer_table_sort_by_name(table, order);
+    assert_true(order[0] == 2 && order[1] == 0 && order[2] == 1 && order[3] == 9);
+    coffer_table_free(table);
+}
+
+/* Slots for names: at least a quarter is empty, and where there is room, a half. */
+static void test_how_many_slots(void **state)
+{
+    (void)state;
+    static const size_t slots[] = { 0, 4, 4, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32, 32, 32, 32, 32 };
+    char list[256] = "";
+    for (size_t count = 0; count < sizeof slots / sizeof slots[0]; count++) {
+        if (count > 0) {
+            char name[16];
+            snprintf(name, sizeof name, "%sname.%zu", count == 1 ? "" : ",", count);
+            strcat(list, name);
+        }
+        coffer_table *table = table_of(list, false);
+        assert_int_equal(table->slot_count, slots[count]);
+        coffer_table_free(table);
+    }
+}
+
+/* How much memory a table begins with, for a header of so many bytes: what was measured; whoever changes it measures again. */
+static void test_the_first_size(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t header;
+        size_t room;
+    } rows[] = {
+        { 0, 512 }, { 1, 520 }, { 31, 552 }, { 32, 560 }, { 1000, 1800 }, { 4096, 5760 }, { 1000003, 1281768 }
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        coffer__builder builder;
+        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), rows[i].header, NULL), COFFER_OK);
+        assert_int_equal(builder.table->block_size, (sizeof(coffer_table) + 7) / 8 * 8 + rows[i].room);
+        assert_int_equal(builder.marks_at, builder.table->block_size);
+        assert_int_equal(builder.used, (sizeof(coffer_table) + 7) / 8 * 8);
+        assert_false(builder.moved);
+        coffer__builder_discard(&builder);
+    }
+}
+
+static void test_the_size_of_a_pair(void **state)
+{
+    (void)state;
+    static const uint32_t rows[][3] = { { 0, 0, 16 }, { 1, 1, 16 }, { 2, 0, 16 },
+                                        { 0, 3, 20 }, { 5, 5, 24 }, { 6, 5, 28 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const coffer__pair pair = { rows[i][0], rows[i][1], 0 };
+        assert_int_equal(coffer__pair_size(&pair), rows[i][2]);
+    }
+}
+
+/* The hash itself: how well it spreads names was measured, and whoever changes it measures again. Of words that are the same in
+   either byte order, and of names that are shorter on machines of the common one. */
+static void test_the_hash(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t hash;
+    } rows[] = {
+        { "aaaaaaaa", 0x22B5874B },
+        { "aaaaaaaaa", 0xFAA25D8A },
+        { "aaaaaaaaaaaaaaa", 0xBD6DA768 },
+        { "aaaaaaaaaaaaaaaa", 0xC09104CD },
+        { "aaaaaaaaaaaaaaaaa", 0x96E53D3D },
+        { "aaaaaaaaaaaaaaaaaaaaaaaa", 0x83BC6468 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0x28707B3D },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0x3270255A },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0xA7AF1E44 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0xFD2DA401 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0xB0D6D712 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0x3E0FB359 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0x9B0A6979 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0x0522BE64 },
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        { "", 0x7D9396B5 },
+        { "b", 0x2F40F67B },
+        { "weight", 0xF914B5D7 },
+        { "h.0.attn", 0xDBD90DBD },
+        { "transformer.h.11.mlp.c_fc.weight", 0x0EC16E79 },
+        { "model.layers.79.self_attn.q_proj.weight", 0xE12A9D82 },
+        { "lm_head.bias15!", 0x463D35D3 },
+        { "lm_head.weight16", 0xB8ADF8E3 },
+#endif
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(coffer__hash_name(rows[i].name, strlen(rows[i].name)), rows[i].hash);
+    }
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -304,6 +486,13 @@ int main(void)
 #endif
         cmocka_unit_test(test_the_first_of_two_duplicates),
         cmocka_unit_test(test_where_case_is_noted),
+        cmocka_unit_test(test_which_case_is_noted),
+        cmocka_unit_test(test_the_order_of_empty_tensors),
+        cmocka_unit_test(test_sorting_by_name),
+        cmocka_unit_test(test_how_many_slots),
+        cmocka_unit_test(test_the_first_size),
+        cmocka_unit_test(test_the_size_of_a_pair),
+        cmocka_unit_test(test_the_hash),
         cmocka_unit_test(test_what_a_hash_depends_on),
         cmocka_unit_test(test_two_names_of_one_hash),
         cmocka_unit_test(test_short_files),

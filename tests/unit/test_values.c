@@ -504,6 +504,23 @@ static void data_needs_no_alignment(void **state)
     assert_true(values[0] == 2.0 && values[1] == 3.0);
 }
 
+/* Of few elements and of as many as a table is made for. */
+static void nothing_behind_the_values_is_written(void **state)
+{
+    (void)state;
+    static const size_t counts[] = { 1, 3, 255, 256, 300 };
+    static const uint8_t data[8 * 300];
+    static double values[2 * 300 + 1];
+    for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
+        const size_t each = coffer_dtype_kind((coffer_dtype)dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            values[each * counts[i]] = -12345.0;
+            assert_int_equal(coffer_decode((coffer_dtype)dtype, data, 0, counts[i], values), COFFER_OK);
+            assert_true(values[each * counts[i]] == -12345.0);
+        }
+    }
+}
+
 static void elements_far_behind_the_start(void **state)
 {
     (void)state;
@@ -549,6 +566,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_encoded),
         cmocka_unit_test(elements_below_a_byte_are_packed_low_bits_first),
         cmocka_unit_test(data_needs_no_alignment),
+        cmocka_unit_test(nothing_behind_the_values_is_written),
         cmocka_unit_test(elements_far_behind_the_start),
         cmocka_unit_test(wrong_calls),
     };
