@@ -20,3 +20,4 @@ from ._native import VERSION as __version__
 from ._native import Buffer as Buffer
 from ._native import Tensor as Tensor
 from ._native import Writer as Writer
+from ._native import record_digests as record_digests

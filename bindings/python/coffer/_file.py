@@ -166,6 +166,7 @@ def open(  # noqa: A001
     max_header_size: int = 0,
     unknown_dtypes: bool = False,
     format: Format | None = None,
+    verify: bool = False,
 ) -> File:
     """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
     model of several files.
@@ -179,6 +180,8 @@ def open(  # noqa: A001
     unknown_dtypes   accept dtypes that this version does not know
     format           what the file has to be, "safetensors" or "bintensors"; None: what its content says. "bintensors, layout A",
                      of files from before version 0.1, is never found by content
+    verify           hold each tensor against the digest that its file records when its bytes are first wanted: an Error takes the place
+                     of damaged bytes. Files that record none cannot be opened so
     """
     return File(
         Model.open(
@@ -188,5 +191,6 @@ def open(  # noqa: A001
             max_header_size=max_header_size,
             unknown_dtypes=unknown_dtypes,
             format=format,
+            verify=verify,
         )
     )

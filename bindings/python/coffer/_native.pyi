@@ -40,6 +40,7 @@ class Model:
         unknown_dtypes: bool = False,
         all_notes: bool = False,
         format: Format | None = None,
+        verify: bool = False,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
@@ -47,6 +48,7 @@ class Model:
                  map: tensors are read into memory of their own), or "auto": "read" of URLs and on network file systems, else
                  "private"
         format   what the file has to be; None: what its content says, which is never layout A
+        verify   hold each tensor against the digest that its file records when its bytes are first wanted
         """
     @property
     def path(self) -> str | None:
@@ -191,6 +193,7 @@ def serialize_file(
     slack: int = 0,
     in_place: bool = False,
     format: Format | None = None,
+    digests: Algorithm | None = None,
 ) -> None:
     """Writes the same to a path (atomically) or a descriptor."""
 
@@ -202,13 +205,25 @@ def serialize_model(
     max_shard_size: int = 0,
     sync: Sync = "replace",
     force: bool = False,
+    digests: Algorithm | None = None,
 ) -> None:
     """Writes a model of as many files as it takes for none to have more than max_shard_size bytes of tensors (0: 5 GB), and
     their index; one file, at `path` itself, where that is enough. `force` takes away a file at `path` that is in the way."""
 
+def record_digests(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    algorithm: Algorithm = "sha256",
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Records digests of a file's tensors in its metadata: in place where they fit, else by writing the file anew. What was
+    recorded before is replaced, without being verified."""
+
 @final
 class Writer:
     """Writes a file piece by piece. Every tensor is declared at first; then pieces come in any order.
+
+    With `digests`, those of the tensors are recorded in the metadata; they are computed as the pieces come, best in order.
 
     As a context manager it finishes at the end of the block, and discards everything when the block raises.
     """
@@ -224,6 +239,7 @@ class Writer:
         slack: int = 0,
         in_place: bool = False,
         format: Format | None = None,
+        digests: Algorithm | None = None,
     ) -> Self: ...
     def write(self, name: str, data: BufferLike, offset: int = 0) -> None:
         """Writes bytes of a tensor from its byte `offset` on. From any thread, several at once; a byte can come once."""

@@ -19,12 +19,12 @@ Backend = Literal["mmap", "pread"]
 _ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
 
 
-def open_model(filename: object, backend: object) -> _native.Model:
+def open_model(filename: object, backend: object, verify: bool = False) -> _native.Model:
     """Opens a file as the drop-in does, with its exceptions."""
     path = file_path(filename)
     access = access_of(backend)
     try:
-        return _native.Model.open(path, access=access, format="safetensors")
+        return _native.Model.open(path, access=access, format="safetensors", verify=verify)
     except Error as error:
         reading_failed(error, "deserializing header", path)
 

@@ -95,16 +95,17 @@ def serialize_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: _native.Algorithm | None = None,
 ) -> None:
     """Writes a file that holds these tensors. It takes the place of an older one when it is complete.
 
     The memory that each `TensorSpec` points to has to be valid until the call returns. `sync` says when the bytes are made to
-    survive a power cut: "replace" before an older file is replaced, "always", or "never".
+    survive a power cut: "replace" before an older file is replaced, "always", or "never". `digests` records those of the tensors.
     """
     declared = entries(tensor_dict)
     path = file_path(filename)
     try:
-        _native.serialize_file(declared, path, checked(metadata), sync=sync)
+        _native.serialize_file(declared, path, checked(metadata), sync=sync, digests=digests)
     except Error as error:
         writing_failed(error)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ._dtypes import numpy_dtype as _getdtype
 from ._frameworks import ArrayFramework
 from ._safe_open import Backend, open_model
 from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,13 +33,15 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
 ) -> None:
     """Writes a file that holds these arrays. It takes the place of an older one when it is complete.
 
     `sync` says when it is made to survive a power cut: "replace" before an older file is replaced, "always", or "never".
+    `digests` ("sha256", "xxh3-128") records those of the arrays in the metadata, for `verify` of `load_file`.
     """
     kept: list[Array] = []
-    serialize_file(_flatten(tensor_dict, kept), filename, metadata, sync=sync)
+    serialize_file(_flatten(tensor_dict, kept), filename, metadata, sync=sync, digests=digests)
 
 
 def load(data: bytes) -> dict[str, Array]:
@@ -44,9 +49,14 @@ def load(data: bytes) -> dict[str, Array]:
     return _view2np(deserialize(data))
 
 
-def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, Array]:
-    """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads."""
-    return ArrayFramework().all(open_model(filename, backend))
+def load_file(
+    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False
+) -> dict[str, Array]:
+    """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads.
+
+    With `verify` they are held against the digests that the file records, on the way.
+    """
+    return ArrayFramework().all(open_model(filename, backend, verify))
 
 
 def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from ._frameworks import Progress, TorchFramework, torch_dtype as _getdtype, typ
 from ._progress import bar as _bar
 from ._safe_open import Backend, open_model
 from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file, serialize_model
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 Tensor = torch.Tensor
 
@@ -54,16 +57,18 @@ def save_file(
     *,
     contiguous: bool = False,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
 ) -> None:
     """Writes a file that holds these tensors, which have to be dense and contiguous, and must not share memory.
 
     The file takes the place of an older one when it is complete. With `contiguous`, tensors that are not contiguous are copied,
     rather than refused. `sync` says when the file is made to survive a power cut: "replace" before an older one is replaced,
-    "always", or "never".
+    "always", or "never". `digests` ("sha256", "xxh3-128") records those of the tensors in the metadata, for `verify` of
+    `load_file`.
     """
     kept: list[Any] = []
     specs = _flatten_as_ptr(_packed(tensors) if contiguous else tensors, kept)
-    serialize_file(specs, filename, metadata, sync=sync)
+    serialize_file(specs, filename, metadata, sync=sync, digests=digests)
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -77,15 +82,17 @@ def load_file(
     *,
     backend: Backend = "mmap",
     progress: bool = False,
+    verify: bool = False,
 ) -> dict[str, Tensor]:
     """The tensors of a file.
 
     On the CPU they view a private map of the file: what is changed in memory never reaches the file, and the map lives as long as
     the last of them. With backend "pread" each has memory of its own, read by threads. So it has with `progress`, which shows
-    how far reading is, where tqdm is installed: of a map there would be nothing to show.
+    how far reading is, where tqdm is installed: of a map there would be nothing to show. With `verify` tensors are held against
+    the digests that the file records.
     """
     framework = TorchFramework(_device_of(device))
-    model = open_model(filename, "pread" if progress else backend)
+    model = open_model(filename, "pread" if progress else backend, verify)
     shown: AbstractContextManager[Progress | None] = _bar(os.fspath(filename)) if progress else nullcontext()
     with shown as advance:
         return framework.all(model, advance)

@@ -118,6 +118,17 @@ int py_format_from(const py_state *state, const char *text, coffer_format *forma
     return -1;
 }
 
+int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm *algorithm)
+{
+    *algorithm = text == NULL ? COFFER_NO_ALGORITHM : coffer_algorithm_from_name(text, strlen(text));
+    if (text == NULL || *algorithm != COFFER_NO_ALGORITHM) {
+        return 0;
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "the algorithm is \"%s\" or \"%s\"", coffer_algorithm_name(COFFER_SHA256),
+            coffer_algorithm_name(COFFER_XXH3_128));
+    return -1;
+}
+
 static int arguments_add_pair(const py_state *state, coffer_header *header, PyObject *key, PyObject *value)
 {
     Py_ssize_t key_length = 0;

@@ -2,8 +2,6 @@
 /* Model: the digests of its tensors, computed and held against those that the files record. */
 #include "py_model.h"
 
-#include <string.h>
-
 PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = { "names", "progress", "threads", NULL };
@@ -37,17 +35,6 @@ PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
     return status == COFFER_OK ? Py_NewRef(Py_None) : NULL;
 }
 
-static int digest_algorithm_from(const py_state *state, const char *name, coffer_algorithm *algorithm)
-{
-    *algorithm = coffer_algorithm_from_name(name, strlen(name));
-    if (*algorithm != COFFER_NO_ALGORITHM) {
-        return 0;
-    }
-    py_fail(state, COFFER_ERR_ARGUMENT, "the algorithm is \"%s\" or \"%s\"", coffer_algorithm_name(COFFER_SHA256),
-            coffer_algorithm_name(COFFER_XXH3_128));
-    return -1;
-}
-
 PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = { "algorithm", "progress", "threads", NULL };
@@ -57,7 +44,7 @@ PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwar
     PyObject *progress = Py_None;
     unsigned threads = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|s$OI:content_digest", keywords, &name, &progress, &threads) ||
-        digest_algorithm_from(state, name, &algorithm) < 0) {
+        py_algorithm_from(state, name, &algorithm) < 0) {
         return NULL;
     }
     py_handle *handle = py_model_use(self);
@@ -86,4 +73,31 @@ PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwar
     PyMem_Free(digests);
     py_handle_release(handle);
     return status == COFFER_OK ? PyBytes_FromStringAndSize((const char *)digest, (Py_ssize_t)size) : NULL;
+}
+
+PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = { "path", "algorithm", "progress", NULL };
+    const py_state *state = PyModule_GetState(module);
+    PyObject *path = NULL;
+    const char *name = coffer_algorithm_name(COFFER_SHA256);
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    PyObject *progress = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|s$O:record_digests", keywords, PyUnicode_FSConverter, &path,
+                                     &name, &progress) ||
+        py_algorithm_from(state, name, &algorithm) < 0) {
+        Py_XDECREF(path);
+        return NULL;
+    }
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    py_watch watch;
+    coffer_error err;
+    const char *text = PyBytes_AsString(path);
+    py_watch_begin(&watch, progress, 0);
+    options.progress = watch.options.progress;
+    options.progress_ctx = watch.options.progress_ctx;
+    const coffer_status status = coffer_record_digests(text, algorithm, &options, NULL, &err);
+    py_watch_end(&watch);
+    Py_DECREF(path);
+    return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }

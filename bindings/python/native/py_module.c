@@ -94,6 +94,8 @@ static PyMethodDef module_functions[] = {
       "Writes a file in the canonical order and spelling." },
     { "serialize_model", (PyCFunction)(void (*)(void))py_serialize_model, METH_VARARGS | METH_KEYWORDS,
       "Writes a model of as many files as a limit asks for, and their index." },
+    { "record_digests", (PyCFunction)(void (*)(void))py_record_digests, METH_VARARGS | METH_KEYWORDS,
+      "Records digests of a file's tensors in its metadata." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -44,6 +44,8 @@ PyTypeObject *py_writer_make_type(PyObject *module);
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.record_digests (py_model_digest.c). */
+PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
 
@@ -162,6 +164,8 @@ int py_path_or_fd(PyObject *target, PyObject **path, int *fd);
 int py_sync_from(const py_state *state, const char *text, coffer_sync *sync);
 /* A format by the name that coffer_format_name gives it; NULL is COFFER_FORMAT_ANY. */
 int py_format_from(const py_state *state, const char *text, coffer_format *format);
+/* An algorithm by its name; NULL is COFFER_NO_ALGORITHM. */
+int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm *algorithm);
 /* Adds all pairs of a mapping of str to str, or nothing for None. */
 int py_add_metadata(const py_state *state, coffer_header *header, PyObject *metadata);
 /* Declares a tensor. */

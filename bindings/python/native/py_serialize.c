@@ -74,9 +74,9 @@ static int job_check_sizes(const py_state *state, const serialize_job *job)
     return 0;
 }
 
-/* Declares everything and builds the header. On failure nothing is left to release. */
+/* Declares everything, with room for digests if an algorithm is given, and builds the header. On failure nothing is left to release. */
 static int job_init(const py_state *state, serialize_job *job, PyObject *entries, PyObject *metadata,
-                    const coffer_header_options *options)
+                    const coffer_header_options *options, coffer_algorithm digests)
 {
     memset(job, 0, sizeof *job);
     PyObject *list = PySequence_Tuple(entries);
@@ -96,6 +96,11 @@ static int job_init(const py_state *state, serialize_job *job, PyObject *entries
     }
     for (size_t i = 0; !failed && i < count; i++) {
         failed = job_add(state, job, PyTuple_GetItem(list, (Py_ssize_t)i)) < 0;
+    }
+    if (!failed && digests != COFFER_NO_ALGORITHM &&
+        coffer_header_reserve_digests(job->header, digests, &err) != COFFER_OK) {
+        py_raise(state, &err);
+        failed = true;
     }
     if (!failed && coffer_header_build(job->header, options, NULL, NULL, NULL, &err) != COFFER_OK) {
         py_raise(state, &err);
@@ -164,7 +169,7 @@ PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     options.empty_metadata = metadata != Py_None;
-    if (job_init(state, &job, entries, metadata, &options) < 0) {
+    if (job_init(state, &job, entries, metadata, &options, COFFER_NO_ALGORITHM) < 0) {
         return NULL;
     }
     PyObject *bytes = job_to_bytes(state, &job);
@@ -199,7 +204,8 @@ static PyObject *job_to_file(const py_state *state, const serialize_job *job, Py
 
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path", "metadata", "sync", "alignment", "slack", "in_place", "format", NULL };
+    static char *names[] = { "entries", "path",     "metadata", "sync",    "alignment",
+                             "slack",   "in_place", "format",   "digests", NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *path = NULL;
@@ -209,19 +215,21 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long slack = 0;
     int in_place = 0;
     const char *format = NULL;
+    const char *digests = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpz:serialize_file", names, &entries, &path, &metadata,
-                                     &sync, &alignment, &slack, &in_place, &format) ||
-        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &header.format) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpzz:serialize_file", names, &entries, &path, &metadata,
+                                     &sync, &alignment, &slack, &in_place, &format, &digests) ||
+        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &header.format) < 0 ||
+        py_algorithm_from(state, digests, &options.digests) < 0) {
         return NULL;
     }
     header.alignment = alignment;
     header.slack = slack;
     header.empty_metadata = metadata != Py_None;
     options.in_place = in_place != 0;
-    if (job_init(state, &job, entries, metadata, &header) < 0) {
+    if (job_init(state, &job, entries, metadata, &header, options.digests) < 0) {
         return NULL;
     }
     PyObject *result = job_to_file(state, &job, path, &options);
@@ -255,7 +263,7 @@ static PyObject *job_to_model(const py_state *state, const serialize_job *job, c
 
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path", "metadata", "max_shard_size", "sync", "force", NULL };
+    static char *names[] = { "entries", "path", "metadata", "max_shard_size", "sync", "force", "digests", NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *path = NULL;
@@ -263,13 +271,14 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long max_shard_size = 0;
     const char *sync = "replace";
     int force = 0;
+    const char *digests = NULL;
     coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$Ksp:serialize_model", names, &entries, PyUnicode_FSConverter,
-                                     &path, &metadata, &max_shard_size, &sync, &force) ||
-        py_sync_from(state, sync, &files.sync) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$Kspz:serialize_model", names, &entries, PyUnicode_FSConverter,
+                                     &path, &metadata, &max_shard_size, &sync, &force, &digests) ||
+        py_sync_from(state, sync, &files.sync) < 0 || py_algorithm_from(state, digests, &files.digests) < 0) {
         Py_XDECREF(path);
         return NULL;
     }
@@ -279,7 +288,7 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     options.force = force != 0;
     options.files = &files;
     PyObject *result = NULL;
-    if (job_init(state, &job, entries, metadata, &header) == 0) {
+    if (job_init(state, &job, entries, metadata, &header, COFFER_NO_ALGORITHM) == 0) {
         result = job_to_model(state, &job, PyBytes_AsString(path), &options);
         job_deinit(&job);
     }

@@ -71,7 +71,9 @@ static int writer_start(const py_state *state, writer_object *self, PyObject *ta
     layout.format = options->format;
     const coffer_table *table = NULL;
     coffer_error err;
-    if (coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {
+    if ((options->digests != COFFER_NO_ALGORITHM &&
+         coffer_header_reserve_digests(self->header, options->digests, &err) != COFFER_OK) ||
+        coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {
         py_raise(state, &err);
         return -1;
     }
@@ -119,7 +121,8 @@ static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "path", "tensors", "metadata", "sync", "alignment", "slack", "in_place", "format", NULL };
+    static char *names[] = { "path",  "tensors",  "metadata", "sync",    "alignment",
+                             "slack", "in_place", "format",   "digests", NULL };
     const py_state *state = PyType_GetModuleState(type);
     PyObject *path = NULL;
     PyObject *tensors = NULL;
@@ -129,10 +132,12 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     unsigned long long slack = 0;
     int in_place = 0;
     const char *format = NULL;
+    const char *digests = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpz:Writer", names, &path, &tensors, &metadata, &sync,
-                                     &alignment, &slack, &in_place, &format) ||
-        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &options.format) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpzz:Writer", names, &path, &tensors, &metadata, &sync,
+                                     &alignment, &slack, &in_place, &format, &digests) ||
+        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &options.format) < 0 ||
+        py_algorithm_from(state, digests, &options.digests) < 0) {
         return NULL;
     }
     options.alignment = alignment;

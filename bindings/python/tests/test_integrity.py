@@ -12,6 +12,8 @@ import pytest
 from conftest import FORMAT, file_bytes
 
 import coffer
+import coffer.numpy
+from coffer._native import serialize_model
 
 ARRAYS = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.arange(5, dtype=np.uint8), "empty": np.zeros((0, 2), np.int16)}
 
@@ -107,3 +109,80 @@ def test_content(tmp_path):
     assert len(other) == 64 and other != wanted
     with pytest.raises(ValueError, match='the algorithm is "sha256" or "xxh3-128"'):
         coffer.open(tmp_path / "x").content_digest("md5")
+
+
+# ---- Recording them, and verifying on the way -------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sha256", "xxh3-128"])
+def recorded(request, tmp_path):
+    declared = {name: (FORMAT[array.dtype.name], array.shape) for name, array in ARRAYS.items()}
+    with coffer.Writer(tmp_path / "x", declared, {"k": "v"}, digests=request.param) as writer:
+        writer.write("b", ARRAYS["b"].tobytes()[8:], 8)
+        writer.write("a", ARRAYS["a"])
+        writer.write("b", ARRAYS["b"].tobytes()[:8])
+    return tmp_path / "x"
+
+
+def test_a_writer_records_them(recorded):
+    with coffer.open(recorded) as f:
+        assert f.verify() is None and f.content_digest() == content(ARRAYS)
+        assert f.metadata["k"] == "v" and f.metadata.keys() == {"k", "coffer.digests", "coffer.metadata_digest"}
+
+
+def test_sha256_is_as_documented(tmp_path):
+    coffer.numpy.save_file(ARRAYS, tmp_path / "x", digests="sha256")
+    wanted = coffer.open(with_digests(ARRAYS, {})).metadata
+    assert coffer.open(tmp_path / "x").metadata["coffer.digests"] == wanted["coffer.digests"]
+
+
+def damage(path, name):
+    tensor = coffer.open(path)[name]
+    with path.open("r+b") as file:
+        file.seek(tensor.offset)
+        byte = file.read(1)[0]
+        file.seek(tensor.offset)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("access", ["private", "map", "read"])
+def test_damaged_bytes_are_not_handed_out(recorded, access):
+    damage(recorded, "b")
+    with coffer.open(recorded, access=access, verify=True) as f:
+        for way in (lambda: f["b"].numpy(), lambda: f["b"][0].numpy(), lambda: f["b"].tobytes(), lambda: bytes(f["b"][:, 1:].read())):
+            with pytest.raises(coffer.Error) as raised:
+                way()
+            assert (raised.value.code, raised.value.tensor) == ("TENSOR_DIGEST", "b")
+        assert np.array_equal(f["a"].numpy(), ARRAYS["a"])
+    with pytest.raises(coffer.SafetensorError):
+        coffer.numpy.load_file(recorded, verify=True)
+    assert coffer.numpy.load_file(recorded).keys() == ARRAYS.keys()
+
+
+def test_sound_files_load(recorded):
+    loaded = coffer.numpy.load_file(recorded, verify=True)
+    assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
+
+
+def test_what_records_nothing_cannot_be_opened_so(path):
+    with pytest.raises(coffer.Error) as raised:
+        coffer.open(path, verify=True)
+    assert raised.value.code == "NO_DIGESTS"
+
+
+def test_recording_them_afterwards(path, arrays):
+    seen = []
+    coffer.record_digests(path, "xxh3-128", progress=lambda done, total: seen.append(done))
+    with coffer.open(path, verify=True) as f:
+        assert all(np.array_equal(f[name].numpy(), array) for name, array in arrays.items())
+        assert f.metadata["coffer.digests"].startswith("1:xxh3-128:") and f.metadata["made by"] == "conftest"
+    assert seen
+    with pytest.raises(FileNotFoundError):
+        coffer.record_digests(path.with_name("none"))
+
+
+def test_models_of_several_files_record_them(tmp_path):
+    entries = [(name, FORMAT[array.dtype.name], array.shape, array) for name, array in ARRAYS.items()]
+    serialize_model(entries, tmp_path / "m.safetensors", max_shard_size=24, digests="sha256")
+    with coffer.open(tmp_path / "m.safetensors.index.json", verify=True) as f:
+        assert len(f.shards) == 2 and f.verify() is None and f.content_digest() == content(ARRAYS)

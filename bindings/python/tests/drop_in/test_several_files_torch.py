@@ -40,6 +40,21 @@ def test_several_files(limit, tmp_path):
     assert same(model, other)
 
 
+def test_verifying_on_the_way(tmp_path):
+    path = tmp_path / "x"
+    wanted = {"a": torch.arange(6.0), "b": torch.arange(4)}
+    coffer.torch.save_file(wanted, path, digests="sha256")
+    for options in ({}, {"backend": "pread"}, {"progress": True}):
+        loaded = coffer.torch.load_file(path, verify=True, **options)
+        assert all(torch.equal(loaded[name], tensor) for name, tensor in wanted.items())
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    for options in ({}, {"backend": "pread"}, {"progress": True}):
+        with pytest.raises(coffer.Error) as raised:
+            coffer.torch.load_file(path, verify=True, **options)
+        assert (raised.value.code, raised.value.tensor) == ("TENSOR_DIGEST", "a")
+    assert coffer.torch.load_file(path).keys() == {"a", "b"}
+
+
 def test_one_file_is_enough(tmp_path):
     """Then it is the file that it is without a limit."""
     model = Tied()
