@@ -2,7 +2,7 @@
 /* Everything that files have: see cli_collect.h for the contract. */
 #include "cli_collect.h"
 
-#include "cli_files.h"
+#include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -47,6 +47,9 @@ static coffer_status declare_metadata(cli_collection *all, size_t model, size_t 
     coffer_status status = COFFER_OK;
     coffer_pair pair;
     for (size_t i = 0; status == COFFER_OK && coffer_table_metadata_at(table, i, &pair); i++) {
+        if (cli_recorded_is_key(&pair)) {
+            continue;
+        }
         size_t value_len = 0;
         const char *value = earlier_value(all, model, shard, &pair, &value_len);
         if (value == NULL) {
@@ -95,8 +98,10 @@ static coffer_status declare(cli_collection *all, size_t *model, coffer_error *e
 
 /* ---- The whole ---- */
 
-int cli_collect(cli_collection *all, cli *app, const char *const *paths, size_t path_count)
+int cli_collect(cli_collection *all, cli *app, const cli_arguments *arguments)
 {
+    const char *const *paths = arguments->names;
+    const size_t path_count = arguments->name_count;
     int code = CLI_EXIT_OK;
     size_t count = 0;
     *all = (cli_collection){ .models = calloc(path_count + 1, sizeof(coffer *)), .started = cli_seconds() };
@@ -104,11 +109,14 @@ int cli_collect(cli_collection *all, cli *app, const char *const *paths, size_t 
         return cli_fail_memory(app, paths[0]);
     }
     for (size_t i = 0; i < path_count; i++) {
-        all->models[i] = cli_open(app, paths[i], false, &code);
+        all->models[i] = cli_recorded_open(app, paths[i], &code);
         if (all->models[i] == NULL) {
             return code;
         }
         all->model_count++;
+        if (all->digests == COFFER_NO_ALGORITHM) {
+            all->digests = cli_recorded_wanted(arguments, all->models[i]);
+        }
         count += coffer_count(all->models[i]);
     }
     all->copies = malloc((count + 1) * sizeof *all->copies);

@@ -4,7 +4,7 @@
  * order of the files, and in each in its own; metadata are those of all files, which must not contradict each other.
  *
  *     cli_collection all;
- *     int code = cli_collect(&all, app, arguments->names, arguments->name_count);
+ *     int code = cli_collect(&all, app, arguments);
  *     if (code == CLI_EXIT_OK) {
  *         open a writer for all.header, copy all.copies, finish
  *     }
@@ -23,12 +23,13 @@ typedef struct cli_collection {
     coffer_header *header;
     coffer_copy *copies; /* each tensor becomes the one of its number */
     size_t count;
-    uint64_t bytes; /* of all tensors */
+    uint64_t bytes;           /* of all tensors */
+    coffer_algorithm digests; /* that the new files record */
     double started;
 } cli_collection;
 
-/* Opens the files and declares what is in them. Reports what fails and returns the exit code; free in any case. */
-int cli_collect(cli_collection *all, cli *app, const char *const *paths, size_t path_count);
+/* Opens the files that are named and declares what is in them. Reports what fails and returns the exit code; free in any case. */
+int cli_collect(cli_collection *all, cli *app, const cli_arguments *arguments);
 void cli_collection_free(cli_collection *all);
 
 /* The options with which the copies are made: a line of progress, which Ctrl-C stops. End the progress afterwards. */

@@ -59,7 +59,8 @@ typedef enum cli_option_id {
     CLI_OPTION_KEY,
     CLI_OPTION_TENSOR,
     CLI_OPTION_STATE,
-    CLI_OPTION_IGNORE_EXTRA
+    CLI_OPTION_IGNORE_EXTRA,
+    CLI_OPTION_DIGEST
 } cli_option_id;
 
 typedef struct cli_option {

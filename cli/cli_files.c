@@ -142,13 +142,18 @@ static coffer_status open_stdin(coffer **model, const coffer_open_options *optio
 
 /* ---- One file, and many ---- */
 
+coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
+{
+    *model = NULL;
+    return strcmp(path, "-") == 0 ? open_stdin(model, options, err) : coffer_open(model, path, options, err);
+}
+
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_READ;
     options.all_notes = all_notes;
-    *model = NULL;
-    return strcmp(path, "-") == 0 ? open_stdin(model, &options, err) : coffer_open(model, path, &options, err);
+    return cli_open_with(model, path, &options, err);
 }
 
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)

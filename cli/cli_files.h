@@ -14,6 +14,8 @@
 #define CLI_PIPE_MOST (UINT64_C(4) << 30) /* bytes of a pipe */
 
 /* Opens a file or standard input. Says nothing, so that any thread may call it. */
+coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err);
+/* The same to be read without a map. */
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err);
 /* The same for a command of one file: on failure reports it and returns NULL with the exit code in *code. */
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);

@@ -164,8 +164,12 @@ int cli_rewrite_open(cli_rewrite *rewrite, cli *app, const cli_arguments *argume
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    rewrite->model = cli_open(app, rewrite->path, false, &code);
-    return rewrite->model != NULL ? plan_as_it_is(rewrite) : code;
+    rewrite->model = cli_recorded_open(app, rewrite->path, &code);
+    if (rewrite->model == NULL) {
+        return code;
+    }
+    rewrite->digests = cli_recorded_wanted(arguments, rewrite->model);
+    return plan_as_it_is(rewrite);
 }
 
 void cli_rewrite_close(cli_rewrite *rewrite)
@@ -187,7 +191,10 @@ static coffer_status declare(cli_rewrite *rewrite, coffer_error *err)
     coffer_status status = coffer_header_new(&rewrite->header, coffer_libc_allocator(), err);
     coffer_pair pair;
     for (size_t i = 0; status == COFFER_OK && coffer_table_metadata_at(table, i, &pair); i++) {
-        status = coffer_header_set_metadata(rewrite->header, pair.key, pair.key_len, pair.value, pair.value_len, err);
+        if (!cli_recorded_is_key(&pair)) {
+            status =
+                coffer_header_set_metadata(rewrite->header, pair.key, pair.key_len, pair.value, pair.value_len, err);
+        }
     }
     for (size_t i = 0; status == COFFER_OK && i < rewrite->count; i++) {
         cli_rewrite_tensor *tensor = &rewrite->tensors[i];
@@ -209,6 +216,9 @@ static coffer_status build(cli_rewrite *rewrite, coffer_error *err)
     options.empty_metadata = coffer_table_has_metadata(coffer_shard_table(rewrite->model, 0));
     const coffer_table *table = NULL;
     coffer_status status = declare(rewrite, err);
+    if (status == COFFER_OK && rewrite->digests != COFFER_NO_ALGORITHM) {
+        status = coffer_header_reserve_digests(rewrite->header, rewrite->digests, err);
+    }
     if (status == COFFER_OK) {
         status = coffer_header_build(rewrite->header, &options, NULL, &rewrite->size, &table, err);
     }
@@ -252,7 +262,9 @@ static coffer_status write_file(cli_rewrite *rewrite, coffer_error *err)
 {
     coffer_writer *writer = NULL;
     cli_progress progress;
-    coffer_status status = coffer_writer_open(&writer, rewrite->header, rewrite->target, NULL, err);
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.digests = rewrite->digests;
+    coffer_status status = coffer_writer_open(&writer, rewrite->header, rewrite->target, &options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -429,7 +441,8 @@ int cli_rewrite_run(cli_rewrite *rewrite)
     if (build(rewrite, &err) != COFFER_OK) {
         return cli_rewrite_fail(rewrite, &err);
     }
-    if (!rewrite->needed && rewrite->output == NULL) {
+    const bool other_digests = rewrite->digests != coffer_recorded_algorithm(rewrite->model, 0);
+    if (!rewrite->needed && !other_digests && rewrite->output == NULL) {
         cli_remark_path(rewrite->app, rewrite->path, "nothing to do: %s", rewrite->nothing);
         if (rewrite->app->json) {
             show_json(rewrite, "nothing");

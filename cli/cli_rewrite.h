@@ -21,6 +21,7 @@
 
 #include "cli_command.h"
 #include "cli_progress.h"
+#include "cli_recorded.h"
 #include "coffer.h"
 
 /* The options that all of them have. */
@@ -60,11 +61,12 @@ typedef struct cli_rewrite {
     coffer *model;
     cli_rewrite_tensor *tensors; /* as many as the model has, in the file's order */
     size_t count;
-    coffer_format format; /* of the new file; begins as this one's, which is never written in layout A */
-    uint64_t alignment;   /* of the data's start in the new file */
-    uint64_t slack;       /* to reserve in its header */
-    bool needed;          /* something changes; without it nothing is written but an output */
-    const char *nothing;  /* what is said when nothing changes: "its tensors are aligned already" */
+    coffer_format format;     /* of the new file; begins as this one's, which is never written in layout A */
+    uint64_t alignment;       /* of the data's start in the new file */
+    uint64_t slack;           /* to reserve in its header */
+    coffer_algorithm digests; /* that the new file records */
+    bool needed;              /* something changes; without it nothing is written but an output */
+    const char *nothing;      /* what is said when nothing changes: "its tensors are aligned already" */
     /* Writes the tensors whose dtype changes. NULL where none does. */
     coffer_status (*convert)(struct cli_rewrite *rewrite, coffer_writer *writer, cli_progress *progress,
                              coffer_error *err);

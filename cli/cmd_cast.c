@@ -271,7 +271,8 @@ static int run_cast(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option CAST_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_FORCE, CLI_OPTION_ROW_JSON, CLI_OPTION_ROW_END,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example CAST_EXAMPLES[] = {

@@ -72,6 +72,7 @@ static const cli_option CONVERT_OPTIONS[] = {
       "safetensors|bintensors" },
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

@@ -3,6 +3,7 @@
 #include "cli_collect.h"
 #include "cli_options.h"
 #include "cli_publish.h"
+#include "cli_recorded.h"
 #include "cli_report.h"
 
 #include <string.h>
@@ -12,7 +13,9 @@ static coffer_status write_file(const cli_collection *all, cli *app, const char 
     coffer_writer *writer = NULL;
     cli_progress progress;
     cli_progress_part part;
-    coffer_status status = coffer_writer_open(&writer, all->header, output, NULL, err);
+    coffer_writer_options file = COFFER_WRITER_OPTIONS_INIT;
+    file.digests = all->digests;
+    coffer_status status = coffer_writer_open(&writer, all->header, output, &file, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -52,7 +55,7 @@ static int run_merge(cli *app, const cli_arguments *arguments)
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    code = cli_collect(&all, app, arguments->names, arguments->name_count);
+    code = cli_collect(&all, app, arguments);
     if (code == CLI_EXIT_OK && write_file(&all, app, output, &err) != COFFER_OK) {
         code = cli_fail(app, err.path[0] != '\0' ? err.path : arguments->names[0], &err);
     } else if (code == CLI_EXIT_OK) {
@@ -68,6 +71,7 @@ static int run_merge(cli *app, const cli_arguments *arguments)
 static const cli_option MERGE_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
+    CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

@@ -3,6 +3,7 @@
 #include "cli_collect.h"
 #include "cli_options.h"
 #include "cli_publish.h"
+#include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -153,8 +154,11 @@ static coffer_status write_files(const cli_collection *all, cli *app, coffer_mod
 }
 
 static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *target,
-                       const coffer_model_writer_options *options)
+                       coffer_model_writer_options *options)
 {
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    files.digests = all->digests;
+    options->files = &files;
     coffer_error err;
     coffer_model_writer *writer = NULL;
     const char *path = arguments->names[0];
@@ -189,7 +193,7 @@ static int run_split(cli *app, const cli_arguments *arguments)
     }
     split_target target = { NULL, NULL, NULL };
     cli_collection all;
-    int code = cli_collect(&all, app, arguments->names, 1);
+    int code = cli_collect(&all, app, arguments);
     if (code == CLI_EXIT_OK) {
         code = check_target(app, &target, output, options.force);
     }
@@ -207,6 +211,7 @@ static const cli_option SPLIT_OPTIONS[] = {
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "bytes of tensors in a file; 5GB if not given", NULL },
     { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace a model that is there", NULL },
+    CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

@@ -509,6 +509,15 @@ typedef enum coffer_access {
     COFFER_READ = 2
 } coffer_access;
 
+/* Whether tensors are verified, by the digests that their file records, when their bytes are first wanted: damage is then
+   COFFER_ERR_TENSOR_DIGEST instead of bytes. What is read whole is hashed on the way; a part or slice, and coffer_data, look at the
+   whole tensor first, once. The file must not change meanwhile. */
+typedef enum coffer_verifying {
+    COFFER_VERIFY_NOTHING = 0,
+    COFFER_VERIFY_ALL = 1,     /* a file that records none cannot be opened: COFFER_ERR_NO_DIGESTS */
+    COFFER_VERIFY_RECORDED = 2 /* tensors of files that do record digests */
+} coffer_verifying;
+
 typedef struct coffer_open_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
@@ -519,14 +528,12 @@ typedef struct coffer_open_options {
     bool unknown_dtypes;  /* as in coffer_parse_options */
     bool hidden_bytes;    /* as in coffer_parse_options */
     coffer_format format; /* as in coffer_parse_options */
-    /* Verify each tensor by the digests that its file records when its bytes are first wanted: COFFER_ERR_TENSOR_DIGEST instead of
-       damaged bytes, and COFFER_ERR_NO_DIGESTS when it is opened. What is read whole is verified on the way; a part or slice, and
-       coffer_data, look at the whole tensor first. The file must not change meanwhile. */
-    bool verify;
+    coffer_verifying verify;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY, false         \
+        sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
+            COFFER_VERIFY_NOTHING                                                                                      \
     }
 
 /*

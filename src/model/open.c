@@ -37,6 +37,9 @@ static coffer_status open_options(coffer_open_options *options, const coffer_ope
     if ((unsigned)options->access > COFFER_READ) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `access` has no such value");
     }
+    if ((unsigned)options->verify > COFFER_VERIFY_RECORDED) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `verify` has no such value");
+    }
     if (options->allocator == NULL) {
         options->allocator = coffer_libc_allocator();
     }
@@ -113,7 +116,7 @@ static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t 
     parse.format = options->format;
     const coffer_status status =
         coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
-    return status == COFFER_OK && options->verify ? coffer__trust_begin(shard, allocator, err) : status;
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
 static coffer_status open_empty(coffer_error *err)

@@ -10,8 +10,15 @@
 
 /* ---- a shard's record -------------------------------------------------------------------------------------------- */
 
-coffer_status coffer__trust_begin(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
+                                  coffer_error *err)
 {
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    if (verify == COFFER_VERIFY_NOTHING ||
+        (verify == COFFER_VERIFY_RECORDED &&
+         coffer__recorded_algorithm(shard->table, &algorithm, NULL) == COFFER_ERR_NO_DIGESTS)) {
+        return COFFER_OK;
+    }
     const size_t count = coffer_table_count(shard->table);
     coffer_hasher *hasher = NULL;
     coffer_status status = coffer__recorded_read(&shard->recorded, shard->table, allocator, err);

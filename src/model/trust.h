@@ -9,8 +9,9 @@
 #include "coffer.h"
 #include "model.h"
 
-/* Reads what the file records, and verifies its metadata. To be ended even when it fails. */
-coffer_status coffer__trust_begin(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err);
+/* Reads what the file records, if that is wanted, and verifies its metadata. To be ended even when it fails. */
+coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
+                                  coffer_error *err);
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* Whether a tensor has yet to be verified. */

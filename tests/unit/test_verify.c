@@ -1007,15 +1007,23 @@ static void opening_to_verify_wants_digests(void **state)
     coffer_error err;
     coffer *model = NULL;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.verify = true;
+    options.verify = COFFER_VERIFY_ALL;
     write_vectors("model", NULL);
     assert_int_equal(coffer_open(&model, work_path("model"), &options, &err), COFFER_ERR_NO_DIGESTS);
+    options.verify = COFFER_VERIFY_RECORDED;
+    coffer_close(open_with("model", &options));
+    options.verify = (coffer_verifying)3;
+    assert_int_equal(coffer_open(&model, work_path("model"), &options, &err), COFFER_ERR_ARGUMENT);
+    options.verify = COFFER_VERIFY_ALL;
     assert_null(model);
     assert_string_equal(err.path, work_path("model"));
     write_recorded("model", COFFER_SHA256);
     assert_int_equal(set_key("model", COFFER_DIGESTS_KEY, "1:sha256:AAAA", NULL), COFFER_OK);
-    assert_int_equal(coffer_open(&model, work_path("model"), &options, &err), COFFER_ERR_DIGESTS);
-    assert_null(model);
+    for (coffer_verifying verify = COFFER_VERIFY_ALL; verify <= COFFER_VERIFY_RECORDED; verify++) {
+        options.verify = verify;
+        assert_int_equal(coffer_open(&model, work_path("model"), &options, &err), COFFER_ERR_DIGESTS);
+        assert_null(model);
+    }
 }
 
 /* Every way to a tensor's bytes. */
@@ -1068,7 +1076,7 @@ static void damage_is_not_handed_out(void **state)
                 continue;
             }
             coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-            options.verify = true;
+            options.verify = COFFER_VERIFY_ALL;
             options.access = access;
             model = open_with("model", &options);
             for (size_t i = 0; i < 2 * COUNT; i++) {
@@ -1118,7 +1126,7 @@ static void verifying_is_no_second_pass(void **state)
     counting from = { to.memory, 0 };
     const coffer_source source = { count_read, NULL, &from, to.size };
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.verify = true;
+    options.verify = COFFER_VERIFY_ALL;
     coffer *model = NULL;
     assert_int_equal(coffer_open_source(&model, &source, &options, NULL), COFFER_OK);
     coffer_read_target targets[LARGE_COUNT];
@@ -1188,7 +1196,7 @@ static void threads_that_want_the_same(void **state)
     coffer_header_free(header);
     close_place(PLACE_PATH, &to);
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.verify = true;
+    options.verify = COFFER_VERIFY_ALL;
     coffer *model = open_with("large", &options);
     pthread_t threads[4];
     wanting wanted[4];
@@ -1214,7 +1222,7 @@ static void memory_that_fails_while_verifying(void **state)
         meter.fail_at = fail_at;
         coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
         options.allocator = &allocator;
-        options.verify = true;
+        options.verify = COFFER_VERIFY_ALL;
         coffer *model = NULL;
         uint8_t bytes[24];
         status = coffer_open(&model, work_path("model"), &options, NULL);
