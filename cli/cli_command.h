@@ -50,6 +50,7 @@ typedef enum cli_option_id {
     CLI_OPTION_TO,
     CLI_OPTION_HISTOGRAM,
     CLI_OPTION_PLOT,
+    CLI_OPTION_REVISION,
     CLI_OPTION_TOLERANCE,
     CLI_OPTION_MAX_SHARD_SIZE,
     CLI_OPTION_BALANCED,
@@ -149,6 +150,7 @@ extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
+extern const cli_command cli_fetch;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

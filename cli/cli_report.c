@@ -48,6 +48,7 @@ int cli_exit_code(coffer_status status)
     case COFFER_ERR_SLICE_SYNTAX:
     case COFFER_ERR_STEP:
     case COFFER_ERR_NAME:
+    case COFFER_ERR_URL:
         return CLI_EXIT_USAGE;
     default:
         break;

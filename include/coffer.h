@@ -694,6 +694,30 @@ COFFER_API coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_
 COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                        bool *sound, const coffer_read_options *options, coffer_error *err);
 
+/* ---- Fetching -------------------------------------------------------------------------------------------------------- */
+
+typedef struct coffer_fetch_options {
+    size_t struct_size;
+    coffer_progress progress; /* in bytes of all files, those that were there already included; NULL: none */
+    void *progress_ctx;
+    uint32_t threads; /* as in coffer_read_options */
+    bool force;       /* replace files that are there */
+} coffer_fetch_options;
+#define COFFER_FETCH_OPTIONS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(coffer_fetch_options), NULL, NULL, 0, false                                                             \
+    }
+
+/*
+ * Downloads a model that was opened by URL (or copies one that was opened by path) into a folder that exists, under its files'
+ * names; of a model of several files with an index. `wanted` has a flag for each tensor, by its number for coffer_at: then the
+ * files have only those tensors; NULL: all, and every file as it is, byte for byte. Files get their names when every one of them
+ * is complete. Until then they are NAME.coffer-part, with which the next call for the same goes on, whatever ended this one.
+ * A SHA-256 that the server states is compared. docs/network.md has the rest.
+ */
+COFFER_API coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
+                                      const coffer_fetch_options *options, coffer_error *err);
+
 /* ---- Level 3: writing ------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer_writer coffer_writer;

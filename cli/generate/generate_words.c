@@ -15,7 +15,8 @@ static const struct word {
     { "GLOB=DTYPE", WORD_TENSOR },  { "KEY", WORD_KEY },       { "KEY=VALUE", WORD_KEY },
     { "COMMAND", WORD_COMMAND },    { "DTYPE", WORD_DTYPE },   { "N", WORD_ANY },
     { "BYTES", WORD_ANY },          { "TOLERANCE", WORD_ANY }, { "MODEL", WORD_FILE },
-    { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },
+    { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },      { "URL", WORD_FILE },
+    { "REVISION", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)

@@ -163,3 +163,53 @@ bool coffer__http_is_strong(const char *etag)
     const size_t len = coffer__text_len(etag);
     return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
+
+/* ---- digests --------------------------------------------------------------------------------------------------------- */
+
+/* The value of a digit among `digits`; -1 when it is none. */
+static int http_digit(const char *digits, char c)
+{
+    for (int i = 0; digits[i] != '\0'; i++) {
+        if (digits[i] == c) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
+{
+    const size_t len = coffer__text_len(text);
+    const size_t quote = len == 66 && text[0] == '"' && text[65] == '"';
+    if (len != 64 + 2 * quote) {
+        return false;
+    }
+    for (size_t i = 0; i < 64; i++) {
+        const int value = http_digit("0123456789abcdef", http_lower(text[quote + i]));
+        if (value < 0) {
+            return false;
+        }
+        digest[i / 2] = (uint8_t)(i % 2 == 0 ? value << 4 : digest[i / 2] | value);
+    }
+    return true;
+}
+
+bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
+{
+    uint32_t bits = 0;
+    if (coffer__text_len(text) != 44 || text[43] != '=') {
+        return false;
+    }
+    for (size_t i = 0; i < 43; i++) {
+        const int value = http_digit("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", text[i]);
+        if (value < 0) {
+            return false;
+        }
+        bits = bits << 6 | (uint32_t)value;
+        /* Four characters are three bytes; each is complete with the next of them. */
+        if (i % 4 != 0) {
+            digest[i / 4 * 3 + i % 4 - 1] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+        }
+    }
+    return (bits & 3) == 0;
+}

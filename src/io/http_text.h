@@ -24,6 +24,9 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
 /* Seconds that a Retry-After wants: a number, or a date in GMT, reckoned from `now` (seconds since 1970); false for anything
    else. A date that is past is 0. */
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds);
+/* The SHA-256 that a quoted text of 64 hexadecimal digits, or 44 characters of base64, stand for; false for any other text. */
+bool coffer__http_sha256_hex(const char *text, uint8_t digest[32]);
+bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
 /* Whether a validator may be used for If-Range: a quoted text without `W/` before it. */
 bool coffer__http_is_strong(const char *etag);
 

@@ -101,8 +101,9 @@ static bool s3_is_host(const char *bucket, size_t len)
 void coffer__s3_lines(const coffer__s3 *s3, const char *lines[COFFER__S3_LINES])
 {
     lines[0] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    lines[1] = s3->token_line[0] != '\0' ? s3->token_line : NULL;
-    lines[2] = NULL;
+    lines[1] = "x-amz-checksum-mode: ENABLED";
+    lines[2] = s3->token_line[0] != '\0' ? s3->token_line : NULL;
+    lines[3] = NULL;
 }
 
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)

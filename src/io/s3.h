@@ -23,7 +23,7 @@ coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err);
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err);
 
 /* The lines that a signed request has besides: ended by NULL, borrowed from `s3`. */
-#define COFFER__S3_LINES 3
+#define COFFER__S3_LINES 4
 void coffer__s3_lines(const coffer__s3 *s3, const char *lines[COFFER__S3_LINES]);
 
 #endif

@@ -86,6 +86,12 @@ coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web
                                  const struct coffer__web_address *address, const coffer_allocator *allocator,
                                  coffer_error *err);
 
+/* What tells one version of what lies behind a URL from another: its ETag, or its date; "" when there is none, and for any other
+   source. Borrowed. */
+const char *coffer__source_validator(const coffer__source *source);
+/* The SHA-256 that the server states of the whole file; false when it states none. */
+bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32]);
+
 /* read_at, after checking the range. */
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                   coffer_error *err);

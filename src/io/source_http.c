@@ -37,6 +37,8 @@ typedef struct coffer__source_http {
         size; /* COFFER__HTTP_UNKNOWN until the first answer came, and not changed afterwards, as all that follows … */
     char etag[256];
     char modified[64];
+    char linked_etag[128]; /* what the Hub and an object store say of the whole file's digest, or "" */
+    char checksum[64];
     uint8_t *head; /* the file's first bytes */
     size_t head_size;
     coffer__mutex lock;        /* … but what this guards: */
@@ -146,6 +148,10 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     if (status == COFFER_OK && first) {
         memcpy(file->etag, reply->etag, sizeof file->etag);
         memcpy(file->modified, reply->modified, sizeof file->modified);
+        /* Of a part of an object the checksum may be that of the part. */
+        if (whole || reply->range.last + 1 == reply->range.size) {
+            memcpy(file->checksum, reply->checksum, sizeof file->checksum);
+        }
         if (!whole) {
             file->size = reply->range.size;
             part->size = part->size < file->size ? part->size : file->size;
@@ -249,6 +255,9 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
     const coffer_status status = coffer__web_ask(file->web, &question, &answer, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (file->head_size == 0 && file->linked_etag[0] == '\0') {
+        memcpy(file->linked_etag, answer.linked_etag, sizeof file->linked_etag);
     }
     if (answer.end == COFFER__HTTP_DONE) {
         source_http_conclude(part, &answer.reply);
@@ -374,6 +383,28 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
     source->size = file->size;
     return COFFER_OK;
 }
+
+/* ---- what is known of the whole file ----------------------------------------------------------------------------------- */
+
+const char *coffer__source_validator(const coffer__source *source)
+{
+    if (source->ops->read_watched != source_http_read_watched) {
+        return "";
+    }
+    const source_http *file = source->as.http;
+    return file->etag[0] != '\0' ? file->etag : file->modified;
+}
+
+bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32])
+{
+    if (source->ops->read_watched != source_http_read_watched) {
+        return false;
+    }
+    const source_http *file = source->as.http;
+    return coffer__http_sha256_hex(file->linked_etag, digest) || coffer__http_sha256_base64(file->checksum, digest);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
                                  const coffer_allocator *allocator, coffer_error *err)

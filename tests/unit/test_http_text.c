@@ -174,6 +174,37 @@ static void only_strong_validators_are_for_ranges(void **state)
     assert_false(coffer__http_is_strong("\"abc"));
 }
 
+static void digests_are_read(void **state)
+{
+    (void)state;
+    static const char hex[] = "\"000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F\"";
+    char bare[65];
+    memcpy(bare, hex + 1, 64);
+    bare[64] = '\0';
+    uint8_t digest[3][32];
+    assert_true(coffer__http_sha256_hex(hex, digest[0]));
+    assert_true(coffer__http_sha256_hex(bare, digest[1]));
+    assert_true(coffer__http_sha256_base64("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", digest[2]));
+    for (size_t i = 0; i < 32; i++) {
+        assert_int_equal(digest[0][i], i);
+        assert_int_equal(digest[1][i], i);
+        assert_int_equal(digest[2][i], i);
+    }
+    static const char *const wrong[] = { "",
+                                         "\"\"",
+                                         "\"ab\"",
+                                         "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",
+                                         "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8-1",
+                                         "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8x",
+                                         "AAECAwQFBgcICQoLDA0 DxAREhMUFRYXGBkaGxwdHh8=" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(coffer__http_sha256_hex(wrong[i], digest[0]));
+        assert_false(coffer__http_sha256_base64(wrong[i], digest[0]));
+    }
+    bare[63] = 'g';
+    assert_false(coffer__http_sha256_hex(bare, digest[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +214,7 @@ int main(void)
         cmocka_unit_test(numbers_are_digits),
         cmocka_unit_test(retry_after_is_seconds_or_a_date),
         cmocka_unit_test(only_strong_validators_are_for_ranges),
+        cmocka_unit_test(digests_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer fetch URL: a model, or some tensors of it, from where it is into a folder. */
+#include "cli_command.h"
+#include "cli_files.h"
+#include "cli_names.h"
+#include "cli_options.h"
+#include "cli_progress.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Which tensors the patterns take, a flag for each; NULL without memory. A pattern that takes nothing is in *idle. */
+static bool *choose(const coffer *model, const cli_arguments *arguments, const char **idle)
+{
+    const size_t count = coffer_count(model);
+    bool *wanted = calloc(count + 1, sizeof *wanted);
+    *idle = NULL;
+    for (size_t c = 0; wanted != NULL && c < arguments->choice_count; c++) {
+        const cli_choice *choice = &arguments->choices[c];
+        bool found = choice->option->id != CLI_OPTION_FILTER;
+        for (size_t i = 0; choice->option->id == CLI_OPTION_FILTER && i < count; i++) {
+            const coffer_tensor *tensor = coffer_at(model, i);
+            const bool matches = cli_matches(choice->value, tensor->name, tensor->name_len);
+            wanted[i] = wanted[i] || matches;
+            found = found || matches;
+        }
+        *idle = found ? *idle : choice->value;
+    }
+    return wanted;
+}
+
+/* What came. */
+static void report(cli *app, const coffer *model, const bool *wanted, const char *folder)
+{
+    char tensors[CLI_NUMBER_SIZE];
+    char bytes[CLI_NUMBER_SIZE];
+    uint64_t count = 0;
+    uint64_t size = 0;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        if (wanted == NULL || wanted[i]) {
+            count++;
+            size += coffer_at(model, i)->size;
+        }
+    }
+    cli_number_text(tensors, count, true);
+    cli_bytes_text(bytes, size);
+    cli_remark_path(app, folder, "fetched: %s tensor%s, %s", tensors, count == 1 ? "" : "s", bytes);
+}
+
+static int download(cli *app, const coffer *model, const char *url, const bool *wanted, const char *folder, bool force)
+{
+    cli_progress progress;
+    coffer_error err;
+    cli_progress_begin(&progress, app, "fetching", 0);
+    cli_progress_part part = { &progress, 0 };
+    coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    options.force = force;
+    const coffer_status status = coffer_fetch(model, wanted, folder, &options, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return cli_fail(app, err.path[0] != '\0' ? err.path : url, &err);
+    }
+    report(app, model, wanted, folder);
+    return CLI_EXIT_OK;
+}
+
+/* The URL at the revision that was asked for; NULL, with the exit code, when that cannot be. To be freed. */
+static char *at_revision(cli *app, const char *url, const char *revision, int *code)
+{
+    static const char scheme[] = "hf://";
+    char *text = malloc(strlen(url) + (revision == NULL ? 0 : strlen(revision)) + 2);
+    *code = CLI_EXIT_OK;
+    if (text == NULL) {
+        *code = cli_fail_memory(app, url);
+        return NULL;
+    }
+    if (revision == NULL) {
+        return strcpy(text, url);
+    }
+    const char *owner = url + sizeof scheme - 1;
+    if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
+        free(text);
+        *code = cli_usage_error(app, "--revision is for hf://owner/name, without an @ of its own");
+        return NULL;
+    }
+    const char *name = strchr(owner, '/') + 1;
+    const size_t before = (size_t)(name - url) + strcspn(name, "/");
+    sprintf(text, "%.*s@%s%s", (int)before, url, revision, url + before);
+    return text;
+}
+
+static int fetch_from(cli *app, const cli_arguments *arguments, const char *url, const char *folder)
+{
+    int code = CLI_EXIT_OK;
+    const char *idle = NULL;
+    coffer *model = cli_open(app, url, false, &code);
+    if (model == NULL) {
+        return code;
+    }
+    bool *wanted = choose(model, arguments, &idle);
+    const bool some = cli_given(arguments, CLI_OPTION_FILTER);
+    if (wanted == NULL) {
+        code = cli_fail_memory(app, url);
+    } else if (idle != NULL) {
+        cli_say_path(app, url, "no tensor matches the pattern \"%s\"; coffer ls shows the names", idle);
+        code = CLI_EXIT_NOT_CONFORMING;
+    } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        cli_say_path(app, folder, "the folder cannot be made: %s", strerror(errno));
+        code = CLI_EXIT_UNREADABLE;
+    } else {
+        code = download(app, model, url, some ? wanted : NULL, folder, cli_given(arguments, CLI_OPTION_FORCE));
+    }
+    free(wanted);
+    coffer_close(model);
+    return code;
+}
+
+static int run_fetch(cli *app, const cli_arguments *arguments)
+{
+    int code = CLI_EXIT_OK;
+    const char *folder = cli_value(arguments, CLI_OPTION_OUTPUT);
+    char *url = at_revision(app, arguments->names[0], cli_value(arguments, CLI_OPTION_REVISION), &code);
+    if (url != NULL) {
+        code = fetch_from(app, arguments, url, folder != NULL ? folder : ".");
+        free(url);
+    }
+    return code;
+}
+
+static const cli_option FETCH_OPTIONS[] = {
+    { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "the folder to fetch into, made if it is not there; else this one",
+      NULL },
+    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only tensors whose names match; may be given several times", NULL },
+    { CLI_OPTION_REVISION, 0, "revision", "REVISION", "of a repository of the Hub: a branch, tag or commit", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace files that are there", NULL },
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example FETCH_EXAMPLES[] = {
+    { "coffer fetch hf://openai-community/gpt2 -o gpt2", "a model of the Hub" },
+    { "coffer fetch s3://bucket/llama/model.safetensors.index.json", "one of several files, by its index" },
+    { "coffer fetch hf://openai-community/gpt2 --filter 'h.0.*' -o layer", "its first layer, as a model of its own" },
+    { NULL, NULL },
+};
+
+const cli_command cli_fetch = {
+    .name = "fetch",
+    .run = run_fetch,
+    .summary = "download a model, or some tensors of it",
+    .usage = "URL",
+    .about = "Downloads the files of tensors behind a URL, and the index of several: http, https, s3://bucket/key or\n"
+             "hf://owner/name[@revision][/file]. Several ranges come at once. What was interrupted is gone on with\n"
+             "by the same command, from NAME.coffer-part; files get their names when all of them are complete, and\n"
+             "when they are what the server states of their SHA-256, if it does.\n"
+             "\n"
+             "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
+             "shell knows them, too.\n",
+    .options = FETCH_OPTIONS,
+    .examples = FETCH_EXAMPLES,
+    .least_names = 1,
+    .most_names = 1,
+};

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer fetch: what comes is what was there, a part of it is a model of its own, and a kill loses little."""
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+import coffer_ctypes as coffer
+from network import LARGE, SMALL, file_with_header, quick  # noqa: F401
+from test_network_hub import COMMIT
+from test_network_models import INDEX, make_model, serve
+from web_server import Server
+
+CLI = os.environ["COFFER_CLI"]
+PIECE = 8 << 20  # bytes that are recorded together
+
+
+def fetch(*words, code=0):
+    result = subprocess.run([CLI, "fetch", *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert result.returncode == code, result.stderr
+    return result.stderr
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_file_comes_as_it_is(tmp_path):
+    with Server({"/a/m.safetensors": LARGE}) as server:
+        fetch(server.url("/a/m.safetensors?x=1"), "-o", tmp_path / "new")
+        assert content(tmp_path / "new") == {"m.safetensors": LARGE}
+        ranges = sorted(request.range for request in server.log[1:])
+        assert ranges[0][0] == 96 << 10 and ranges[-1][1] == len(LARGE) - 1
+        assert sum(b - a + 1 for a, b in ranges) == len(LARGE) - (96 << 10)
+
+
+def test_a_model_comes_with_an_index(tmp_path):
+    files, _ = make_model(3)
+    with serve(files) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path)
+    got = content(tmp_path)
+    index = json.loads(got.pop(INDEX))
+    assert index == json.loads(files.pop(INDEX))
+    assert got == files
+
+
+def test_some_tensors_are_a_model_of_their_own(tmp_path):
+    files, bodies = make_model(3)
+    with serve(files) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path, "--filter", "s1.t0", "--filter", "s3.t[12]")
+    got = content(tmp_path)
+    names = ["model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"]
+    assert sorted(got) == sorted([*names, INDEX])
+    assert json.loads(got[INDEX]) == {
+        "metadata": {"total_size": 300},
+        "weight_map": {"s1.t0": names[0], "s3.t1": names[1], "s3.t2": names[1]},
+    }
+    read = {}
+    for name in names:
+        verdict, data = coffer.open_and_read(tmp_path / name)
+        assert verdict.accepted
+        read |= data
+    assert read == {name: bodies[name] for name in ("s1.t0", "s3.t1", "s3.t2")}
+    check = subprocess.run([CLI, "ls", tmp_path / INDEX], capture_output=True, text=True)
+    assert check.returncode == 0 and "s3.t1" in check.stdout
+
+
+def test_metadata_come_along(tmp_path):
+    whole = coffer.serialize([("a", "U8", [2], b"ab"), ("b", "F32", [1], b"1234")], {"format": "pt"})
+    with Server({"/m.safetensors": whole}) as server:
+        fetch(server.url("/m.safetensors"), "-o", tmp_path, "--filter", "b")
+    assert (tmp_path / "m.safetensors").read_bytes() == coffer.serialize([("b", "F32", [1], b"1234")], {"format": "pt"})
+
+
+def test_a_pattern_that_takes_nothing(tmp_path):
+    with Server({"/m.safetensors": SMALL}) as server:
+        assert 'no tensor matches the pattern "x*"' in fetch(server.url("/m.safetensors"), "-o", tmp_path / "no", "--filter", "x*", code=1)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_file_that_is_there_is_kept(tmp_path):
+    (tmp_path / "m.safetensors").write_bytes(b"old")
+    with Server({"/m.safetensors": SMALL}) as server:
+        assert "-f (`force` in the options) replaces it" in fetch(server.url("/m.safetensors"), "-o", tmp_path, code=3)
+        assert content(tmp_path) == {"m.safetensors": b"old"}
+        fetch(server.url("/m.safetensors"), "-o", tmp_path, "-f")
+    assert content(tmp_path) == {"m.safetensors": SMALL}
+
+
+# ---- Interrupted ---------------------------------------------------------------------------------------------------
+
+HUGE, _ = file_with_header(1000, 5, 10 << 20)
+
+
+def kill_in_the_middle(server, tmp_path):
+    """A fetch that is killed when it has asked for the second batch, of which nothing comes."""
+
+    def behave(request):
+        if request.range[0] >= 4 * PIECE:
+            process.send_signal(signal.SIGKILL)
+            return request.stall()
+        return server.serve(request)
+
+    server.behave = behave
+    process = subprocess.Popen([CLI, "fetch", server.url("/m.safetensors"), "-o", str(tmp_path)])
+    assert process.wait(60) == -signal.SIGKILL
+    assert list(content(tmp_path)) == ["m.safetensors.coffer-part"]
+    server.behave = server.serve
+    server.log.clear()
+
+
+def test_a_fetch_that_was_killed_is_gone_on_with(tmp_path):
+    with Server({"/m.safetensors": HUGE}) as server:
+        kill_in_the_middle(server, tmp_path)
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        assert content(tmp_path) == {"m.safetensors": HUGE}
+        # The first four pieces are not asked for again, the header apart.
+        assert min(request.range[0] for request in server.log[1:]) == 4 * PIECE
+
+
+def test_another_version_is_begun_anew(tmp_path):
+    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    with Server({"/m.safetensors": HUGE}) as server:
+        kill_in_the_middle(server, tmp_path)
+        server.behave = lambda request: request.ranges(other, {"ETag": '"2"'})
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        assert content(tmp_path) == {"m.safetensors": other}
+
+
+def test_another_wish_is_begun_anew(tmp_path):
+    with Server({"/m.safetensors": HUGE}) as server:
+        kill_in_the_middle(server, tmp_path)
+        fetch(server.url("/m.safetensors"), "-o", tmp_path, "--filter", "t4")
+    verdict, data = coffer.open_and_read(tmp_path / "m.safetensors")
+    assert verdict.accepted and data == {"t4": HUGE[-(10 << 20) :]}
+
+
+def test_a_damaged_record_is_begun_anew(tmp_path):
+    with Server({"/m.safetensors": HUGE}) as server:
+        kill_in_the_middle(server, tmp_path)
+        with (tmp_path / "m.safetensors.coffer-part").open("r+b") as file:
+            file.seek(len(HUGE) + 3)
+            file.write(b"?")
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        assert content(tmp_path) == {"m.safetensors": HUGE}
+
+
+def test_two_at_once(tmp_path):
+    with Server({"/m.safetensors": HUGE}) as server:
+        other = []
+
+        def behave(request):
+            if request.range[0] >= 4 * PIECE and not other:
+                other.append(fetch(server.url("/m.safetensors"), "-o", tmp_path, code=3))
+            return server.serve(request)
+
+        server.behave = behave
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        assert "another process is fetching the same file" in other[0]
+    assert content(tmp_path) == {"m.safetensors": HUGE}
+
+
+def test_a_file_that_changes_meanwhile(tmp_path):
+    with Server(behave=lambda request: request.ranges(HUGE, {"ETag": '"%d"' % (request.number > 3)})) as server:
+        assert "changed on the server" in fetch(server.url("/m.safetensors"), "-o", tmp_path, code=3)
+    assert "m.safetensors" not in content(tmp_path)
+
+
+# ---- Digests -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("how", ["hub", "store"])
+def test_a_stated_digest_is_compared(tmp_path, how, right, monkeypatch):
+    digest = hashlib.sha256(SMALL if right else LARGE)
+
+    def behave(request):
+        if how == "store":
+            return request.ranges(SMALL, {"x-amz-checksum-sha256": base64.b64encode(digest.digest()).decode()})
+        if "there" in request.path:
+            return request.ranges(SMALL)
+        return request.answer(302, {"Location": "/there/m.safetensors", "X-Linked-Etag": '"%s"' % digest.hexdigest(), "X-Repo-Commit": COMMIT})
+
+    with Server(behave=behave) as server:
+        said = fetch(server.url("/m.safetensors"), "-o", tmp_path, code=0 if right else 3)
+    assert content(tmp_path) == ({"m.safetensors": SMALL} if right else {})
+    assert right or "not what the server states" in said
+
+
+# ---- The Hub -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("words", "revision"), [([], "main"), (["--revision", "v2"], "v2")])
+def test_a_repository(tmp_path, monkeypatch, words, revision):
+    with Server(behave=lambda request: request.ranges(SMALL)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.origin)
+        fetch("hf://owner/name", "-o", tmp_path, *words)
+        assert server.paths == ["/owner/name/resolve/%s/model.safetensors" % revision]
+    assert content(tmp_path) == {"model.safetensors": SMALL}
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner"])
+def test_a_revision_of_what_has_none(url):
+    assert "--revision is for hf://owner/name" in fetch(url, "--revision", "v2", code=2)
