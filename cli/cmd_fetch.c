@@ -71,28 +71,34 @@ static int download(cli *app, const coffer *model, const char *url, const bool *
     return CLI_EXIT_OK;
 }
 
+/* Where in hf://owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
+static size_t revision_place(const char *url)
+{
+    static const char scheme[] = "hf://";
+    const char *owner = url + sizeof scheme - 1;
+    if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
+        return 0;
+    }
+    const char *name = strchr(owner, '/') + 1;
+    return (size_t)(name - url) + strcspn(name, "/");
+}
+
 /* The URL at the revision that was asked for; NULL, with the exit code, when that cannot be. To be freed. */
 static char *at_revision(cli *app, const char *url, const char *revision, int *code)
 {
-    static const char scheme[] = "hf://";
-    char *text = malloc(strlen(url) + (revision == NULL ? 0 : strlen(revision)) + 2);
-    *code = CLI_EXIT_OK;
+    const size_t before = revision == NULL ? strlen(url) : revision_place(url);
+    const size_t size = strlen(url) + (revision == NULL ? 0 : strlen(revision)) + 2;
+    if (before == 0) {
+        *code = cli_usage_error(app, "--revision is for hf://owner/name, without an @ of its own");
+        return NULL;
+    }
+    char *text = malloc(size);
     if (text == NULL) {
         *code = cli_fail_memory(app, url);
         return NULL;
     }
-    if (revision == NULL) {
-        return strcpy(text, url);
-    }
-    const char *owner = url + sizeof scheme - 1;
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
-        free(text);
-        *code = cli_usage_error(app, "--revision is for hf://owner/name, without an @ of its own");
-        return NULL;
-    }
-    const char *name = strchr(owner, '/') + 1;
-    const size_t before = (size_t)(name - url) + strcspn(name, "/");
-    sprintf(text, "%.*s@%s%s", (int)before, url, revision, url + before);
+    snprintf(text, size, "%.*s%s%s%s", (int)before, url, revision == NULL ? "" : "@", revision == NULL ? "" : revision,
+             url + before);
     return text;
 }
 

@@ -174,21 +174,26 @@ static bool fetch_wants(const fetch_job *job, size_t shard)
     return wants;
 }
 
+/* The file as it is, with one move. */
+static coffer_status fetch_plan_all(fetch_job *job, fetch_file *file, coffer_error *err)
+{
+    const coffer_status status = fetch_allocate_moves(job, file, 1, err);
+    if (status == COFFER_OK) {
+        file->size = file->shard->source.size;
+        fetch_add_move(file, 0, 0, file->size);
+    }
+    return status;
+}
+
 static coffer_status fetch_plan_file(fetch_job *job, size_t shard, coffer_error *err)
 {
     fetch_file *file = &job->files[job->file_count++];
     file->shard = &job->model->shards[shard];
-    coffer_status status = fetch_target(job, file->shard->path, &file->target, err);
-    if (status == COFFER_OK && job->wanted != NULL) {
-        status = fetch_plan_some(job, file, shard, err);
-    } else if (status == COFFER_OK) {
-        status = fetch_allocate_moves(job, file, 1, err);
-        file->size = file->shard->source.size;
+    const coffer_status status = fetch_target(job, file->shard->path, &file->target, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK && job->wanted == NULL) {
-        fetch_add_move(file, 0, 0, file->size);
-    }
-    return status;
+    return job->wanted != NULL ? fetch_plan_some(job, file, shard, err) : fetch_plan_all(job, file, err);
 }
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
@@ -324,10 +329,10 @@ static size_t fetch_rows(const fetch_file *file, uint64_t begin, uint64_t end, u
         const uint64_t low = move->to > begin ? move->to : begin;
         const uint64_t high = move->to + move->size < end ? move->to + move->size : end;
         if (low < high && rows != NULL) {
-            rows[count] = (coffer__row){ .source = move->source,
-                                         .offset = move->from + (low - move->to),
-                                         .size = high - low,
-                                         .to = to + (size_t)(low - begin) };
+            uint8_t *place = to + (size_t)(low - begin);
+            rows[count] = (coffer__row){
+                .source = move->source, .offset = move->from + (low - move->to), .size = high - low, .to = place
+            };
         }
         count += low < high;
     }
@@ -461,7 +466,7 @@ static coffer_status fetch_hash(fetch_job *job, const fetch_file *file, coffer_h
 static coffer_status fetch_verify(fetch_job *job, fetch_file *file, coffer_error *err)
 {
     uint8_t stated[32];
-    uint8_t digest[32];
+    uint8_t digest[32] = { 0 };
     coffer_hasher *hasher = NULL;
     if (job->wanted != NULL || file->shard == NULL || !coffer__source_stated_sha256(&file->shard->source, stated) ||
         coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) != COFFER_OK) {
