@@ -204,23 +204,23 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
     return COFFER_OK;
 }
 
-/* Appends texts up to a NULL. */
-static bool hub_build(coffer__path *path, const char *const *parts)
+/* Appends `count` texts. */
+static bool hub_build(coffer__path *path, const char *const *parts, size_t count)
 {
     bool fine = true;
-    for (; *parts != NULL && fine; parts++) {
-        fine = coffer__text_append(path->text, sizeof path->text, *parts, coffer__text_len(*parts));
+    for (size_t i = 0; i < count && fine; i++) {
+        fine = coffer__text_append(path->text, sizeof path->text, parts[i], coffer__text_len(parts[i]));
     }
     return fine;
 }
 
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text)
 {
-    const char *const parts[] = {
-        "hf://", name->owner, "/", name->name, "@", revision, "/", name->file, name->file[0] != '\0' ? "/" : "", NULL
-    };
+    const char *const parts[] = { "hf://",    name->owner, "/",
+                                  name->name, "@",         revision,
+                                  "/",        name->file,  name->file[0] != '\0' ? "/" : "" };
     text->text[0] = '\0';
-    return hub_build(text, parts);
+    return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
 /* ---- here and over there --------------------------------------------------------------------------------------------- */
@@ -249,8 +249,8 @@ static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
     }
     char commit[64];
     coffer__path refs = *repository;
-    const char *const parts[] = { "/refs/", name->revision, NULL };
-    if (!hub_build(&refs, parts) || !hub_read_line(refs.text, commit, sizeof commit) || !hub_is_commit(commit)) {
+    const char *const parts[] = { "/refs/", name->revision };
+    if (!hub_build(&refs, parts, 2) || !hub_read_line(refs.text, commit, sizeof commit) || !hub_is_commit(commit)) {
         return false;
     }
     memcpy(name->revision, commit, coffer__text_len(commit) + 1);
@@ -259,13 +259,13 @@ static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
 
 bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path)
 {
-    const char *const repository[] = { "models--", name->owner, "--", name->name, NULL };
+    const char *const repository[] = { "models--", name->owner, "--", name->name };
     *path = hub->cache;
-    if (path->text[0] == '\0' || !hub_build(path, repository) || !hub_commit(path, name)) {
+    if (path->text[0] == '\0' || !hub_build(path, repository, 4) || !hub_commit(path, name)) {
         return false;
     }
-    const char *const file[] = { "/snapshots/", name->revision, "/", name->file, NULL };
-    return hub_build(path, file) && coffer__os_exists(path->text);
+    const char *const file[] = { "/snapshots/", name->revision, "/", name->file };
+    return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url, coffer_error *err)

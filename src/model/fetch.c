@@ -136,7 +136,7 @@ static coffer_status fetch_allocate_moves(const fetch_job *job, fetch_file *file
 {
     file->move_room = count + 1;
     file->moves = coffer__alloc(job->allocator, file->move_room * sizeof *file->moves);
-    return file->moves != NULL ? COFFER_OK : fetch_no_memory(err);
+    return file->moves != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
 }
 
 static coffer_status fetch_plan_some(fetch_job *job, fetch_file *file, size_t shard, coffer_error *err)
