@@ -78,7 +78,10 @@ static bool walk_add_file(folder_walk *walk, char *path, uint64_t size)
     const bool room = walk_make_room(walk, &block, folder->count, &folder->room, sizeof *folder->files);
     folder->files = block;
     if (room) {
-        folder->files[folder->count++] = (cli_folder_file){ path, path + walk->root_len, size };
+        cli_folder_file *file = &folder->files[folder->count++];
+        file->path = path;
+        file->name = path + walk->root_len;
+        file->size = size;
     }
     return room;
 }

@@ -364,6 +364,13 @@ static void put_key(const diff *d, const coffer_pair *pair, const char *what, co
     cli_put_char(out, '\n');
 }
 
+/* What a file records of its own tensors and metadata is no metadata of its own: see record_says. */
+static bool is_record(const coffer_pair *pair)
+{
+    return (pair->key_len == strlen(COFFER_DIGESTS_KEY) && strcmp(pair->key, COFFER_DIGESTS_KEY) == 0) ||
+           (pair->key_len == strlen(COFFER_METADATA_DIGEST_KEY) && strcmp(pair->key, COFFER_METADATA_DIGEST_KEY) == 0);
+}
+
 /* Shows every key that differs, as text, or as strings of an array. Returns how many. */
 static size_t show_metadata(const diff *d)
 {
@@ -372,6 +379,9 @@ static size_t show_metadata(const diff *d)
     coffer_pair pair;
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->a, 0), i, &pair); i++) {
         const char *other = value_in(d->b, &pair, &other_len);
+        if (is_record(&pair)) {
+            continue;
+        }
         if (other == NULL) {
             put_key(d, &pair, " only in A: ", NULL, 0);
         } else if (other_len != pair.value_len || memcmp(other, pair.value, other_len) != 0) {
@@ -382,12 +392,57 @@ static size_t show_metadata(const diff *d)
         count++;
     }
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->b, 0), i, &pair); i++) {
-        if (value_in(d->a, &pair, &other_len) == NULL) {
+        if (!is_record(&pair) && value_in(d->a, &pair, &other_len) == NULL) {
             put_key(d, &pair, " only in B: ", NULL, 0);
             count++;
         }
     }
     return count;
+}
+
+/* ---- Recorded digests ---- */
+
+/* What the digests that both files record of their tensors say, unverified: 1 that the tensors are the same, -1 that they are
+   not, 0 nothing. Nothing is passed over for it: it is told before everything is read, and held against what comes out. */
+static int record_says(const diff *d)
+{
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const coffer_table *a = coffer_shard_table(d->a, 0);
+    const coffer_table *b = coffer_shard_table(d->b, 0);
+    const char *in_a = coffer_table_metadata_get(a, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), &a_len);
+    const char *in_b = coffer_table_metadata_get(b, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), &b_len);
+    if (in_a == NULL || in_b == NULL || coffer_shard_count(d->a) != 1 || coffer_shard_count(d->b) != 1 ||
+        coffer_recorded_algorithm(d->a, 0) != coffer_recorded_algorithm(d->b, 0)) {
+        return 0;
+    }
+    return a_len == b_len && memcmp(in_a, in_b, a_len) == 0 ? 1 : -1;
+}
+
+static bool tensors_differ(const diff *d)
+{
+    bool differ = coffer_count(d->a) != coffer_count(d->b) || d->pair_count != coffer_count(d->a);
+    for (size_t i = 0; i < d->pair_count; i++) {
+        differ = differ || !d->pairs[i].alike || d->pairs[i].apart.bytes_differ;
+    }
+    return differ;
+}
+
+static void tell_record(const diff *d, int says)
+{
+    if (says != 0) {
+        cli_remark(d->app, "by the digests that they record, their tensors are %s; comparing them",
+                   says > 0 ? "the same" : "not the same");
+    }
+}
+
+/* Equal lists of digests, but other bytes: one of the files is not what it records. (The other way round, digests in another
+   order say the same.) */
+static void judge_record(const diff *d, int says)
+{
+    if (says > 0 && tensors_differ(d)) {
+        cli_remark(d->app, "the digests that they record are not true of both: coffer verify tells of which");
+    }
 }
 
 /* ---- The whole ---- */
@@ -444,11 +499,16 @@ static size_t show_json(const diff *d)
 
 static int compare(diff *d)
 {
+    const int says = record_says(d);
     int code = match(d);
-    code = code == CLI_EXIT_OK ? compare_all(d) : code;
+    if (code == CLI_EXIT_OK) {
+        tell_record(d, says);
+        code = compare_all(d);
+    }
     if (code != CLI_EXIT_OK) {
         return code;
     }
+    judge_record(d, says);
     const size_t count = d->app->json ? show_json(d) : show_text(d);
     if (count == 0) {
         cli_remark(d->app, "no difference in %zu tensor%s and the metadata", d->pair_count,
@@ -508,13 +568,17 @@ const cli_command cli_diff = {
     .run = run_diff,
     .summary = "compare two files: names, dtypes, shapes, numbers, metadata",
     .usage = "A B",
-    .about = "Compares two files, whatever the order of their tensors: what only one of them has, other dtypes and\n"
-             "shapes, other bytes, and then how many numbers differ and by how much; other metadata. With a\n"
-             "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
-             "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is no such file.\n"
-             "\n"
-             "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
-             "{dtype, shape}, b, differing, max, mean}] (the last three when their shapes are the same), equal.\n",
+    .about =
+        "Compares two files, whatever the order of their tensors: what only one of them has, other dtypes and\n"
+        "shapes, other bytes, and then how many numbers differ and by how much; other metadata. With a\n"
+        "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
+        "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is no such file.\n"
+        "\n"
+        "Digests that both files record are a hint: what they say is told at once, and every byte is compared all\n"
+        "the same. They count as no metadata.\n"
+        "\n"
+        "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
+        "{dtype, shape}, b, differing, max, mean}] (the last three when their shapes are the same), equal.\n",
     .options = DIFF_OPTIONS,
     .examples = DIFF_EXAMPLES,
     .least_names = 2,

@@ -11,6 +11,7 @@
 #include "cli_parallel.h"
 #include "cli_publish.h"
 #include "cli_report.h"
+#include "hash_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,13 +120,9 @@ static void hash_one(void *ctx, size_t i)
     file->status = cli_digest_file(file->path, run->algorithm, &run->progress, &file->digest, &file->err);
 }
 
-/* A line as sha256sum writes it: a name with a line break or a backslash is escaped, and the line begins with one. */
-static void put_line(cli_output *out, coffer_algorithm algorithm, const hash_file *file)
+static void put_line(cli_output *out, const char *digest, const char *path)
 {
-    char digest[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
-    const char *path = cli_shown_path(file->path);
     const bool escaped = strpbrk(path, "\\\n\r") != NULL;
-    cli_digest_text(algorithm, file->digest.bytes, digest);
     cli_put_text(out, escaped ? "\\" : "");
     cli_put_text(out, digest);
     cli_put_text(out, "  ");
@@ -139,20 +136,30 @@ static void put_line(cli_output *out, coffer_algorithm algorithm, const hash_fil
     cli_put_char(out, '\n');
 }
 
-static void put_object(cli_output *out, coffer_algorithm algorithm, const hash_file *file)
+static void put_object(cli_output *out, coffer_algorithm algorithm, const char *digest, const char *path, uint64_t size)
 {
-    char digest[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
-    cli_digest_text(algorithm, file->digest.bytes, digest);
     cli_json_open(out, '{', false);
     cli_json_key(out, "path");
-    cli_json_string(out, cli_shown_path(file->path));
+    cli_json_string(out, path);
     cli_json_key(out, "algorithm");
     cli_json_string(out, coffer_algorithm_name(algorithm));
     cli_json_key(out, "digest");
     cli_json_string(out, digest);
     cli_json_key(out, "size");
-    cli_json_number(out, file->digest.size);
+    cli_json_number(out, size);
     cli_json_close(out, '}');
+}
+
+void hash_show(cli *app, cli_output *out, coffer_algorithm algorithm, const uint8_t *digest, const char *path,
+               uint64_t size)
+{
+    char text[2 * COFFER_LARGEST_DIGEST_SIZE + 1];
+    cli_digest_text(algorithm, digest, text);
+    if (app->json) {
+        put_object(out, algorithm, text, cli_shown_path(path), size);
+    } else {
+        put_line(out, text, cli_shown_path(path));
+    }
 }
 
 static void show_one(void *ctx, size_t i)
@@ -165,10 +172,8 @@ static void show_one(void *ctx, size_t i)
     }
     if (file->status != COFFER_OK) {
         run->code = cli_worse(run->code, cli_fail(run->app, file->path, err));
-    } else if (run->app->json) {
-        put_object(run->out, run->algorithm, file);
     } else if (!run->as_manifest) {
-        put_line(run->out, run->algorithm, file);
+        hash_show(run->app, run->out, run->algorithm, file->digest.bytes, file->path, file->digest.size);
     }
 }
 
@@ -238,28 +243,33 @@ static void hash_and_write(hash_run *run, const char *key_path)
 static int check_usage(cli *app, const cli_arguments *arguments)
 {
     const bool as_manifest = cli_given(arguments, CLI_OPTION_MANIFEST) || cli_given(arguments, CLI_OPTION_SIGN);
+    const bool of_tensors = cli_given(arguments, CLI_OPTION_CONTENT) || cli_given(arguments, CLI_OPTION_WRITE);
     if (as_manifest && (app->json || cli_given(arguments, CLI_OPTION_ALGORITHM))) {
         return cli_usage_error(app, "a manifest is JSON already, and has digests by SHA-256 alone");
     }
     if (as_manifest && (arguments->name_count != 1 || strcmp(arguments->names[0], "-") == 0)) {
         return cli_usage_error(app, "a manifest is about one model: one file or one folder");
     }
+    if (cli_given(arguments, CLI_OPTION_CONTENT) + cli_given(arguments, CLI_OPTION_WRITE) + as_manifest > 1) {
+        return cli_usage_error(app, "--content, --write and a manifest are three different things: one at a time");
+    }
+    if (of_tensors && cli_given(arguments, CLI_OPTION_OUTPUT)) {
+        return cli_usage_error(app, "-o is for lines and manifests");
+    }
     return CLI_EXIT_OK;
 }
 
-static int run_hash(cli *app, const cli_arguments *arguments)
+static int hash_files(cli *app, const cli_arguments *arguments, coffer_algorithm algorithm)
 {
     const char *key_path = cli_value(arguments, CLI_OPTION_SIGN);
-    hash_run run = { .app = app, .output = cli_value(arguments, CLI_OPTION_OUTPUT) };
-    run.code = check_usage(app, arguments);
-    if (run.code == CLI_EXIT_OK && run.output != NULL) {
+    hash_run run = { .app = app, .output = cli_value(arguments, CLI_OPTION_OUTPUT), .algorithm = algorithm };
+    if (run.output != NULL) {
         run.code = cli_publish_check(app, run.output, cli_given(arguments, CLI_OPTION_FORCE));
     }
     if (run.code != CLI_EXIT_OK) {
         return run.code;
     }
     run.as_manifest = key_path != NULL || cli_given(arguments, CLI_OPTION_MANIFEST);
-    run.algorithm = cli_which(arguments, CLI_OPTION_ALGORITHM) == 1 ? COFFER_XXH3_128 : COFFER_SHA256;
     run.follows_links = !run.as_manifest || cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     for (size_t i = 0; i < arguments->name_count; i++) {
         add_path(&run, arguments->names[i]);
@@ -273,12 +283,28 @@ static int run_hash(cli *app, const cli_arguments *arguments)
     return run.code;
 }
 
+static int run_hash(cli *app, const cli_arguments *arguments)
+{
+    const coffer_algorithm algorithm =
+        cli_which(arguments, CLI_OPTION_ALGORITHM) == 1 ? COFFER_XXH3_128 : COFFER_SHA256;
+    const int code = check_usage(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    return cli_given(arguments, CLI_OPTION_CONTENT) ? hash_content(app, arguments, algorithm)
+           : cli_given(arguments, CLI_OPTION_WRITE) ? hash_record(app, arguments, algorithm)
+                                                    : hash_files(app, arguments, algorithm);
+}
+
 static const cli_option HASH_OPTIONS[] = {
     { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", "sha256 or, faster and against accidents only, xxh3 (128 bits)",
       "sha256|xxh3" },
+    { CLI_OPTION_CONTENT, 'c', "content", NULL, "the digest of a model's tensors, however they are stored", NULL },
+    { CLI_OPTION_WRITE, 'w', "write", NULL, "record digests of the tensors inside each file", NULL },
     { CLI_OPTION_MANIFEST, 'm', "manifest", NULL, "write the manifest of model signing, in JSON", NULL },
     { CLI_OPTION_SIGN, 0, "sign", "FILE", "the same, signed with the private key in FILE, in PEM", NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "a manifest takes links to files for files", NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "take links for files: in a manifest, and to write behind them",
+      NULL },
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to FILE, which appears when it is complete", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
@@ -287,6 +313,8 @@ static const cli_option HASH_OPTIONS[] = {
 
 static const cli_example HASH_EXAMPLES[] = {
     { "coffer hash *.safetensors -o SHA256SUMS", "what `sha256sum -c SHA256SUMS` checks" },
+    { "coffer hash --content model.safetensors copy/", "equal digits: the same tensors" },
+    { "coffer hash --write model.safetensors", "so that `coffer verify model.safetensors` can tell damage" },
     { "coffer hash my-model --sign key.pem -o my-model.sig", "what `model_signing verify key` checks" },
     { NULL, NULL },
 };
@@ -304,7 +332,14 @@ const cli_command cli_hash = {
         "key of the curve P-256, P-384 or P-521: `model_signing verify key PATH --signature FILE --public_key PUB`\n"
         "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`. See docs/integrity.md.\n"
         "\n"
-        "JSON: an array of {path, algorithm, digest, size}. A file that fails has path and error (see coffer help\n"
+        "With --content the digest is that of all tensors of a model, be it one file or several: two copies have it\n"
+        "in common when names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"
+        "the metadata. With --write digests are recorded in the metadata of each file, in place when they fit in the\n"
+        "header's slack; nothing is verified before.\n"
+        "\n"
+        "JSON: an array of {path, algorithm, digest, size (of a model's tensors, of a file)}; with --write of {path,\n"
+        "done (\"clone\", \"in_place\", \"rewrite\", \"nothing\"), seconds}. A file that fails has path and error (see "
+        "coffer help\n"
         "info).\n",
     .options = HASH_OPTIONS,
     .examples = HASH_EXAMPLES,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer meta PATH [KEY]: show or change the metadata of a file. */
+#include "cli_edit.h"
 #include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
@@ -115,54 +116,6 @@ static int show(cli *app, const cli_arguments *arguments)
 
 /* ---- Changing ---- */
 
-static const char *way_name(coffer_edit_way way)
-{
-    switch (way) {
-    case COFFER_EDITED_CLONE:
-        return "clone";
-    case COFFER_EDITED_IN_PLACE:
-        return "in_place";
-    case COFFER_EDITED_REWRITE:
-        return "rewrite";
-    case COFFER_EDITED_NOTHING:
-    default:
-        return "nothing";
-    }
-}
-
-static const char *way_text(coffer_edit_way way)
-{
-    switch (way) {
-    case COFFER_EDITED_CLONE:
-        return "edited in a clone, which took its place";
-    case COFFER_EDITED_IN_PLACE:
-        return "edited in place";
-    case COFFER_EDITED_REWRITE:
-        return "rewritten, with room for the next edits";
-    case COFFER_EDITED_NOTHING:
-    default:
-        return "nothing to do, the file says so already";
-    }
-}
-
-static int report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
-{
-    char number[CLI_NUMBER_SIZE];
-    cli_remark_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
-    if (app->json) {
-        cli_json_open(&app->out, '{', true);
-        cli_json_key(&app->out, "path");
-        cli_json_string(&app->out, path);
-        cli_json_key(&app->out, "done");
-        cli_json_string(&app->out, name);
-        cli_json_key(&app->out, "seconds");
-        snprintf(number, sizeof number, "%.6f", seconds);
-        cli_json_raw(&app->out, number);
-        cli_json_close(&app->out, '}');
-    }
-    return CLI_EXIT_OK;
-}
-
 /* One --set KEY=VALUE or --unset KEY. */
 static int read_edit(cli *app, const cli_choice *choice, coffer_edit *edit)
 {
@@ -231,7 +184,7 @@ static int change(cli *app, const cli_arguments *arguments, const coffer_edit_op
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return report_change(app, path, way_name(way), way_text(way), cli_seconds() - start);
+    return cli_report_edit(app, path, way, cli_seconds() - start);
 }
 
 static int recover(cli *app, const char *path, const coffer_edit_options *options)
@@ -241,7 +194,7 @@ static int recover(cli *app, const char *path, const coffer_edit_options *option
     if (coffer_recover(path, options, &err) != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return report_change(app, path, "recovered", "recovered: nothing unfinished is left", cli_seconds() - start);
+    return cli_report_change(app, path, "recovered", "recovered: nothing unfinished is left", cli_seconds() - start);
 }
 
 static int run_meta(cli *app, const cli_arguments *arguments)

@@ -87,7 +87,7 @@ static void run_job(const inside_job *job, bool all)
 static bool choose_tensors(inside_job *job)
 {
     const size_t count = coffer_count(job->model);
-    job->tensors = calloc(count + 1, sizeof *job->tensors);
+    job->tensors = calloc(count + 1, sizeof(void *));
     job->sound = calloc(count + 1, sizeof *job->sound);
     if (job->tensors == NULL || job->sound == NULL) {
         job->run->code = cli_fail_memory(job->run->app, job->path);

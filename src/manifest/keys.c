@@ -57,7 +57,8 @@ static bool key_find_functions(coffer__key *key)
            coffer__os_library_find(library, "ERR_clear_error", &call->clear_errors);
 }
 
-/* Asked for the password of a key, libcrypto would turn to the terminal; a library does not. */
+/* Asked for the password of a key, libcrypto would turn to the terminal; a library does not. The type is libcrypto's. */
+/* NOLINTNEXTLINE(readability-non-const-parameter) */
 static int key_no_password(char *buffer, int size, int writing, void *ctx)
 {
     (void)buffer;

@@ -315,6 +315,14 @@ coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model,
     return COFFER_OK;
 }
 
+/* A name as it was allocated: what is handed out is const. */
+static char *manifest_owned_name(const coffer_manifest_entry *entry)
+{
+    char *name = NULL;
+    memcpy(&name, &entry->name, sizeof name);
+    return name;
+}
+
 void coffer_manifest_free(coffer_manifest *manifest)
 {
     if (manifest == NULL) {
@@ -322,8 +330,8 @@ void coffer_manifest_free(coffer_manifest *manifest)
     }
     const coffer_allocator allocator = manifest->allocator;
     for (size_t i = 0; i < manifest->count; i++) {
-        const char *name = manifest->entries[i].name;
-        coffer__free(&allocator, (void *)(uintptr_t)name, coffer__text_len(name) + 1);
+        char *name = manifest_owned_name(&manifest->entries[i]);
+        coffer__free(&allocator, name, coffer__text_len(name) + 1);
     }
     for (size_t i = 0; i < manifest->ignored_count; i++) {
         coffer__free(&allocator, manifest->ignored[i], coffer__text_len(manifest->ignored[i]) + 1);
@@ -434,7 +442,10 @@ coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *byte
     }
     *manifest = NULL;
     coffer_status status = coffer_manifest_new(&made, "", allocator, err);
-    status = status == COFFER_OK ? manifest_read(made, bytes, size, key, key_len, err) : status;
+    if (made == NULL) {
+        return status;
+    }
+    status = manifest_read(made, bytes, size, key, key_len, err);
     if (status != COFFER_OK) {
         coffer_manifest_free(made);
         return status;

@@ -66,7 +66,7 @@ coffer_status coffer__members_string(coffer__members *in, const char *what, cons
 
 coffer_status coffer__members_constant(coffer__members *in, const char *what, const char *wanted)
 {
-    const char *value = NULL;
+    const char *value = "";
     size_t value_len = 0;
     (void)coffer__json_peek(&in->json);
     const uint64_t at = members_at(in);
@@ -116,7 +116,7 @@ coffer_status coffer__members_array(coffer__members *in, const char *what,
 static coffer_status members_read_one(coffer__members *in, const char *what, const coffer__member *members,
                                       size_t count, uint32_t *seen)
 {
-    const char *key = NULL;
+    const char *key = "";
     size_t key_len = 0;
     (void)coffer__json_peek(&in->json);
     const uint64_t at = members_at(in);

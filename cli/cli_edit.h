@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What commands that edit a file's metadata say of it. */
+#ifndef COFFER_CLI_EDIT_H
+#define COFFER_CLI_EDIT_H
+
+#include "cli_command.h"
+#include "coffer.h"
+
+/* Says how a file was edited and how long it took and, with --json, shows {path, done, seconds}. Returns CLI_EXIT_OK. */
+int cli_report_edit(cli *app, const char *path, coffer_edit_way way, double seconds);
+/* The same for what was done in another way: `name` is for programs. */
+int cli_report_change(cli *app, const char *path, const char *name, const char *text, double seconds);
+
+#endif

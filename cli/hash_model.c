@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Digests of what is in files of tensors: of a model's content, and those that are recorded inside. */
+#include "hash_model.h"
+
+#include "cli_edit.h"
+#include "cli_files.h"
+#include "cli_interrupt.h"
+#include "cli_options.h"
+#include "cli_progress.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <stdlib.h>
+
+/* ---- Content ---- */
+
+static uint64_t size_of_tensors(const coffer *model)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        size += coffer_at(model, i)->size;
+    }
+    return size;
+}
+
+static coffer_status digest_content(cli *app, const coffer *model, coffer_algorithm algorithm, uint8_t *digest,
+                                    coffer_error *err)
+{
+    cli_progress progress;
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    cli_progress_part part = { &progress, 0 };
+    coffer_digest *digests = calloc(coffer_count(model) + 1, sizeof *digests);
+    if (digests == NULL) {
+        return cli_no_memory(err);
+    }
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    cli_progress_begin(&progress, app, "hashing", 0);
+    coffer_status status = coffer_digest_tensors(model, NULL, coffer_count(model), algorithm, digests, &options, err);
+    cli_progress_end(&progress);
+    if (status == COFFER_OK) {
+        status = coffer_digest_content(model, digests, algorithm, digest, coffer_algorithm_digest_size(algorithm), err);
+    }
+    free(digests);
+    return status;
+}
+
+static int show_content(cli *app, const char *path, coffer_algorithm algorithm)
+{
+    coffer_error err;
+    uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
+    int code = CLI_EXIT_OK;
+    coffer *model = cli_open(app, path, false, &code);
+    if (model == NULL) {
+        return code;
+    }
+    if (digest_content(app, model, algorithm, digest, &err) == COFFER_OK) {
+        hash_show(app, &app->out, algorithm, digest, path, size_of_tensors(model));
+    } else {
+        code = cli_fail(app, path, &err);
+    }
+    coffer_close(model);
+    return code;
+}
+
+int hash_content(cli *app, const cli_arguments *arguments, coffer_algorithm algorithm)
+{
+    int code = CLI_EXIT_OK;
+    if (app->json) {
+        cli_json_open(&app->out, '[', true);
+    }
+    for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
+        code = cli_worse(code, show_content(app, arguments->names[i], algorithm));
+    }
+    if (app->json) {
+        cli_json_close(&app->out, ']');
+    }
+    return code;
+}
+
+/* ---- Recording ---- */
+
+static int record_file(cli *app, const char *path, coffer_algorithm algorithm, bool follow_links)
+{
+    coffer_error err;
+    cli_progress progress;
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    cli_progress_part part = { &progress, 0 };
+    const double started = cli_seconds();
+    options.follow_links = follow_links;
+    options.progress = cli_progress_call;
+    options.progress_ctx = &part;
+    cli_progress_begin(&progress, app, "hashing", 0);
+    const coffer_status status = coffer_record_digests(path, algorithm, &options, &way, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return cli_fail(app, path, &err);
+    }
+    return cli_report_edit(app, path, way, cli_seconds() - started);
+}
+
+/* Each file of a model by itself: a file says what it has. */
+static int record_path(cli *app, const char *path, coffer_algorithm algorithm, bool follow_links)
+{
+    int code = CLI_EXIT_OK;
+    coffer *model = cli_open(app, path, false, &code);
+    if (model == NULL) {
+        return code;
+    }
+    const size_t count = coffer_shard_count(model);
+    for (size_t i = 0; i < count && !cli_interrupted(); i++) {
+        const char *file = count == 1 ? path : coffer_shard_path(model, i);
+        code = cli_worse(code, record_file(app, file, algorithm, follow_links));
+    }
+    coffer_close(model);
+    return code;
+}
+
+int hash_record(cli *app, const cli_arguments *arguments, coffer_algorithm algorithm)
+{
+    int code = CLI_EXIT_OK;
+    if (app->json) {
+        cli_json_open(&app->out, '[', true);
+    }
+    for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
+        code = cli_worse(
+            code, record_path(app, arguments->names[i], algorithm, cli_given(arguments, CLI_OPTION_FOLLOW_LINKS)));
+    }
+    if (app->json) {
+        cli_json_close(&app->out, ']');
+    }
+    return code;
+}
