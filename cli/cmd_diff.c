@@ -9,6 +9,7 @@
 #include "cli_parallel.h"
 #include "cli_pieces.h"
 #include "cli_progress.h"
+#include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -364,13 +365,6 @@ static void put_key(const diff *d, const coffer_pair *pair, const char *what, co
     cli_put_char(out, '\n');
 }
 
-/* What a file records of its own tensors and metadata is no metadata of its own: see record_says. */
-static bool is_record(const coffer_pair *pair)
-{
-    return (pair->key_len == strlen(COFFER_DIGESTS_KEY) && strcmp(pair->key, COFFER_DIGESTS_KEY) == 0) ||
-           (pair->key_len == strlen(COFFER_METADATA_DIGEST_KEY) && strcmp(pair->key, COFFER_METADATA_DIGEST_KEY) == 0);
-}
-
 /* Shows every key that differs, as text, or as strings of an array. Returns how many. */
 static size_t show_metadata(const diff *d)
 {
@@ -379,7 +373,7 @@ static size_t show_metadata(const diff *d)
     coffer_pair pair;
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->a, 0), i, &pair); i++) {
         const char *other = value_in(d->b, &pair, &other_len);
-        if (is_record(&pair)) {
+        if (cli_recorded_is_key(&pair)) {
             continue;
         }
         if (other == NULL) {
@@ -392,7 +386,7 @@ static size_t show_metadata(const diff *d)
         count++;
     }
     for (size_t i = 0; coffer_table_metadata_at(coffer_shard_table(d->b, 0), i, &pair); i++) {
-        if (!is_record(&pair) && value_in(d->a, &pair, &other_len) == NULL) {
+        if (!cli_recorded_is_key(&pair) && value_in(d->a, &pair, &other_len) == NULL) {
             put_key(d, &pair, " only in B: ", NULL, 0);
             count++;
         }
