@@ -165,6 +165,12 @@ coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
     return model;
 }
 
+bool cli_is_single_file(const coffer *model, const char *path)
+{
+    const char *file = coffer_shard_path(model, 0);
+    return coffer_shard_count(model) == 1 && (file[0] == '\0' || strcmp(file, path) == 0);
+}
+
 /* A run of cli_each_file. */
 typedef struct file_run {
     cli *app;

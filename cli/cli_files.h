@@ -20,6 +20,9 @@ coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes,
 /* The same for a command of one file: on failure reports it and returns NULL with the exit code in *code. */
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
 
+/* Whether the model is the file that was named, and not what a folder or an index led to. */
+bool cli_is_single_file(const coffer *model, const char *path);
+
 /* A file of many. */
 typedef struct cli_file {
     const char *path;

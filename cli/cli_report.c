@@ -156,13 +156,32 @@ static bool is_file_offset(const coffer_error *err)
            err->code != COFFER_ERR_DATA_TRUNCATED;
 }
 
-void cli_error_place(const coffer_error *err, bool name, char *text, size_t size)
+/* The file of a model that the error is about, when it is not `path` itself; NULL when it is. */
+static const char *file_of_model(const coffer_error *err, const char *path)
 {
-    char parts[3][sizeof err->tensor + 32];
+    return err->path[0] == '\0' || strcmp(err->path, path) == 0 ? NULL : err->path;
+}
+
+/* "file model-00002-of-00003.safetensors": without its folder, which is the model's, as a rule. */
+static void file_part(const char *file, char *text, size_t size)
+{
+    const char *slash = strrchr(file, '/');
+    const size_t used = (size_t)snprintf(text, size, "file ");
+    slash = slash != NULL && slash[1] != '\0' ? slash + 1 : file;
+    coffer_escape(slash, strlen(slash), text + used, size - used);
+}
+
+void cli_error_place(const coffer_error *err, const char *path, bool name, char *text, size_t size)
+{
+    char parts[4][sizeof err->tensor + 160];
+    const char *file = file_of_model(err, path);
     char quoted[sizeof err->tensor + 2];
     size_t count = 0;
     if (name) {
         snprintf(parts[count++], sizeof parts[0], "%s", coffer_status_name(err->code));
+    }
+    if (file != NULL) {
+        file_part(file, parts[count++], sizeof parts[0]);
     }
     snprintf(quoted, sizeof quoted, "\"%s\"", err->tensor);
     if (err->tensor[0] != '\0' && strstr(err->message, quoted) == NULL) {
@@ -211,6 +230,10 @@ void cli_json_error(cli *app, const char *path, const coffer_error *err)
     } else {
         cli_json_null(out);
     }
+    if (file_of_model(err, path) != NULL) {
+        cli_json_key(out, "file");
+        cli_json_string(out, err->path);
+    }
     json_optional_number(out, "offset", err->offset != COFFER_NO_OFFSET, err->offset);
     json_optional_number(out, "expected", sizes, err->expected);
     json_optional_number(out, "actual", sizes, err->actual);
@@ -254,7 +277,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
     if (err->code == COFFER_ERR_CANCELLED) {
         return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: whoever pressed it knows */
     }
-    cli_error_place(err, false, place, sizeof place);
+    cli_error_place(err, path, false, place, sizeof place);
     if (err->code == COFFER_ERR_NOT_FOUND) {
         suggest_file(path, place, sizeof place);
     }

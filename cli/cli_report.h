@@ -21,9 +21,9 @@ __attribute__((format(printf, 3, 4))) void cli_remark_path(cli *app, const char 
 /* Wrong usage: the message, then where to read on. Returns CLI_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int cli_usage_error(cli *app, const char *format, ...);
 
-/* Adds to `text` (of `size` bytes) what the error knows and its message does not say: " (tensor "a", byte 120)", and
-   the status's name first when `name` is set. Empty when there is nothing to add. */
-void cli_error_place(const coffer_error *err, bool name, char *text, size_t size);
+/* Adds to `text` (of `size` bytes) what the error knows and its message does not say: " (tensor "a", byte 120)", the status's
+   name first when `name` is set, and of a model at `path` which of its files it is. Empty when there is nothing to add. */
+void cli_error_place(const coffer_error *err, const char *path, bool name, char *text, size_t size);
 /* A file failed: a line on standard error and, with --json, an object {"path", "error"} on standard output. Returns the
    exit code. */
 int cli_fail(cli *app, const char *path, const coffer_error *err);

@@ -168,6 +168,12 @@ int cli_rewrite_open(cli_rewrite *rewrite, cli *app, const cli_arguments *argume
     if (rewrite->model == NULL) {
         return code;
     }
+    if (!cli_is_single_file(rewrite->model, rewrite->path)) {
+        return cli_rewrite_refuse(
+            rewrite, COFFER_ERR_UNSUPPORTED,
+            "this is not one file but the model in a folder or behind an index, and only files are "
+            "rewritten: name one of its files");
+    }
     rewrite->digests = cli_recorded_wanted(arguments, rewrite->model);
     return plan_as_it_is(rewrite);
 }

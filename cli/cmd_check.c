@@ -80,7 +80,7 @@ static int show_failed(cli *app, const char *path, const coffer_error *err)
     cli_output *out = &app->out;
     char place[512];
     const int code = cli_exit_code(err->code);
-    cli_error_place(err, true, place, sizeof place);
+    cli_error_place(err, path, true, place, sizeof place);
     if (app->json) {
         cli_say_path(app, path, "%s%s", err->message, place);
         cli_json_open(out, '{', true);

@@ -136,6 +136,8 @@ typedef enum coffer_status {
     COFFER_ERR_NOT_IN_SHARD = 123,    /* the index names a tensor that its shard does not have */
     COFFER_ERR_TWO_SHARDS = 124,      /* a tensor's name comes in two shards */
     COFFER_ERR_INDEX_TOO_LARGE = 125, /* an index above 250,000,000 bytes or 100,000 files */
+    COFFER_ERR_NO_MODEL = 126,        /* a folder without a model */
+    COFFER_ERR_AMBIGUOUS = 127,       /* a folder with several models */
 
     /* writing models of several files */
     COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
@@ -362,10 +364,18 @@ typedef enum coffer_note_kind {
     COFFER_NOTE_PADDING = 6, /* padding behind the header that is not spaces (of bintensors: with `hidden_bytes`) */
     COFFER_NOTE_CASE = 7,    /* * names that differ only in the case of ASCII letters */
     COFFER_NOTE_UNKNOWN_DTYPE = 8, /* a dtype that this version does not know (only with `unknown_dtypes`) */
-    COFFER_NOTE_LONG_NUMBER = 9    /* of bintensors: a number that is longer than it has to be */
+    COFFER_NOTE_LONG_NUMBER = 9,   /* of bintensors: a number that is longer than it has to be */
+
+    /* of a model of several files as a whole, so only in coffer_model_note */
+    COFFER_NOTE_UNINDEXED = 10, /* a tensor that its shard has and the index does not name */
+    COFFER_NOTE_TOTAL_SIZE =
+        11, /* the index states another total_size than the tensors have, or none that is a number */
+    COFFER_NOTE_EXTRA_SHARD = 12, /* * a file beside the shards that is named like them and not in the index */
+    COFFER_NOTE_SHARD_COUNT = 13, /* files whose names state another number of them than the index names */
+    COFFER_NOTE_NO_INDEX = 14     /* a model of several files that has no index */
 } coffer_note_kind;
 
-#define COFFER_NOTE_COUNT 10 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
+#define COFFER_NOTE_COUNT 15 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
 
 typedef struct coffer_note {
     uint64_t count;  /* how often; 0: not seen */
@@ -529,11 +539,15 @@ typedef struct coffer_open_options {
     bool hidden_bytes;    /* as in coffer_parse_options */
     coffer_format format; /* as in coffer_parse_options */
     coffer_verifying verify;
+    /* Of a model with an index: open only the shards that hold a tensor whose name matches one of `select_count` patterns (`*`,
+       `?`, `[a-z]`, a backslash before one of them); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for none. */
+    const char *const *select;
+    size_t select_count; /* 0: all */
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING                                                                                      \
+            COFFER_VERIFY_NOTHING, NULL, 0                                                                             \
     }
 
 /*
@@ -541,7 +555,8 @@ typedef struct coffer_open_options {
  * file of an interrupted edit lies beside it. *model is NULL on failure.
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
  * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
- * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED). docs/models.md has the rules.
+ * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
+ * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the rules.
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or a
  * repository of the Hub, whose cache comes first. One request then brings a file's size and most headers,
  * reads fetch what they need, several ranges at once, and there is no map. docs/network.md says what the environment changes, what
@@ -577,6 +592,11 @@ COFFER_API const coffer_table *coffer_shard_table(const coffer *model, size_t sh
 COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
 /* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. */
 COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
+/* A kind of note over all shards, and of the model as a whole. *subject (when not NULL) becomes the name of the first tensor or
+   file that it is about, "" when it is about none; an offset is then one in that file, or in the index. Borrowed. */
+COFFER_API coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject);
+/* What the index has as `metadata`: the JSON text of an object, *len bytes of it; NULL when there is none. Borrowed. */
+COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
    tensor's too. Valid until coffer_close. Fails where there is no map (COFFER_READ, the caller's own source) or where

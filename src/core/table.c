@@ -439,6 +439,11 @@ const char *coffer_note_text(coffer_note_kind kind)
         [COFFER_NOTE_CASE] = "names differ only in upper and lower case",
         [COFFER_NOTE_UNKNOWN_DTYPE] = "a tensor has a dtype that is not known",
         [COFFER_NOTE_LONG_NUMBER] = "a number is longer than it has to be",
+        [COFFER_NOTE_UNINDEXED] = "a tensor is not in the index",
+        [COFFER_NOTE_TOTAL_SIZE] = "the index states another total_size than the tensors have",
+        [COFFER_NOTE_EXTRA_SHARD] = "a file is named like a shard and is not in the index",
+        [COFFER_NOTE_SHARD_COUNT] = "the files' names state another number of files than there are",
+        [COFFER_NOTE_NO_INDEX] = "a model of several files has no index",
     };
     const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;
     return known ? texts[kind] : "";

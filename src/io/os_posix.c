@@ -13,6 +13,7 @@
 #ifndef COFFER_NO_DLOPEN
 #include <dlfcn.h>
 #endif
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -174,6 +175,26 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info)
 bool coffer__os_exists(const char *path)
 {
     return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
+}
+
+int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name), void *ctx)
+{
+    DIR *stream = opendir(folder);
+    if (stream == NULL) {
+        return errno;
+    }
+    bool more = true;
+    while (more) {
+        errno = 0;
+        /* No other thread has this stream. */
+        /* cppcheck-suppress readdirCalled */
+        const struct dirent *entry = readdir(stream); /* NOLINT(concurrency-mt-unsafe) */
+        const char *name = entry == NULL ? NULL : entry->d_name;
+        more = name != NULL && (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || see(ctx, name));
+    }
+    const int os_error = errno;
+    (void)closedir(stream);
+    return os_error;
 }
 
 int coffer__os_real_path(const char *path, char *out, size_t size)

@@ -37,6 +37,12 @@ static bool path_append(coffer__path *out, size_t *used, const char *text, size_
     return true;
 }
 
+bool coffer__path_append(coffer__path *path, const char *text, size_t text_len)
+{
+    size_t used = coffer__text_len(path->text);
+    return path_append(path, &used, text, text_len);
+}
+
 bool coffer__path_copy(coffer__path *out, const char *path)
 {
     size_t used = 0;

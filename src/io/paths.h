@@ -17,6 +17,8 @@ typedef struct coffer__path {
 bool coffer__text_append(char *text, size_t size, const char *more, size_t more_len);
 /* Where the last component begins; the path's length when it ends in a slash. */
 size_t coffer__path_name_at(const char *path);
+/* Adds text to the end; false, and nothing added, when that is too long. */
+bool coffer__path_append(coffer__path *path, const char *text, size_t text_len);
 /* Each fills *out, or returns false when the result is too long. */
 bool coffer__path_copy(coffer__path *out, const char *path);
 /* The directory that `path` lies in: "." or everything up to its last slash, which is kept. */

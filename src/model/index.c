@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "json.h"
+#include "pattern.h"
 #include "place.h"
 #include "sort.h"
 
@@ -305,6 +306,7 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
         return index_no_memory(err);
     }
     index->shard_count = count;
+    index->file_count = count;
     coffer__sort(firsts, count, index_file_before, index);
     for (size_t i = 0; i < count; i++) {
         index->shards[i] = (coffer__index_shard){ index_file_of(index, firsts[i]), index->entries[firsts[i]].position };
@@ -374,10 +376,61 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
     return status == COFFER_OK ? index_order_files(index, err) : status;
 }
 
+/* ---- selecting --------------------------------------------------------------------------------------------------- */
+
+static bool index_matches(coffer__name name, const char *const *patterns, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (coffer__pattern_matches(patterns[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves the files that have a number other than COFFER__INDEX_LEFT_OUT together, and gives them new ones. */
+static void index_leave_out(coffer__index *index, uint32_t *numbers)
+{
+    uint32_t left = 0;
+    for (size_t i = 0; i < index->shard_count; i++) {
+        if (numbers[i] != COFFER__INDEX_LEFT_OUT) {
+            index->shards[left] = index->shards[i];
+            numbers[i] = left++;
+        }
+    }
+    for (size_t i = 0; i < index->count; i++) {
+        index->entries[i].shard = numbers[index->entries[i].shard];
+    }
+    index->shard_count = left;
+}
+
+coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err)
+{
+    uint32_t *numbers = coffer__alloc(index->allocator, index->file_count * sizeof *numbers);
+    if (numbers == NULL) {
+        return index_no_memory(err);
+    }
+    memset(numbers, 0xFF, index->file_count * sizeof *numbers);
+    bool found = false;
+    for (size_t i = 0; i < index->count; i++) {
+        if (index_matches(index->entries[i].name, patterns, count)) {
+            numbers[index->entries[i].shard] = 0;
+            found = true;
+        }
+    }
+    if (found) {
+        index_leave_out(index, numbers);
+    }
+    coffer__free(index->allocator, numbers, index->file_count * sizeof *numbers);
+    return found ? COFFER_OK
+                 : coffer__fail(err, COFFER_ERR_NO_TENSOR, "the index names no tensor that matches %q%s", patterns[0],
+                                strlen(patterns[0]), count > 1 ? " or one of the other patterns" : "");
+}
+
 void coffer__index_free(coffer__index *index)
 {
     coffer__names_free(&index->names);
-    coffer__free(index->allocator, index->shards, index->shard_count * sizeof *index->shards);
+    coffer__free(index->allocator, index->shards, index->file_count * sizeof *index->shards);
     coffer__free(index->allocator, index->entries, index->room * sizeof *index->entries);
     coffer__free(index->allocator, index->escaped, index->escaped_size);
 }

@@ -42,6 +42,7 @@ typedef struct coffer__index {
     coffer__names names;         /* of the entries */
     coffer__index_shard *shards; /* in byte order of their names */
     size_t shard_count;
+    size_t file_count;    /* of the shards, before some were left out */
     const char *metadata; /* the text of its value; NULL: none, or null */
     size_t metadata_len;
     uint64_t total_size;
@@ -49,9 +50,14 @@ typedef struct coffer__index {
     bool total_size_is_read; /* it is a whole number */
 } coffer__index;
 
+/* The number of the file of an entry that is not to be opened. */
+#define COFFER__INDEX_LEFT_OUT UINT32_MAX
+
 /* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err);
+/* Leaves out the files of which no tensor matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of them. */
+coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err);
 void coffer__index_free(coffer__index *index);
 
 #endif

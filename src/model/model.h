@@ -10,6 +10,7 @@
 
 #include "coffer.h"
 #include "digest.h"
+#include "index.h"
 #include "names.h"
 #include "os.h"
 #include "place.h"
@@ -47,10 +48,16 @@ typedef struct coffer__several {
     coffer_allocator allocator; /* that takes turns: what the shards and this struct use */
     coffer__place place;
     coffer__pool pool;
-    size_t count;                  /* of tensors */
-    const coffer_tensor **tensors; /* in order of (shard, offset) */
-    coffer__names names;           /* of the tensors */
-    uint32_t *by_address;          /* the shards in order of where their tables lie */
+    size_t count;                            /* of tensors */
+    const coffer_tensor **tensors;           /* in order of (shard, offset) */
+    coffer__names names;                     /* of the tensors */
+    uint32_t *by_address;                    /* the shards in order of where their tables lie */
+    coffer_note notes[COFFER_NOTE_COUNT];    /* those of the whole, by kind, … */
+    const char *subjects[COFFER_NOTE_COUNT]; /* … and what they are about; NULL: nothing that has a name */
+    char *extra;                             /* the name of a file that is one too many */
+    size_t extra_size;
+    char *metadata; /* the text of the index's */
+    size_t metadata_len;
 } coffer__several;
 
 struct coffer {
@@ -77,8 +84,14 @@ coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_te
 /* Reads the header of a shard whose source is open. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
-/* Opens the model of an index. The options are known to be right. Failures carry the path. */
+/* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. The options
+   are known to be right. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer_open_options *options,
+                                   coffer_error *err);
+coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
+                                       const coffer_open_options *options, coffer_error *err);
+/* Notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some, are open. */
+coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
                                    coffer_error *err);
 /* Releases what makes several files one, when the shards are closed. */
 void coffer__several_free(coffer *model);

@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include "alloc.h"
+#include "discover.h"
 #include "error.h"
 #include "format.h"
 #include "options.h"
@@ -39,6 +40,9 @@ static coffer_status open_options(coffer_open_options *options, const coffer_ope
     }
     if ((unsigned)options->verify > COFFER_VERIFY_RECORDED) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `verify` has no such value");
+    }
+    if (options->select == NULL && options->select_count > 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `select` is NULL, and `select_count` is not 0");
     }
     if (options->allocator == NULL) {
         options->allocator = coffer_libc_allocator();
@@ -296,6 +300,29 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
     return status;
 }
 
+/* A folder: what it holds is looked for when opening it has shown what it is, so that a file costs nothing more. Failures carry
+   the path. */
+static coffer_status open_folder(coffer **model, const char *path, const coffer_open_options *options,
+                                 coffer_error *err)
+{
+    coffer__found found;
+    coffer_status status = coffer__discover(&found, path, options->allocator, err);
+    if (status != COFFER_OK) {
+        coffer__found_free(&found, options->allocator);
+        return status;
+    }
+    if (found.is_index) {
+        status = coffer__several_open(model, found.path.text, options, err);
+    } else if (found.set_count > 0) {
+        status = coffer__several_open_set(model, found.path.text, found.set, found.set_count, options, err);
+    } else {
+        status = open_file(model, found.path.text, options, err);
+        status = status == COFFER_OK ? status : coffer__fail_path(err, status, found.path.text);
+    }
+    coffer__found_free(&found, options->allocator);
+    return status;
+}
+
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (model == NULL || path == NULL) {
@@ -311,6 +338,9 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
         return coffer__several_open(model, path, &known, err);
     }
     status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
+    if (status == COFFER_ERR_DIRECTORY) {
+        return open_folder(model, path, &known, err);
+    }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 

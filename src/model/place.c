@@ -92,17 +92,6 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-static bool place_append(coffer__path *path, const char *text, size_t text_len)
-{
-    const size_t used = strlen(path->text);
-    if (text_len >= sizeof path->text - used) {
-        return false;
-    }
-    memcpy(path->text + used, text, text_len);
-    path->text[used + text_len] = '\0';
-    return true;
-}
-
 /* The real path of a folder, with a slash at its end; 0 or an errno. */
 static int place_real_folder(const char *folder, coffer__path *real)
 {
@@ -111,7 +100,7 @@ static int place_real_folder(const char *folder, coffer__path *real)
         return os_error;
     }
     const size_t len = strlen(real->text);
-    return real->text[len - 1] == '/' || place_append(real, "/", 1) ? 0 : ENAMETOOLONG;
+    return real->text[len - 1] == '/' || coffer__path_append(real, "/", 1) ? 0 : ENAMETOOLONG;
 }
 
 /* Where the index really lies, when its name is a link that leads elsewhere. */
@@ -136,8 +125,9 @@ static void place_other_of_hub(coffer__place *place)
         found = next;
     }
     coffer__path blobs = { { 0 } };
-    if (found != NULL && found[sizeof snapshots - 1] != '\0' && place_append(&blobs, text, (size_t)(found - text)) &&
-        place_append(&blobs, "/blobs", 6) && place_real_folder(blobs.text, &place->other) != 0) {
+    if (found != NULL && found[sizeof snapshots - 1] != '\0' &&
+        coffer__path_append(&blobs, text, (size_t)(found - text)) && coffer__path_append(&blobs, "/blobs", 6) &&
+        place_real_folder(blobs.text, &place->other) != 0) {
         place->other.text[0] = '\0';
     }
 }
@@ -179,7 +169,7 @@ coffer_status coffer__place_beside(coffer__place *place, const char *path, coffe
     if (os_error != 0) {
         return coffer__trouble(err, "find the model's folder", path, os_error);
     }
-    (void)place_append(&place->given, path, coffer__path_name_at(path));
+    (void)coffer__path_append(&place->given, path, coffer__path_name_at(path));
     place_other_of_link(place, path);
     if (place->other.text[0] == '\0') {
         place_other_of_hub(place);
@@ -190,7 +180,7 @@ coffer_status coffer__place_beside(coffer__place *place, const char *path, coffe
 bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path)
 {
     *path = place->given;
-    return place_append(path, name.text, name.len);
+    return coffer__path_append(path, name.text, name.len);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -237,7 +227,7 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
 {
     coffer__os_info info;
     *path = place->real;
-    if (!place_append(path, name.text, name.len)) {
+    if (!coffer__path_append(path, name.text, name.len)) {
         return coffer__trouble(err, "open the file", NULL, ENAMETOOLONG);
     }
     const int os_error = coffer__os_inspect(path->text, false, &info);

@@ -19,6 +19,7 @@
 #define SEVERAL_THREADS_FAR 64u
 /* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
 #define SEVERAL_DESCRIPTORS 64u
+#define SEVERAL_ITEM_SIZE sizeof(const coffer_tensor *) /* of the list of tensors */
 
 static coffer_status several_no_memory(coffer_error *err)
 {
@@ -83,7 +84,9 @@ void coffer__several_free(coffer *model)
         return;
     }
     coffer__names_free(&several->names);
-    coffer__free(&several->allocator, several->tensors, several->count * sizeof *several->tensors);
+    coffer__free(&several->allocator, several->tensors, several->count * SEVERAL_ITEM_SIZE);
+    coffer__free(&several->allocator, several->extra, several->extra_size);
+    coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
     coffer__place_close(&several->place);
     coffer__pool_deinit(&several->pool);
@@ -114,7 +117,7 @@ static coffer *several_new_model(const coffer_allocator *allocator, coffer_error
 
 typedef struct several_job {
     coffer *model;
-    const coffer__index *index;
+    const coffer__index_shard *files;
     const coffer_open_options *options;
     coffer__mutex lock;
     size_t next;        /* under the lock: the shard that is taken next, … */
@@ -126,7 +129,7 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
 {
     coffer__several *several = job->model->several;
     coffer__shard *shard = &job->model->shards[i];
-    const coffer__name file = job->index->shards[i].file;
+    const coffer__name file = job->files[i].file;
     coffer_status status = coffer__place_open(&several->place, file, &several->allocator, &several->pool,
                                               &shard->pooled, &shard->source, err);
     if (status != COFFER_OK) {
@@ -186,12 +189,12 @@ static void several_run(several_job *job)
 }
 
 /* Gives the shards their paths, as they are shown. */
-static coffer_status several_set_paths(coffer *model, const coffer__index *index, coffer_error *err)
+static coffer_status several_set_paths(coffer *model, const coffer__index_shard *files, coffer_error *err)
 {
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer__path path;
         coffer__shard *shard = &model->shards[i];
-        (void)coffer__place_join(&model->several->place, index->shards[i].file, &path);
+        (void)coffer__place_join(&model->several->place, files[i].file, &path);
         shard->path_size = strlen(path.text) + 1;
         shard->path = coffer__alloc(&model->several->allocator, shard->path_size);
         if (shard->path == NULL) {
@@ -216,15 +219,15 @@ static coffer_status several_make_shards(coffer *model, size_t count, coffer_err
     return made == count ? COFFER_OK : several_no_memory(err);
 }
 
-static coffer_status several_open_shards(coffer *model, const coffer__index *index, const coffer_open_options *options,
-                                         coffer_error *err)
+static coffer_status several_open_shards(coffer *model, const coffer__index_shard *files, size_t count,
+                                         const coffer_open_options *options, coffer_error *err)
 {
-    coffer_status status = several_make_shards(model, index->shard_count, err);
-    status = status == COFFER_OK ? several_set_paths(model, index, err) : status;
+    coffer_status status = several_make_shards(model, count, err);
+    status = status == COFFER_OK ? several_set_paths(model, files, err) : status;
     if (status != COFFER_OK) {
         return status;
     }
-    several_job job = { .model = model, .index = index, .options = options, .failed = model->shard_count };
+    several_job job = { .model = model, .files = files, .options = options, .failed = model->shard_count };
     if (coffer__os_mutex_init(&job.lock) != 0) {
         return several_no_memory(err);
     }
@@ -264,12 +267,12 @@ static coffer_status several_list(coffer *model, coffer_error *err)
     for (size_t i = 0; i < model->shard_count; i++) {
         count += coffer_table_count(model->shards[i].table);
     }
-    if (count > SIZE_MAX / sizeof *several->tensors || count > UINT32_MAX / 2) {
+    if (count > SIZE_MAX / SEVERAL_ITEM_SIZE || count > UINT32_MAX / 2) {
         return several_no_memory(err);
     }
-    several->tensors = coffer__alloc(&several->allocator, (size_t)count * sizeof *several->tensors);
-    if (several->tensors == NULL && count > 0) {
-        return several_no_memory(err);
+    several->tensors = coffer__alloc(&several->allocator, (size_t)count * SEVERAL_ITEM_SIZE);
+    if (several->tensors == NULL) {
+        return count == 0 ? COFFER_OK : several_no_memory(err);
     }
     several->count = (size_t)count;
     size_t at = 0;
@@ -350,6 +353,9 @@ static coffer_status several_compare(const coffer *model, const coffer__index *i
 {
     for (size_t i = 0; i < index->count; i++) {
         const coffer__index_entry *entry = &index->entries[i];
+        if (entry->shard == COFFER__INDEX_LEFT_OUT) {
+            continue;
+        }
         const coffer_tensor *found = coffer_find_n(model, entry->name.text, entry->name.len);
         if (found == NULL || found->shard != entry->shard) {
             return several_not_there(model, entry, found, err);
@@ -360,17 +366,30 @@ static coffer_status several_compare(const coffer *model, const coffer__index *i
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static coffer_status several_build(coffer *model, const char *path, const coffer__index *index,
+/* Opens the shards and puts them together. */
+static coffer_status several_build(coffer *model, const coffer__index_shard *files, size_t count,
                                    const coffer_open_options *options, coffer_error *err)
 {
-    coffer_status status = several_open_shards(model, index, options, err);
+    coffer_status status = several_open_shards(model, files, count, options, err);
     status = status == COFFER_OK ? several_list(model, err) : status;
     status = status == COFFER_OK ? several_order_addresses(model, err) : status;
-    status = status == COFFER_OK ? several_index_names(model, err) : status;
+    return status == COFFER_OK ? several_index_names(model, err) : status;
+}
+
+/* Everything behind the reading of the index. Failures carry the path of the shard, or else get that of the index. */
+static coffer_status several_of_index(coffer *model, const char *path, const coffer__index *index,
+                                      const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = coffer__place_beside(&model->several->place, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = several_build(model, index->shards, index->shard_count, options, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = several_compare(model, index, err);
+    status = status == COFFER_OK ? coffer__several_note(model, index, options, err) : status;
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
@@ -380,19 +399,18 @@ static coffer_status several_open_text(coffer **model, const char *path, const c
     coffer__index index;
     coffer *made = NULL;
     coffer_status status = coffer__index_read(&index, text->bytes, text->size, options->allocator, err);
+    if (status == COFFER_OK && options->select_count > 0) {
+        status = coffer__index_select(&index, options->select, options->select_count, err);
+    }
     if (status == COFFER_OK) {
         made = several_new_model(options->allocator, err);
         status = made == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
     if (status == COFFER_OK) {
         coffer__place_adopt(&made->several->place, text);
-        status = coffer__place_beside(&made->several->place, path, err);
     }
-    if (status != COFFER_OK) {
-        coffer__fail_path(err, status, path);
-    } else {
-        status = several_build(made, path, &index, options, err);
-    }
+    status =
+        status == COFFER_OK ? several_of_index(made, path, &index, options, err) : coffer__fail_path(err, status, path);
     coffer__index_free(&index);
     if (status != COFFER_OK) {
         coffer_close(made);
@@ -413,4 +431,34 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
     status = several_open_text(model, path, &text, options, err);
     coffer__place_forget(&text, options->allocator);
     return status;
+}
+
+static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,
+                                    const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = coffer__place_beside(&model->several->place, path, err);
+    coffer__index_shard *files = coffer__alloc_zeroed(options->allocator, count * sizeof *files);
+    if (status == COFFER_OK && files == NULL) {
+        status = several_no_memory(err);
+    }
+    for (size_t i = 0; status == COFFER_OK && i < count; i++) {
+        files[i].file = names[i];
+    }
+    status = status == COFFER_OK ? several_build(model, files, count, options, err) : status;
+    coffer__free(options->allocator, files, count * sizeof *files);
+    return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
+}
+
+coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
+                                       const coffer_open_options *options, coffer_error *err)
+{
+    coffer *made = several_new_model(options->allocator, err);
+    const coffer_status status =
+        made == NULL ? COFFER_ERR_MEMORY : several_of_set(made, path, files, count, options, err);
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
 }

@@ -416,7 +416,7 @@ def test_unreadable_files(tmp_path, command):
     os.symlink("loop", tmp_path / "loop")
     cases = {
         tmp_path / "missing": {"NOT_FOUND"},
-        tmp_path: {"DIRECTORY"},
+        tmp_path: {"NO_MODEL", "DIRECTORY"},  # to read, and to edit
         tmp_path / "fifo": {"NOT_REGULAR"},
         Path("/dev/null"): {"NOT_REGULAR"},
         tmp_path / "file" / "below": {"NOT_FOUND", "IO"},

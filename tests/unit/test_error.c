@@ -89,6 +89,8 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_ANSWER,
         COFFER_ERR_REDIRECT,
         COFFER_ERR_OFFLINE,
+        COFFER_ERR_NO_MODEL,
+        COFFER_ERR_AMBIGUOUS,
         COFFER_ERR_NO_ALGORITHM,
         COFFER_ERR_NO_DIGESTS,
         COFFER_ERR_DIGESTS,

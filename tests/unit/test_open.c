@@ -381,7 +381,9 @@ static void files_that_are_no_models(void **state)
     assert_open_fails("too much", COFFER_ERR_TRAILING_BYTES);
     file_write("pointer", pointer, sizeof pointer - 1);
     assert_open_fails("pointer", COFFER_ERR_IS_LFS_POINTER);
-    assert_open_fails(".", COFFER_ERR_DIRECTORY);
+    assert_int_equal(mkdir(work_path("folder"), 0700), 0);
+    assert_open_fails("folder", COFFER_ERR_NO_MODEL);
+    assert_int_equal(rmdir(work_path("folder")), 0);
     assert_int_equal(mkfifo(work_path("pipe"), 0600), 0);
     assert_open_fails("pipe", COFFER_ERR_NOT_REGULAR);
     file_write("model.safetensors.coffer-undo", "", 0);

@@ -339,6 +339,118 @@ static void indices_that_are_none(void **state)
     coffer_close(model);
 }
 
+/* ---- notes, and what is left out --------------------------------------------------------------------------------- */
+
+static void assert_note(const coffer *model, coffer_note_kind kind, uint64_t count, uint64_t offset,
+                        const char *subject)
+{
+    const char *about = NULL;
+    const coffer_note note = coffer_model_note(model, kind, &about);
+    assert_int_equal(note.count, count);
+    assert_int_equal(note.offset, offset);
+    assert_string_equal(about, subject);
+    assert_int_equal(coffer_model_note(model, kind, NULL).count, count);
+}
+
+static coffer *open_noted(const char *text, bool all_notes)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    coffer *model = NULL;
+    coffer_error err;
+    options.all_notes = all_notes;
+    write_index(text);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_OK);
+    return model;
+}
+
+static void what_is_odd_is_noted(void **state)
+{
+    (void)state;
+    coffer *model = open_noted(THREE, true);
+    for (int kind = -1; kind <= COFFER_NOTE_COUNT; kind++) {
+        if (kind != COFFER_NOTE_UNALIGNED) {
+            assert_note(model, (coffer_note_kind)kind, 0, COFFER_NO_OFFSET, "");
+        }
+    }
+    coffer_close(model);
+    static const char odd[] = "{\"metadata\": {\"total_size\": 8330, \"total_size \": 1}, \"weight_map\": {"
+                              "\"a.weight\": \"m-00002-of-00003.safetensors\", "
+                              "\"b.weight\": \"m-00001-of-00003.safetensors\"}}";
+    write_shard("m-00004-of-00004.safetensors", third_specs, 1);
+    write_shard("m_00004-of-00004.safetensors", third_specs, 1);
+    write_shard("m.safetensors", third_specs, 1);
+    model = open_noted(odd, true);
+    assert_note(model, COFFER_NOTE_UNINDEXED, 2, COFFER_NO_OFFSET, "tail");
+    assert_note(model, COFFER_NOTE_TOTAL_SIZE, 1, place_of(odd, "8330"), "");
+    assert_note(model, COFFER_NOTE_EXTRA_SHARD, 2, COFFER_NO_OFFSET, "m-00003-of-00003.safetensors");
+    assert_note(model, COFFER_NOTE_SHARD_COUNT, 1, place_of(odd, "\"b.weight\""),
+                work_path("m-00001-of-00003.safetensors"));
+    assert_note(model, COFFER_NOTE_NO_INDEX, 0, COFFER_NO_OFFSET, "");
+    size_t len = 0;
+    const char *metadata = coffer_index_metadata(model, &len);
+    assert_int_equal(len, strlen("{\"total_size\": 8330, \"total_size \": 1}"));
+    assert_memory_equal(metadata, "{\"total_size\": 8330, \"total_size \": 1}", len);
+    coffer_close(model);
+    model = open_noted(odd, false);
+    assert_note(model, COFFER_NOTE_EXTRA_SHARD, 0, COFFER_NO_OFFSET, "");
+    coffer_close(model);
+    /* What a total size may be, and what is none. */
+    static const char *const sizes[] = {
+        "8259", "8259.0", "8259.", "8259.5", "-1", "\"8259\"", "null", "8259e0", "99999999999999999999999", "[]", "1"
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"metadata\": {\"total_size\": %s}, \"weight_map\": {\"a.weight\": "
+                 "\"m-00002-of-00003.safetensors\", \"b.weight\": \"m-00001-of-00003.safetensors\", \"tail\": "
+                 "\"m-00001-of-00003.safetensors\"}}",
+                 sizes[i]);
+        if (strcmp(sizes[i], "8259.") == 0) {
+            assert_open_fails(text, COFFER_ERR_JSON, 33, INDEX);
+            continue;
+        }
+        model = open_noted(text, false);
+        const bool right = i < 2;
+        assert_note(model, COFFER_NOTE_TOTAL_SIZE, right ? 0 : 1, right ? COFFER_NO_OFFSET : 28, "");
+        coffer_close(model);
+    }
+    assert_int_equal(coffer_open(&model, work_path("m.safetensors"), NULL, NULL), COFFER_OK);
+    assert_null(coffer_index_metadata(model, &len));
+    assert_int_equal(len, 0);
+    assert_note(model, COFFER_NOTE_UNINDEXED, 0, COFFER_NO_OFFSET, "");
+    coffer_close(model);
+}
+
+static void only_the_shards_that_are_wanted_are_opened(void **state)
+{
+    (void)state;
+    const char *const patterns[] = { "c.*", "[!a-z]", "em?ty" };
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    coffer *model = NULL;
+    coffer_error err;
+    options.select = patterns;
+    options.select_count = 3;
+    assert_int_equal(unlink(work_path("m-00001-of-00003.safetensors")), 0); /* it must not even be there */
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_OK);
+    assert_int_equal(coffer_shard_count(model), 2);
+    assert_int_equal(coffer_count(model), 3);
+    assert_int_equal(coffer_find(model, "c.weight")->shard, 1);
+    assert_string_equal(coffer_shard_path(model, 0), work_path("m-00002-of-00003.safetensors"));
+    assert_non_null(coffer_find(model, "a.weight")); /* it is in one of them */
+    assert_null(coffer_find(model, "b.weight"));
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        assert_int_equal(coffer_model_note(model, (coffer_note_kind)kind, NULL).count, 0);
+    }
+    coffer_close(model);
+    options.select_count = 1;
+    const char *const nothing[] = { "d.*" };
+    options.select = nothing;
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_ERR_NO_TENSOR);
+    assert_string_equal(err.path, work_path(INDEX));
+    options.select = NULL;
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_ERR_ARGUMENT);
+}
+
 /* ---- memory and the system fail ---------------------------------------------------------------------------------- */
 
 static void memory_may_run_out_anywhere(void **state)
@@ -420,6 +532,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, tear_down),
     };

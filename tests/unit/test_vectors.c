@@ -37,7 +37,7 @@ typedef struct vector {
 static vector *vectors;
 static size_t vector_count;
 
-static const char *const note_names[COFFER_NOTE_COUNT] = {
+static const char *const note_names[COFFER_NOTE_UNINDEXED] = {
     [COFFER_NOTE_LEADING_SPACE] = "LEADING_SPACE",
     [COFFER_NOTE_UNKNOWN_KEY] = "UNKNOWN_KEY",
     [COFFER_NOTE_NULL_METADATA] = "NULL_METADATA",
@@ -65,7 +65,7 @@ static coffer_status code_named(const char *name)
 
 static int note_named(const char *name)
 {
-    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+    for (int kind = 0; kind < COFFER_NOTE_UNINDEXED; kind++) {
         if (strcmp(note_names[kind], name) == 0) {
             return kind;
         }
@@ -293,7 +293,7 @@ static void check_error(const vector *v, const char *way, coffer_status status, 
 
 static void check_notes(const vector *v, const char *way, const coffer_table *table)
 {
-    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+    for (int kind = 0; kind < COFFER_NOTE_UNINDEXED; kind++) {
         const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
         if ((note.count > 0) != (kind == v->note) || note.offset != (kind == v->note ? v->at : COFFER_NO_OFFSET)) {
             differ("%s: %s notes %s %llu times, first at %llu", v->name, way, note_names[kind],
@@ -875,7 +875,7 @@ static void test_every_code_and_note_has_a_vector(void **state)
             differ("no vector is refused with %s", coffer_status_name((coffer_status)code));
         }
     }
-    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+    for (int kind = 0; kind < COFFER_NOTE_UNINDEXED; kind++) { /* the others are notes of models */
         size_t seen = 0;
         for (size_t i = 0; i < vector_count; i++) {
             seen += vectors[i].note == kind ? 1 : 0;

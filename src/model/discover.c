@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which model a folder holds: see discover.h. The folder is listed once; all that follows looks at the list. */
+#include "discover.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "os.h"
+#include "shards.h"
+#include "sort.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DISCOVER_FILE ".safetensors"
+#define DISCOVER_INDEX DISCOVER_FILE COFFER__INDEX_SUFFIX
+/* Names of interest in one folder. */
+#define DISCOVER_MOST_NAMES 200000u
+#define DISCOVER_MOST_BYTES ((size_t)64 << 20)
+
+static bool discover_ends(coffer__name name, const char *suffix)
+{
+    const size_t len = strlen(suffix);
+    return name.len > len && memcmp(name.text + name.len - len, suffix, len) == 0;
+}
+
+static bool discover_is(coffer__name name, const char *wanted)
+{
+    return name.len == strlen(wanted) && memcmp(name.text, wanted, name.len) == 0;
+}
+
+/* ---- names of shards --------------------------------------------------------------------------------------------- */
+
+/* Reads the 5 or 6 digits that end at `end`; how many, or 0. */
+static size_t discover_digits(const char *name, size_t end, uint32_t *value)
+{
+    size_t digits = 0;
+    while (digits < end && digits < 7 && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') {
+        digits++;
+    }
+    *value = 0;
+    for (size_t i = end - digits; i < end; i++) {
+        *value = *value * 10 + (uint32_t)(name[i] - '0');
+    }
+    return digits == 5 || digits == 6 ? digits : 0;
+}
+
+bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
+{
+    static const char of[] = "-of-";
+    const size_t of_len = sizeof of - 1;
+    const size_t suffix_len = sizeof DISCOVER_FILE - 1;
+    if (name_len <= suffix_len || memcmp(name + name_len - suffix_len, DISCOVER_FILE, suffix_len) != 0) {
+        return false;
+    }
+    const size_t end = name_len - suffix_len;
+    const size_t total_digits = discover_digits(name, end, &parts->total);
+    if (total_digits == 0 || end - total_digits < of_len ||
+        memcmp(name + end - total_digits - of_len, of, of_len) != 0) {
+        return false;
+    }
+    const size_t number_end = end - total_digits - of_len;
+    parts->digits = discover_digits(name, number_end, &parts->number);
+    parts->prefix_len = number_end - parts->digits;
+    const bool separated = parts->prefix_len > 0 && strchr("-_", name[parts->prefix_len - 1]) != NULL;
+    return parts->digits == total_digits && separated && parts->number >= 1 && parts->number <= parts->total;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+typedef struct discover_list {
+    const coffer_allocator *allocator;
+    char *text; /* the names of interest, each with its NUL */
+    size_t used;
+    size_t room;
+    size_t count;
+    coffer__name *names; /* in byte order */
+    bool is_pipeline;    /* model_index.json is there */
+    bool interrupted;    /* a save has left something */
+    bool failed;         /* no memory, or too many names */
+} discover_list;
+
+static bool discover_add(discover_list *list, coffer__name name)
+{
+    if (name.len + 1 > list->room - list->used) {
+        const size_t room = 2 * list->room + 4096;
+        char *text = room > DISCOVER_MOST_BYTES ? NULL : coffer__realloc(list->allocator, list->text, list->room, room);
+        if (text == NULL) {
+            return false;
+        }
+        list->text = text;
+        list->room = room;
+    }
+    memcpy(list->text + list->used, name.text, name.len + 1);
+    list->used += name.len + 1;
+    return ++list->count <= DISCOVER_MOST_NAMES;
+}
+
+static bool discover_see(void *ctx, const char *text)
+{
+    discover_list *list = ctx;
+    const coffer__name name = { text, strlen(text) };
+    if (name.len == 0 || text[0] == '.') {
+        return true;
+    }
+    list->is_pipeline = list->is_pipeline || discover_is(name, "model_index.json");
+    list->interrupted = list->interrupted || discover_ends(name, COFFER__INDEX_SUFFIX ".coffer-ready") ||
+                        discover_ends(name, COFFER__INDEX_SUFFIX ".coffer-old");
+    list->failed =
+        (discover_ends(name, DISCOVER_FILE) || discover_ends(name, DISCOVER_INDEX)) && !discover_add(list, name);
+    return !list->failed;
+}
+
+static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__name *names = ctx;
+    return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
+}
+
+/* Makes the sorted list of the names. */
+static bool discover_sort(discover_list *list)
+{
+    const size_t count = list->count;
+    coffer__name *names = coffer__alloc(list->allocator, count * sizeof *names);
+    uint32_t *order = coffer__alloc(list->allocator, count * sizeof *order);
+    list->names = coffer__alloc(list->allocator, count * sizeof *names);
+    const bool made = names != NULL && order != NULL && list->names != NULL;
+    for (size_t i = 0, at = 0; made && i < count; i++) {
+        names[i] = (coffer__name){ list->text + at, strlen(list->text + at) };
+        at += names[i].len + 1;
+        order[i] = (uint32_t)i;
+    }
+    if (made) {
+        coffer__sort(order, count, discover_name_before, names);
+    }
+    for (size_t i = 0; made && i < count; i++) {
+        list->names[i] = names[order[i]];
+    }
+    coffer__free(list->allocator, names, count * sizeof *names);
+    coffer__free(list->allocator, order, count * sizeof *order);
+    return made;
+}
+
+static void discover_forget(discover_list *list)
+{
+    coffer__free(list->allocator, list->names, list->count * sizeof *list->names);
+    coffer__free(list->allocator, list->text, list->room);
+}
+
+static coffer_status discover_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names in the folder");
+}
+
+static coffer_status discover_look(discover_list *list, const char *folder, coffer_error *err)
+{
+    const int os_error = coffer__os_list(folder, discover_see, list);
+    if (list->failed || os_error == ENOMEM) {
+        return discover_no_memory(err);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "list the folder", folder, os_error);
+    }
+    return list->count == 0 || discover_sort(list) ? COFFER_OK : discover_no_memory(err);
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+static coffer_status discover_path(coffer__found *found, const char *folder, const char *name, coffer_error *err)
+{
+    const bool fits = coffer__path_copy(&found->path, folder) && coffer__path_append(&found->path, name, strlen(name));
+    return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
+}
+
+static bool discover_has(const discover_list *list, const char *wanted)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (discover_is(list->names[i], wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The name that every loader looks for first; NULL when there is none of them. */
+static const char *discover_usual(const discover_list *list)
+{
+    static const char *const usual[] = { "model" DISCOVER_FILE, "model" DISCOVER_INDEX,
+                                         "diffusion_pytorch_model" DISCOVER_FILE,
+                                         "diffusion_pytorch_model" DISCOVER_INDEX };
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+        if (discover_has(list, usual[i])) {
+            return usual[i];
+        }
+    }
+    return NULL;
+}
+
+static bool discover_same_set(coffer__name a, coffer__name b)
+{
+    coffer__shard_name x;
+    coffer__shard_name y;
+    return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
+           x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0 && x.total == y.total &&
+           x.digits == y.digits;
+}
+
+static coffer_status discover_ambiguous(coffer__name first, coffer__name second, const char *what, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_AMBIGUOUS,
+                        "this folder has more than one model, and which one is meant cannot be told: %s %q and %q, for "
+                        "two; name the file or the index",
+                        what, first.text, first.len, second.text, second.len);
+}
+
+/* Numbers come in order, so that the first gap is the first that is missing. */
+static coffer_status discover_check_set(coffer__found *found, const char *folder, coffer_error *err)
+{
+    const coffer__name first = found->set[0];
+    coffer__shard_name parts;
+    size_t have = 0;
+    (void)coffer__shard_name_read(&parts, first.text, first.len);
+    if (found->set_count == parts.total) {
+        return COFFER_OK;
+    }
+    const uint32_t total = parts.total;
+    while (have < found->set_count && coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len) &&
+           parts.number == have + 1) {
+        have++;
+    }
+    coffer__path name;
+    (void)coffer__path_copy(&name, first.text);
+    uint32_t number = (uint32_t)have + 1;
+    for (size_t i = parts.prefix_len + parts.digits; i > parts.prefix_len; i--, number /= 10) {
+        name.text[i - 1] = (char)('0' + number % 10);
+    }
+    coffer__fail(
+        err, COFFER_ERR_SHARD_MISSING,
+        "this file of the model does not exist: %u of %u files that are named like it are there; the download is "
+        "not complete",
+        (uint64_t)found->set_count, (uint64_t)total);
+    coffer__fail_sizes(err, COFFER_ERR_SHARD_MISSING, total, found->set_count);
+    (void)discover_path(found, folder, name.text, NULL);
+    return coffer__fail_path(err, COFFER_ERR_SHARD_MISSING, found->path.text);
+}
+
+/* The only index, the only file or the only set. */
+static coffer_status discover_only(coffer__found *found, const discover_list *list, const char *folder,
+                                   coffer_error *err)
+{
+    const coffer__name *index = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        if (discover_ends(list->names[i], DISCOVER_INDEX)) {
+            if (index != NULL) {
+                return discover_ambiguous(*index, list->names[i], "the indices", err);
+            }
+            index = &list->names[i];
+        }
+    }
+    if (index != NULL) {
+        found->is_index = true;
+        return discover_path(found, folder, index->text, err);
+    }
+    for (size_t i = 1; i < list->count; i++) {
+        if (!discover_same_set(list->names[0], list->names[i])) {
+            return discover_ambiguous(list->names[0], list->names[i], "there are", err);
+        }
+    }
+    coffer__shard_name parts;
+    if (coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len)) {
+        found->set_count = list->count;
+        if (list->interrupted) {
+            return coffer__fail(
+                err, COFFER_ERR_NO_MODEL,
+                "saving a model in this folder was interrupted, and its index is not in its place: save it "
+                "again");
+        }
+    }
+    return discover_path(found, folder, list->names[0].text, err);
+}
+
+static coffer_status discover_nothing(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_NO_MODEL,
+                        "this folder has no model: there is no .safetensors file in it, and no index of several");
+}
+
+static coffer_status discover_choose(coffer__found *found, discover_list *list, const char *folder, coffer_error *err)
+{
+    const char *usual = discover_usual(list);
+    if (usual != NULL) {
+        found->is_index = discover_ends((coffer__name){ usual, strlen(usual) }, DISCOVER_INDEX);
+        return discover_path(found, folder, usual, err);
+    }
+    if (list->count == 0) {
+        return discover_nothing(err);
+    }
+    const coffer_status status = discover_only(found, list, folder, err);
+    if (status != COFFER_OK || found->set_count == 0) {
+        return status;
+    }
+    /* What was found lives longer than the list. */
+    found->set = list->names;
+    found->names = list->text;
+    found->names_size = list->room;
+    list->names = NULL;
+    list->text = NULL;
+    return discover_check_set(found, folder, err);
+}
+
+static coffer_status discover_in(coffer__found *found, const char *folder, const coffer_allocator *allocator,
+                                 bool *is_pipeline, coffer_error *err)
+{
+    discover_list list = { .allocator = allocator };
+    coffer_status status = discover_look(&list, folder, err);
+    *is_pipeline = list.is_pipeline && list.count == 0;
+    status = status == COFFER_OK ? discover_choose(found, &list, folder, err) : status;
+    discover_forget(&list);
+    return status;
+}
+
+/* The main model of a pipeline, which is in a folder of its own. */
+static coffer_status discover_in_pipeline(coffer__found *found, const coffer__path *folder,
+                                          const coffer_allocator *allocator, coffer_error *err)
+{
+    static const char *const parts[] = { "transformer/", "unet/" };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        coffer__path part = *folder;
+        bool is_pipeline = false;
+        if (coffer__path_append(&part, parts[i], strlen(parts[i])) && coffer__os_exists(part.text)) {
+            return discover_in(found, part.text, allocator, &is_pipeline, err);
+        }
+    }
+    return coffer__fail(
+        err, COFFER_ERR_NO_MODEL,
+        "this is a pipeline of several models, and none is in transformer/ or unet/: name the folder of "
+        "one");
+}
+
+coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
+                               coffer_error *err)
+{
+    memset(found, 0, sizeof *found);
+    coffer__path whole;
+    const size_t len = strlen(folder);
+    const bool has_slash = len > 0 && folder[len - 1] == '/';
+    if (!coffer__path_copy(&whole, folder) || !coffer__path_append(&whole, "/", has_slash ? 0 : 1)) {
+        return coffer__trouble(err, "list the folder", folder, ENAMETOOLONG);
+    }
+    bool is_pipeline = false;
+    coffer_status status = discover_in(found, whole.text, allocator, &is_pipeline, err);
+    if (status == COFFER_ERR_NO_MODEL && is_pipeline) {
+        status = discover_in_pipeline(found, &whole, allocator, err);
+    }
+    /* A file that is missing is named already. */
+    return status == COFFER_OK || status == COFFER_ERR_SHARD_MISSING ? status : coffer__fail_path(err, status, folder);
+}
+
+void coffer__found_free(coffer__found *found, const coffer_allocator *allocator)
+{
+    coffer__free(allocator, found->set, found->set_count * sizeof *found->set);
+    coffer__free(allocator, found->names, found->names_size);
+    found->set = NULL;
+    found->names = NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which model a folder holds. The first of these that is there:
+ *
+ *   model.safetensors, else model.safetensors.index.json                                    as transformers looks
+ *   diffusion_pytorch_model.safetensors, else its index                                     as diffusers does
+ *   the only *.safetensors.index.json
+ *   the only *.safetensors, or the only set of PREFIX-00001-of-00003.safetensors, complete, without an index
+ *   beside model_index.json, a pipeline: the above of transformer/, else of unet/
+ *
+ * Names that begin with a dot are not seen. What is left open is refused, and so is a set without an index while traces of an
+ * interrupted save lie beside it.
+ */
+#ifndef COFFER_MODEL_DISCOVER_H
+#define COFFER_MODEL_DISCOVER_H
+
+#include "coffer.h"
+#include "names.h"
+#include "paths.h"
+
+typedef struct coffer__found {
+    coffer__path path; /* of the one file or of the index; of a set, of its first file */
+    bool is_index;
+    size_t set_count;  /* files of a set; 0: there is none */
+    coffer__name *set; /* their names, in order */
+    char *names;       /* the text of every name that was seen */
+    size_t names_size;
+} coffer__found;
+
+/* Looks into a folder: COFFER_ERR_NO_MODEL, COFFER_ERR_AMBIGUOUS, COFFER_ERR_UNFINISHED, COFFER_ERR_SHARD_MISSING. Failures carry the path.
+   coffer__found_free follows in any case. */
+coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
+                               coffer_error *err);
+void coffer__found_free(coffer__found *found, const coffer_allocator *allocator);
+
+/* The name of one of several files: PREFIX-00001-of-00003.safetensors, with 5 or 6 digits. */
+typedef struct coffer__shard_name {
+    size_t prefix_len; /* the sign before the digits included */
+    size_t digits;
+    uint32_t number; /* 1 to total */
+    uint32_t total;
+} coffer__shard_name;
+
+/* False for any other name. */
+bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len);
+
+#endif

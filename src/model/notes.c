@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes of a model: those of its shards together, and what is legal but odd about several files as a whole. */
+#include "model.h"
+
+#include "alloc.h"
+#include "discover.h"
+#include "error.h"
+#include "sort.h"
+
+#include <string.h>
+
+static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t count, uint64_t offset,
+                     const char *subject)
+{
+    if (several->notes[kind].count == 0) {
+        several->notes[kind].offset = offset;
+        several->subjects[kind] = subject;
+    }
+    several->notes[kind].count += count;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* Tensors that the index does not name: of the files that are open all that it names are there. */
+static void note_unindexed(coffer__several *several, const coffer__index *index)
+{
+    size_t named = 0;
+    for (size_t i = 0; i < index->count; i++) {
+        named += index->entries[i].shard != COFFER__INDEX_LEFT_OUT;
+    }
+    for (size_t i = 0; named < several->count && i < several->count; i++) {
+        const coffer_tensor *tensor = several->tensors[i];
+        if (coffer__names_find(&index->names, tensor->name, tensor->name_len) == COFFER__NO_NAME) {
+            note_add(several, COFFER_NOTE_UNINDEXED, 1, COFFER_NO_OFFSET, tensor->name);
+        }
+    }
+}
+
+static void note_total_size(const coffer *model, const coffer__index *index)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        size += coffer_table_data_size(model->shards[i].table);
+    }
+    if (index->total_size_at != COFFER_NO_OFFSET && (!index->total_size_is_read || index->total_size != size)) {
+        note_add(model->several, COFFER_NOTE_TOTAL_SIZE, 1, index->total_size_at, NULL);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static bool note_same_set(coffer__name a, coffer__name b)
+{
+    coffer__shard_name x;
+    coffer__shard_name y;
+    return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
+           x.total == y.total && x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
+}
+
+/* Whether the files of one set are as many as their names say. Those of a set are neighbours. */
+static void note_shard_count(const coffer *model, const coffer__index *index)
+{
+    for (size_t i = 0, next = 0; i < index->shard_count; i = next) {
+        const coffer__name file = index->shards[i].file;
+        coffer__shard_name parts;
+        next = i + 1;
+        if (!coffer__shard_name_read(&parts, file.text, file.len)) {
+            continue;
+        }
+        while (next < index->shard_count && note_same_set(file, index->shards[next].file)) {
+            next++;
+        }
+        if (next - i != parts.total) {
+            note_add(model->several, COFFER_NOTE_SHARD_COUNT, 1, index->shards[i].position, model->shards[i].path);
+        }
+    }
+}
+
+typedef struct note_folder {
+    coffer__several *several;
+    const coffer__index *index;
+    bool no_memory;
+} note_folder;
+
+static bool note_same_prefix(coffer__name a, coffer__name b)
+{
+    coffer__shard_name x;
+    coffer__shard_name y;
+    return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
+           x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
+}
+
+/* Whether a file is named like one of the index's, and is none of them. Those that begin with the same letters are neighbours
+   of where it would be among them. */
+static bool note_is_extra(const coffer__index *index, coffer__name name)
+{
+    size_t low = 0;
+    size_t high = index->shard_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer__name file = index->shards[middle].file;
+        const int order = coffer__compare_names(file.text, file.len, name.text, name.len);
+        if (order == 0) {
+            return false;
+        }
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return (low > 0 && note_same_prefix(index->shards[low - 1].file, name)) ||
+           (low < index->shard_count && note_same_prefix(index->shards[low].file, name));
+}
+
+/* Keeps the first name in byte order, whatever the order of the folder. */
+static bool note_keep_extra(coffer__several *several, coffer__name name)
+{
+    const size_t old_len = several->extra_size - 1;
+    if (several->extra != NULL && coffer__compare_names(several->extra, old_len, name.text, name.len) < 0) {
+        return true;
+    }
+    char *extra = coffer__realloc(&several->allocator, several->extra, several->extra_size, name.len + 1);
+    if (extra == NULL) {
+        return false;
+    }
+    memcpy(extra, name.text, name.len + 1);
+    several->extra = extra;
+    several->extra_size = name.len + 1;
+    return true;
+}
+
+static bool note_see_file(void *ctx, const char *text)
+{
+    note_folder *folder = ctx;
+    const coffer__name name = { text, strlen(text) };
+    if (note_is_extra(folder->index, name)) {
+        folder->no_memory = !note_keep_extra(folder->several, name);
+        note_add(folder->several, COFFER_NOTE_EXTRA_SHARD, 1, COFFER_NO_OFFSET, NULL);
+    }
+    return !folder->no_memory;
+}
+
+/* Files beside the shards that the index may have forgotten. That the folder cannot be listed is no fault of the model's. */
+static bool note_extra_shards(coffer__several *several, const coffer__index *index)
+{
+    note_folder folder = { several, index, false };
+    if (several->place.real.text[0] != '\0') {
+        (void)coffer__os_list(several->place.real.text, note_see_file, &folder);
+    }
+    several->subjects[COFFER_NOTE_EXTRA_SHARD] = several->extra;
+    return !folder.no_memory;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static coffer_status note_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the notes of the model");
+}
+
+static coffer_status note_keep_metadata(coffer__several *several, const coffer__index *index, coffer_error *err)
+{
+    if (index->metadata == NULL) {
+        return COFFER_OK;
+    }
+    several->metadata = coffer__alloc(&several->allocator, index->metadata_len);
+    if (several->metadata == NULL) {
+        return note_no_memory(err);
+    }
+    several->metadata_len = index->metadata_len;
+    memcpy(several->metadata, index->metadata, index->metadata_len);
+    return COFFER_OK;
+}
+
+coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
+                                   coffer_error *err)
+{
+    coffer__several *several = model->several;
+    if (index == NULL) {
+        note_add(several, COFFER_NOTE_NO_INDEX, 1, COFFER_NO_OFFSET, NULL);
+        return COFFER_OK;
+    }
+    const bool is_whole = index->shard_count == index->file_count;
+    note_unindexed(several, index);
+    if (is_whole) {
+        note_total_size(model, index);
+        note_shard_count(model, index);
+    }
+    if (options->all_notes && is_whole && !note_extra_shards(several, index)) {
+        return note_no_memory(err);
+    }
+    return note_keep_metadata(several, index, err);
+}
+
+coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject)
+{
+    const coffer__several *several = model->several;
+    coffer_note note = { 0, COFFER_NO_OFFSET };
+    const char *about = NULL;
+    const bool of_whole = several != NULL && (int)kind >= COFFER_NOTE_UNINDEXED && (int)kind < COFFER_NOTE_COUNT;
+    if (of_whole && several->notes[kind].count > 0) {
+        note = several->notes[kind];
+        about = several->subjects[kind];
+    }
+    for (size_t i = 0; !of_whole && i < model->shard_count; i++) {
+        const coffer_note of_shard = coffer_table_note(model->shards[i].table, kind);
+        if (note.count == 0 && of_shard.count > 0) {
+            note.offset = of_shard.offset;
+            about = model->shards[i].path;
+        }
+        note.count += of_shard.count;
+    }
+    if (subject != NULL) {
+        *subject = about == NULL ? "" : about;
+    }
+    return note;
+}
+
+const char *coffer_index_metadata(const coffer *model, size_t *len)
+{
+    const coffer__several *several = model->several;
+    if (len != NULL) {
+        *len = several == NULL ? 0 : several->metadata_len;
+    }
+    return several == NULL ? NULL : several->metadata;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patterns for names: see pattern.h. Only the last star that was met is ever stretched, so nothing recurses. */
+#include "pattern.h"
+
+#include "text.h"
+
+#include <string.h>
+
+/* The character at the start of a text that is not empty, or the byte where it is not UTF-8; its size. */
+static size_t pattern_character(const char *text, size_t len, uint32_t *character)
+{
+    const size_t size = coffer__utf8_decode(text, len, character);
+    if (size == 0) {
+        *character = (unsigned char)text[0];
+    }
+    return size == 0 ? 1 : size;
+}
+
+/* A character of the pattern that stands for itself, a backslash before it undone; what follows it. */
+static const char *pattern_literal(const char *pattern, uint32_t *character)
+{
+    pattern += pattern[0] == '\\' && pattern[1] != '\0';
+    return pattern + pattern_character(pattern, strlen(pattern), character);
+}
+
+/* Whether the set that begins behind its bracket has the character; *rest is what follows the set, NULL when it never ends. */
+static bool pattern_set_has(const char *set, uint32_t character, const char **rest)
+{
+    const bool inverted = *set == '!' || *set == '^';
+    bool found = false;
+    set += inverted;
+    /* A closing bracket that comes first belongs to the set. */
+    for (bool first = true; *set != '\0' && (first || *set != ']'); first = false) {
+        uint32_t low = 0;
+        set = pattern_literal(set, &low);
+        uint32_t high = low;
+        if (set[0] == '-' && set[1] != '\0' && set[1] != ']') {
+            set = pattern_literal(set + 1, &high);
+        }
+        found = found || (low <= character && character <= high);
+    }
+    *rest = *set == ']' ? set + 1 : NULL;
+    return found != inverted;
+}
+
+/* Whether the pattern's next item, no star, takes the character; *rest is what follows the item. */
+static bool pattern_takes(const char *pattern, uint32_t character, const char **rest)
+{
+    uint32_t wanted = 0;
+    *rest = pattern + 1;
+    if (*pattern == '?' || *pattern == '\0') {
+        return *pattern == '?';
+    }
+    if (*pattern == '[') {
+        const bool found = pattern_set_has(pattern + 1, character, rest);
+        if (*rest != NULL) {
+            return found;
+        }
+    }
+    *rest = pattern_literal(pattern, &wanted);
+    return wanted == character;
+}
+
+bool coffer__pattern_matches(const char *pattern, coffer__name name)
+{
+    const char *star = NULL; /* behind the last star that was met … */
+    size_t resume = 0;       /* … and where the name goes on behind what that takes */
+    size_t at = 0;
+    while (at < name.len) {
+        uint32_t character = 0;
+        const char *rest = NULL;
+        const size_t size = pattern_character(name.text + at, name.len - at, &character);
+        if (*pattern == '*') {
+            star = ++pattern;
+            resume = at;
+        } else if (pattern_takes(pattern, character, &rest)) {
+            pattern = rest;
+            at += size;
+        } else if (star != NULL) {
+            resume += pattern_character(name.text + resume, name.len - resume, &character);
+            at = resume;
+            pattern = star;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return *pattern == '\0';
+}
