@@ -271,9 +271,9 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         found->set_count = list->count;
         if (list->interrupted) {
             return coffer__fail(
-                err, COFFER_ERR_NO_MODEL,
-                "saving a model in this folder was interrupted, and its index is not in its place: save it "
-                "again");
+                err, COFFER_ERR_UNFINISHED,
+                "saving a model in this folder was interrupted, and its index is not in its place: save "
+                "it again, or let coffer_recover finish it");
         }
     }
     return discover_path(found, folder, list->names[0].text, err);

@@ -151,7 +151,7 @@ static coffer_status place_beside_url(coffer__place *place, const char *url, cof
     for (size_t at = 0; url[at] != '\0' && url[at] != '?'; at++) {
         len = url[at] == '/' ? at + 1 : len;
     }
-    return place_append(&place->given, url, len)
+    return coffer__path_append(&place->given, url, len)
                ? COFFER_OK
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
 }
@@ -257,9 +257,9 @@ static coffer_status place_url_of(const coffer__place *place, coffer__name name,
     if (read.scheme == COFFER__SCHEME_HTTP || read.scheme == COFFER__SCHEME_HTTPS) {
         char escaped[COFFER__URL_SIZE] = "";
         fits = coffer__url_append(escaped, 0, name.text, name.len, "") != 0 &&
-               place_append(url, escaped, coffer__text_len(escaped));
+               coffer__path_append(url, escaped, coffer__text_len(escaped));
     } else {
-        fits = fits && place_append(url, name.text, name.len);
+        fits = fits && coffer__path_append(url, name.text, name.len);
     }
     return fits ? COFFER_OK : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }

@@ -137,7 +137,7 @@ static void several_files_without_an_index(void **state)
     assert_int_equal(unlink(work_path("x.safetensors")), 0);
     /* Traces of a save that was interrupted. */
     file_write("m.safetensors.index.json.coffer-ready", "", 0);
-    assert_refused(COFFER_ERR_NO_MODEL, ".", "interrupted");
+    assert_refused(COFFER_ERR_UNFINISHED, ".", "interrupted");
 }
 
 static void a_pipeline_is_its_main_model(void **state)
