@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Names of the kinds of notes in JSON: stable, unlike the texts. */
 static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
@@ -19,6 +20,11 @@ static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
     [COFFER_NOTE_CASE] = "case",
     [COFFER_NOTE_UNKNOWN_DTYPE] = "unknown_dtype",
     [COFFER_NOTE_LONG_NUMBER] = "long_number",
+    [COFFER_NOTE_UNINDEXED] = "unindexed",
+    [COFFER_NOTE_TOTAL_SIZE] = "total_size",
+    [COFFER_NOTE_EXTRA_SHARD] = "extra_shard",
+    [COFFER_NOTE_SHARD_COUNT] = "shard_count",
+    [COFFER_NOTE_NO_INDEX] = "no_index",
 };
 
 void cli_json_metadata(cli_output *out, const coffer_table *table)
@@ -33,13 +39,24 @@ void cli_json_metadata(cli_output *out, const coffer_table *table)
     cli_json_close(out, '}');
 }
 
-void cli_json_notes(cli_output *out, const coffer_table *table)
+/* A note, and what it is about where that says more than the file's own name; false when it was not seen. */
+static bool find_note(const coffer *model, coffer_note_kind kind, coffer_note *note, const char **subject)
+{
+    *note = coffer_model_note(model, kind, subject);
+    if (kind < COFFER_NOTE_UNINDEXED && coffer_shard_count(model) == 1) {
+        *subject = "";
+    }
+    return note->count > 0;
+}
+
+void cli_json_notes(cli_output *out, const coffer *model)
 {
     cli_json_key(out, "notes");
     cli_json_open(out, '[', true);
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
-        if (note.count == 0) {
+        coffer_note note;
+        const char *subject = NULL;
+        if (!find_note(model, (coffer_note_kind)kind, &note, &subject)) {
             continue;
         }
         cli_json_open(out, '{', false);
@@ -50,7 +67,15 @@ void cli_json_notes(cli_output *out, const coffer_table *table)
         cli_json_key(out, "count");
         cli_json_number(out, note.count);
         cli_json_key(out, "offset");
-        cli_json_number(out, note.offset);
+        if (note.offset != COFFER_NO_OFFSET) {
+            cli_json_number(out, note.offset);
+        } else {
+            cli_json_null(out);
+        }
+        if (subject[0] != '\0') {
+            cli_json_key(out, "subject");
+            cli_json_string(out, subject);
+        }
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
@@ -66,21 +91,38 @@ void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank)
     cli_json_close(out, ']');
 }
 
-bool cli_note_text(const coffer_table *table, coffer_note_kind kind, char *text, size_t size)
+bool cli_note_text(const coffer *model, coffer_note_kind kind, char *text, size_t size)
 {
-    const coffer_note note = coffer_table_note(table, kind);
+    coffer_note note;
+    const char *subject = NULL;
+    const bool seen = find_note(model, kind, &note, &subject);
     char count[CLI_NUMBER_SIZE];
+    char byte[CLI_NUMBER_SIZE + 16] = "";
+    char shown[256] = "";
     cli_number_text(count, note.count, true);
-    snprintf(text, size, "%s (%s %s at byte %" PRIu64 ")", coffer_note_text(kind), count,
-             note.count == 1 ? "time," : "times, first", note.offset);
-    return note.count > 0;
+    if (note.offset != COFFER_NO_OFFSET) {
+        snprintf(byte, sizeof byte, " at byte %" PRIu64, note.offset);
+    }
+    if (subject[0] != '\0') {
+        coffer_escape(subject, strlen(subject), shown, sizeof shown);
+    }
+    snprintf(text, size, "%s (%s %s%s%s%s)", coffer_note_text(kind), count,
+             byte[0] == '\0' && shown[0] == '\0' ? (note.count == 1 ? "time" : "times")
+             : note.count == 1                   ? "time,"
+                                                 : "times, first",
+             byte,
+             shown[0] == '\0'  ? ""
+             : byte[0] == '\0' ? " "
+                               : " in ",
+             shown);
+    return seen;
 }
 
-size_t cli_count_notes(const coffer_table *table)
+size_t cli_count_notes(const coffer *model)
 {
     size_t kinds = 0;
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        kinds += coffer_table_note(table, (coffer_note_kind)kind).count > 0;
+        kinds += coffer_model_note(model, (coffer_note_kind)kind, NULL).count > 0;
     }
     return kinds;
 }

@@ -8,13 +8,14 @@
 
 /* The member "metadata": an object of strings. */
 void cli_json_metadata(cli_output *out, const coffer_table *table);
-/* The member "notes": an array of {kind, text, count, offset}, without the kinds that were not seen. */
-void cli_json_notes(cli_output *out, const coffer_table *table);
+/* The member "notes": an array of {kind, text, count, offset} and, of a model of several files, the subject, without the kinds
+   that were not seen. */
+void cli_json_notes(cli_output *out, const coffer *model);
 /* The member "shape": an array of numbers. */
 void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank);
 /* A note as text, "a tensor is not aligned for its dtype (1 time, at byte 550)"; false when it was not seen. */
-bool cli_note_text(const coffer_table *table, coffer_note_kind kind, char *text, size_t size);
+bool cli_note_text(const coffer *model, coffer_note_kind kind, char *text, size_t size);
 /* How many kinds of notes were seen. */
-size_t cli_count_notes(const coffer_table *table);
+size_t cli_count_notes(const coffer *model);
 
 #endif

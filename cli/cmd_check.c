@@ -13,11 +13,11 @@ static void put_path(cli_output *out, const char *path)
     cli_put_text(out, ": ");
 }
 
-static void show_notes(cli_output *out, const char *path, const coffer_table *table)
+static void show_notes(cli_output *out, const char *path, const coffer *model)
 {
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
         char text[256];
-        if (cli_note_text(table, (coffer_note_kind)kind, text, sizeof text)) {
+        if (cli_note_text(model, (coffer_note_kind)kind, text, sizeof text)) {
             put_path(out, path);
             cli_put_styled(out, CLI_YELLOW, "note");
             cli_put_text(out, ": ");
@@ -29,14 +29,14 @@ static void show_notes(cli_output *out, const char *path, const coffer_table *ta
 
 /* ---- One file ---- */
 
-static void json_conforming(cli_output *out, const char *path, const coffer_table *table, bool ok)
+static void json_conforming(cli_output *out, const char *path, const coffer *model, bool ok)
 {
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "ok");
     cli_json_bool(out, ok);
-    cli_json_notes(out, table);
+    cli_json_notes(out, model);
     cli_json_close(out, '}');
 }
 
@@ -56,20 +56,20 @@ static void tsv_row(cli_output *out, const char *path, bool ok, size_t notes, co
     cli_tsv_end(out);
 }
 
-static int show_conforming(cli *app, const char *path, const coffer_table *table, bool strict)
+static int show_conforming(cli *app, const char *path, const coffer *model, bool strict)
 {
     cli_output *out = &app->out;
-    const size_t notes = cli_count_notes(table);
+    const size_t notes = cli_count_notes(model);
     const bool ok = !strict || notes == 0;
     if (app->json) {
-        json_conforming(out, path, table, ok);
+        json_conforming(out, path, model, ok);
     } else if (app->tsv) {
         tsv_row(out, path, ok, notes, NULL);
     } else if (!ok || !app->quiet) {
         put_path(out, path);
         cli_put_styled(out, ok ? CLI_GREEN : CLI_RED, ok ? "ok" : "conforms, but not strictly");
         cli_put_text(out, ok ? "\n" : ": it has the notes that follow\n");
-        show_notes(out, path, table);
+        show_notes(out, path, model);
     }
     return ok ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
 }
@@ -116,9 +116,8 @@ typedef struct check_run {
 static int show_verdict(cli *app, void *ctx, const cli_file *file)
 {
     check_run *run = ctx;
-    const int code = file->status == COFFER_OK
-                         ? show_conforming(app, file->path, coffer_shard_table(file->model, 0), run->strict)
-                         : show_failed(app, file->path, &file->err);
+    const int code = file->status == COFFER_OK ? show_conforming(app, file->path, file->model, run->strict)
+                                               : show_failed(app, file->path, &file->err);
     run->fine += code == CLI_EXIT_OK;
     run->failed += code == CLI_EXIT_NOT_CONFORMING;
     run->unread += code == CLI_EXIT_UNREADABLE;
@@ -160,7 +159,8 @@ const cli_command cli_check = {
     .usage = "PATH...",
     .about = "Checks the header and the size of every file, several files at a time, and says for each `PATH: ok`,\n"
              "or what is wrong with which tensor at which byte. What is legal but odd is a note. Nothing is ever\n"
-             "repaired. With --quiet only files that fail are named. - is standard input.\n"
+             "repaired. With --quiet only files that fail are named. - is standard input. The index of a model, or\n"
+             "its folder, stands for all its files: they are checked, and that they and the index agree.\n"
              "\n"
              "Exit code: 0 all conform, 1 some do not (or, with --strict, have notes), 3 some could not be read.\n",
     .options = CHECK_OPTIONS,

@@ -57,9 +57,57 @@ static void show_number(cli_output *out, const char *label, uint64_t number)
     show_text(out, label, text);
 }
 
+/* What all files of a model have together. */
+typedef struct file_sizes {
+    uint64_t files;
+    uint64_t headers; /* their lengths */
+    uint64_t slack;
+    uint64_t data;
+} file_sizes;
+
+static file_sizes sizes_of(const coffer *model)
+{
+    file_sizes sizes = { 0 };
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        const coffer_table *table = coffer_shard_table(model, i);
+        sizes.files += coffer_shard_size(model, i);
+        sizes.headers += coffer_table_data_offset(table) - 8;
+        sizes.slack += coffer_table_slack(table);
+        sizes.data += coffer_table_data_size(table);
+    }
+    return sizes;
+}
+
+/* The same for several files, which have no one place for anything. */
+static void show_sums(cli_output *out, const coffer *model)
+{
+    const file_sizes sizes = sizes_of(model);
+    char text[256];
+    char exact[CLI_NUMBER_SIZE];
+    char other[CLI_NUMBER_SIZE];
+    size_t len = 0;
+    const char *index = coffer_index_metadata(model, &len);
+    cli_number_text(exact, coffer_shard_count(model), true);
+    cli_bytes_text(other, sizes.files);
+    snprintf(text, sizeof text, "%s, %s in all", exact, other);
+    show_text(out, "files", text);
+    cli_bytes_text(exact, sizes.headers);
+    snprintf(text, sizeof text, "%s in all", exact);
+    show_text(out, "headers", text);
+    if (index != NULL) {
+        put_label(out, "index");
+        cli_put_json(out, index, len, INDENT + LABEL_WIDTH, JSON_LINES_MOST);
+        cli_put_char(out, '\n');
+    }
+}
+
 /* Where the bytes are: the file, its header and its data. */
 static void show_sizes(cli_output *out, const coffer *model)
 {
+    if (coffer_shard_count(model) > 1) {
+        show_sums(out, model);
+        return;
+    }
     const coffer_table *table = coffer_shard_table(model, 0);
     const uint64_t file_size = coffer_shard_size(model, 0);
     const uint64_t data_offset = coffer_table_data_offset(table);
@@ -133,12 +181,12 @@ static void show_metadata(cli_output *out, const coffer_table *table)
     }
 }
 
-static void show_notes(cli_output *out, const coffer_table *table)
+static void show_notes(cli_output *out, const coffer *model)
 {
     bool first = true;
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
         char text[256];
-        if (cli_note_text(table, (coffer_note_kind)kind, text, sizeof text)) {
+        if (cli_note_text(model, (coffer_note_kind)kind, text, sizeof text)) {
             show_text(out, first ? "notes" : "", text);
             first = false;
         }
@@ -161,21 +209,26 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_number(out, "parameters", sums->elements);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
-    show_notes(out, table);
+    show_notes(out, model);
 }
 
 /* ---- A line, and for programs ---- */
 
 static void show_line(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
-    const size_t notes = cli_count_notes(coffer_shard_table(model, 0));
+    const size_t notes = cli_count_notes(model);
     cli_put_escaped(out, path, strlen(path), 0);
     cli_put_text(out, ": ");
     cli_put_grouped(out, sums->tensors);
     cli_put_text(out, sums->tensors == 1 ? " tensor, " : " tensors, ");
     cli_put_grouped(out, sums->elements);
     cli_put_text(out, sums->elements == 1 ? " parameter, " : " parameters, ");
-    cli_put_bytes(out, coffer_shard_size(model, 0));
+    cli_put_bytes(out, sizes_of(model).files);
+    if (coffer_shard_count(model) > 1) {
+        cli_put_text(out, " in ");
+        cli_put_grouped(out, coffer_shard_count(model));
+        cli_put_text(out, " files");
+    }
     for (size_t i = 0; i < sums->share_count; i++) {
         cli_put_text(out, i == 0 ? ", " : " ");
         cli_put_text(out, coffer_dtype_name(sums->shares[i].dtype));
@@ -196,38 +249,72 @@ static void json_number(cli_output *out, const char *key, uint64_t number)
     cli_json_number(out, number);
 }
 
+/* The files of a model, and what its index says of itself. */
+static void json_files(cli_output *out, const coffer *model)
+{
+    size_t len = 0;
+    const char *index = coffer_index_metadata(model, &len);
+    cli_json_key(out, "files");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        const coffer_table *table = coffer_shard_table(model, i);
+        cli_json_open(out, '{', false);
+        cli_json_key(out, "path");
+        cli_json_string(out, coffer_shard_path(model, i));
+        json_number(out, "file_size", coffer_shard_size(model, i));
+        json_number(out, "header_size", coffer_table_data_offset(table) - 8);
+        json_number(out, "tensors", coffer_table_count(table));
+        cli_json_close(out, '}');
+    }
+    cli_json_close(out, ']');
+    cli_json_key(out, "index_metadata");
+    if (index != NULL) {
+        cli_json_string_n(out, index, len);
+    } else {
+        cli_json_null(out);
+    }
+}
+
 static void show_json(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
     const coffer_table *table = coffer_shard_table(model, 0);
     const uint64_t data_offset = coffer_table_data_offset(table);
+    const file_sizes sizes = sizes_of(model);
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "format");
     cli_json_string(out, coffer_format_name(coffer_table_format(table)));
-    json_number(out, "file_size", coffer_shard_size(model, 0));
-    json_number(out, "header_size", data_offset - 8);
-    json_number(out, "slack", coffer_table_slack(table));
-    json_number(out, "data_offset", data_offset);
-    json_number(out, "data_size", coffer_table_data_size(table));
-    json_number(out, "alignment", data_alignment(data_offset));
+    json_number(out, "file_size", sizes.files);
+    json_number(out, "header_size", sizes.headers);
+    json_number(out, "slack", sizes.slack);
+    if (coffer_shard_count(model) == 1) {
+        json_number(out, "data_offset", data_offset);
+    }
+    json_number(out, "data_size", sizes.data);
+    if (coffer_shard_count(model) == 1) {
+        json_number(out, "alignment", data_alignment(data_offset));
+    } else {
+        json_files(out, model);
+    }
     json_number(out, "tensors", sums->tensors);
     json_number(out, "parameters", sums->elements);
     cli_json_dtypes(out, sums);
     cli_json_metadata(out, table);
-    cli_json_notes(out, table);
+    cli_json_notes(out, model);
     cli_json_close(out, '}');
 }
 
 static void show_tsv(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
     const coffer_table *table = coffer_shard_table(model, 0);
+    const file_sizes sizes = sizes_of(model);
     cli_tsv_text(out, path);
     cli_tsv_text(out, coffer_format_name(coffer_table_format(table)));
-    cli_tsv_number(out, coffer_shard_size(model, 0));
-    cli_tsv_number(out, coffer_table_data_offset(table) - 8);
-    cli_tsv_number(out, coffer_table_slack(table));
-    cli_tsv_number(out, coffer_table_data_size(table));
+    cli_tsv_number(out, sizes.files);
+    cli_tsv_number(out, sizes.headers);
+    cli_tsv_number(out, sizes.slack);
+    cli_tsv_number(out, sizes.data);
     cli_tsv_number(out, sums->tensors);
     cli_tsv_number(out, sums->elements);
     cli_tsv_raw(out, "");
@@ -236,7 +323,7 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
         cli_put_text(out, coffer_dtype_name(sums->shares[i].dtype));
     }
     cli_tsv_number(out, coffer_table_metadata_count(table));
-    cli_tsv_number(out, cli_count_notes(table));
+    cli_tsv_number(out, cli_count_notes(model));
     cli_tsv_end(out);
 }
 

@@ -71,7 +71,20 @@ static void text_rows(cli_output *out, const ls_selection *selection)
     }
 }
 
-static void json_tensor(cli_output *out, const coffer_tensor *tensor)
+/* The name of the tensor's file, without its folder. */
+static const char *file_of(const ls_selection *selection, const coffer_tensor *tensor)
+{
+    const char *path = coffer_shard_path(selection->model, tensor->shard);
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static bool has_files(const ls_selection *selection)
+{
+    return coffer_shard_count(selection->model) > 1;
+}
+
+static void json_tensor(cli_output *out, const ls_selection *selection, const coffer_tensor *tensor)
 {
     cli_json_open(out, '{', false);
     cli_json_key(out, "name");
@@ -85,6 +98,10 @@ static void json_tensor(cli_output *out, const coffer_tensor *tensor)
     cli_json_number(out, tensor->offset);
     cli_json_key(out, "size");
     cli_json_number(out, tensor->size);
+    if (has_files(selection)) {
+        cli_json_key(out, "file");
+        cli_json_string(out, file_of(selection, tensor));
+    }
     cli_json_close(out, '}');
 }
 
@@ -98,7 +115,7 @@ static void json_rows(cli_output *out, const ls_selection *selection)
     cli_json_key(out, "tensors");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
-        json_tensor(out, coffer_at(selection->model, selection->order[i]));
+        json_tensor(out, selection, coffer_at(selection->model, selection->order[i]));
     }
     cli_json_close(out, ']');
     cli_json_close(out, '}');
@@ -106,7 +123,8 @@ static void json_rows(cli_output *out, const ls_selection *selection)
 
 static void tsv_rows(cli_output *out, const ls_selection *selection)
 {
-    cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize\n");
+    cli_put_text(out, "name\tdtype\tshape\telements\toffset\tsize");
+    cli_put_text(out, has_files(selection) ? "\tfile\n" : "\n");
     for (size_t i = 0; i < selection->count && out->error == 0; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, selection->order[i]);
         cli_tsv_text_n(out, tensor->name, tensor->name_len);
@@ -115,6 +133,9 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         cli_tsv_number(out, coffer_tensor_elements(tensor));
         cli_tsv_number(out, tensor->offset);
         cli_tsv_number(out, tensor->size);
+        if (has_files(selection)) {
+            cli_tsv_text(out, file_of(selection, tensor));
+        }
         cli_tsv_end(out);
     }
 }
@@ -172,6 +193,10 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
 {
     if (cli_given(arguments, CLI_OPTION_TREE)) {
         return ls_show_tree(app, selection, limit);
+    }
+    if (cli_given(arguments, CLI_OPTION_MAP) && has_files(selection)) {
+        return cli_usage_error(app, "a map is of one file, and this model has %zu: name one of them",
+                               coffer_shard_count(selection->model));
     }
     if (cli_given(arguments, CLI_OPTION_MAP)) {
         return ls_show_map(app, selection);

@@ -88,6 +88,31 @@ static int show_key(cli *app, const char *path, const coffer_table *table, const
     return value != NULL ? CLI_EXIT_OK : unknown_key(app, path, table, key);
 }
 
+static bool same_metadata(const coffer_table *a, const coffer_table *b)
+{
+    coffer_pair first;
+    coffer_pair second;
+    bool same = coffer_table_metadata_count(a) == coffer_table_metadata_count(b);
+    for (size_t i = 0; same && coffer_table_metadata_at(a, i, &first) && coffer_table_metadata_at(b, i, &second); i++) {
+        same = first.key_len == second.key_len && first.value_len == second.value_len &&
+               memcmp(first.key, second.key, first.key_len) == 0 &&
+               memcmp(first.value, second.value, first.value_len) == 0;
+    }
+    return same;
+}
+
+/* Of several files those of the first are shown; as a rule they all have the same. */
+static void remark_others(cli *app, const coffer *model)
+{
+    for (size_t i = 1; i < coffer_shard_count(model); i++) {
+        if (!same_metadata(coffer_shard_table(model, 0), coffer_shard_table(model, i))) {
+            cli_remark_path(app, coffer_shard_path(model, i),
+                            "has other metadata than the first file, whose metadata these are");
+            return;
+        }
+    }
+}
+
 static int show(cli *app, const cli_arguments *arguments)
 {
     const char *path = arguments->names[0];
@@ -97,6 +122,7 @@ static int show(cli *app, const cli_arguments *arguments)
         return code;
     }
     const coffer_table *table = coffer_shard_table(model, 0);
+    remark_others(app, model);
     if (arguments->name_count == 2) {
         code = show_key(app, path, table, arguments->names[1]);
     } else if (app->json) {

@@ -140,6 +140,23 @@ PATTERNS = ("a.1", "ax1", "a*1", "a]1", "a[]1", "a10", "a9", "a09", "a009", "a9b
             "a" * 60, "99999999999999999999999", "100000000000000000000000")
 
 
+def make_sharded(folder, name, total_size):
+    """A model of two files; the index forgets the last tensor when `total_size` is not that of all."""
+    folder.mkdir()
+    shards = [
+        {"wte.weight": ("F32", [4, 3], floats(*range(12)))},
+        {"h.0.bias": ("F16", [3], struct.pack("<3e", 0.1, -2, 65504)), "h.0.weight": ("F16", [13], bytes(26))},
+    ]
+    weight_map = {}
+    for i, tensors in enumerate(shards, 1):
+        make(folder / name.format(i), tensors, {"format": "pt"})
+        weight_map.update(dict.fromkeys(tensors, name.format(i)))
+    if total_size != 80:
+        del weight_map["h.0.weight"]
+    index = {"metadata": {"total_size": total_size}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+
+
 def make_golden_files(folder):
     """model    the file that most cases look into: three tensors of three dtypes, metadata, slack
     layers      twelve layers, one of them unlike the others
@@ -154,6 +171,8 @@ def make_golden_files(folder):
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
     short, html what downloads leave behind
+    sharded/    a model of two files with its index
+    odd_shards/ one whose index says too little, and a file too many; another index beside it
     bad/        a file for each rule of the format that breaks it"""
     (folder / "bad").mkdir()
     assert list(bad_files(folder / "bad"))
@@ -179,6 +198,11 @@ def make_golden_files(folder):
     make(folder / "patterns.safetensors", {name: ("U8", [1], b"x") for name in PATTERNS})
     make(folder / "wide.safetensors", {"x": ("I32", [50, 40], struct.pack("<2000i", *range(2000)))})
     make(folder / "empty_tensor.safetensors", {"e": ("F32", [0, 3], b"")})
+    make_sharded(folder / "sharded", "model-{:05}-of-00002.safetensors", 80)
+    make_sharded(folder / "odd_shards", "model-{:05}-of-00003.safetensors", 70)
+    make(folder / "odd_shards/model-00003-of-00003.safetensors", {"more": ("U8", [1], b"x")})
+    (folder / "odd_shards/bad.safetensors.index.json").write_text(
+        '{"weight_map": {"wte.weight": "model-00001-of-00003.safetensors", "gone": "model-00002-of-00003.safetensors"}}')
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "short.safetensors").write_bytes(whole[:-20])
     (folder / "html.safetensors").write_text("<!doctype html><title>Sign in</title>\n")
