@@ -71,7 +71,7 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
             next++;
         }
         if (next - i != parts.total) {
-            note_add(model->several, COFFER_NOTE_SHARD_COUNT, 1, index->shards[i].position, model->shards[i].path);
+            note_add(model->several, COFFER_NOTE_SHARD_COUNT, 1, COFFER_NO_OFFSET, model->shards[i].path);
         }
     }
 }

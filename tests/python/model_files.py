@@ -142,7 +142,7 @@ PATTERNS = ("a.1", "ax1", "a*1", "a]1", "a[]1", "a10", "a9", "a09", "a009", "a9b
 
 def make_sharded(folder, name, total_size):
     """A model of two files; the index forgets the last tensor when `total_size` is not that of all."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     shards = [
         {"wte.weight": ("F32", [4, 3], floats(*range(12)))},
         {"h.0.bias": ("F16", [3], struct.pack("<3e", 0.1, -2, 65504)), "h.0.weight": ("F16", [13], bytes(26))},
@@ -171,8 +171,8 @@ def make_golden_files(folder):
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
     short, html what downloads leave behind
-    sharded/    a model of two files with its index
-    odd_shards/ one whose index says too little, and a file too many; another index beside it
+    several/    two: a model of two files with its index;
+                odd: one whose index says too little, with a file too many, and an index of another model
     bad/        a file for each rule of the format that breaks it"""
     (folder / "bad").mkdir()
     assert list(bad_files(folder / "bad"))
@@ -198,10 +198,10 @@ def make_golden_files(folder):
     make(folder / "patterns.safetensors", {name: ("U8", [1], b"x") for name in PATTERNS})
     make(folder / "wide.safetensors", {"x": ("I32", [50, 40], struct.pack("<2000i", *range(2000)))})
     make(folder / "empty_tensor.safetensors", {"e": ("F32", [0, 3], b"")})
-    make_sharded(folder / "sharded", "model-{:05}-of-00002.safetensors", 80)
-    make_sharded(folder / "odd_shards", "model-{:05}-of-00003.safetensors", 70)
-    make(folder / "odd_shards/model-00003-of-00003.safetensors", {"more": ("U8", [1], b"x")})
-    (folder / "odd_shards/bad.safetensors.index.json").write_text(
+    make_sharded(folder / "several/two", "model-{:05}-of-00002.safetensors", 80)
+    make_sharded(folder / "several/odd", "model-{:05}-of-00003.safetensors", 70)
+    make(folder / "several/odd/model-00003-of-00003.safetensors", {"more": ("U8", [1], b"x")})
+    (folder / "several/odd/bad.safetensors.index.json").write_text(
         '{"weight_map": {"wte.weight": "model-00001-of-00003.safetensors", "gone": "model-00002-of-00003.safetensors"}}')
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "short.safetensors").write_bytes(whole[:-20])

@@ -294,6 +294,106 @@ static void names_of_files_lead_nowhere_else(void **state)
     }
 }
 
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+/* The cache of the Hub: snapshots/REVISION/NAME are links to blobs/DIGEST. */
+static const char *const HUB_FOLDERS[] = { "blobs", "snapshots", "snapshots/main", "elsewhere" };
+#define HUB_FOLDER_COUNT (sizeof HUB_FOLDERS / sizeof HUB_FOLDERS[0])
+
+static int set_up_hub(void **state)
+{
+    (void)state;
+    work_dir_make();
+    for (size_t i = 0; i < HUB_FOLDER_COUNT; i++) {
+        assert_int_equal(mkdir(work_path(HUB_FOLDERS[i]), 0700), 0);
+    }
+    static const char index[] = "{\"weight_map\": {\"b.weight\": \"m-1\", \"c.weight\": \"m-2\"}}";
+    write_shard("blobs/one", first_specs, 2);
+    write_shard("blobs/two", third_specs, 1);
+    write_shard("elsewhere/two", third_specs, 1);
+    file_write("blobs/index", index, sizeof index - 1);
+    file_write("elsewhere/index", index, sizeof index - 1);
+    assert_int_equal(symlink("../../blobs/index", work_path("snapshots/main/model.safetensors.index.json")), 0);
+    assert_int_equal(symlink("../../blobs/one", work_path("snapshots/main/m-1")), 0);
+    assert_int_equal(symlink("../../blobs/two", work_path("snapshots/main/m-2")), 0);
+    return 0;
+}
+
+static int tear_down_hub(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "snapshots/main/model.safetensors.index.json",
+                                         "snapshots/main/m-1",
+                                         "snapshots/main/m-2",
+                                         "blobs/one",
+                                         "blobs/two",
+                                         "blobs/index",
+                                         "elsewhere/two",
+                                         "elsewhere/index" };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        assert_int_equal(unlink(work_path(files[i])), 0);
+    }
+    for (size_t i = HUB_FOLDER_COUNT; i > 0; i--) {
+        assert_int_equal(rmdir(work_path(HUB_FOLDERS[i - 1])), 0);
+    }
+    work_dir_remove();
+    return 0;
+}
+
+static void assert_hub(const char *path, coffer_status status, const char *at)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_open(&model, work_path(path), NULL, &err), status);
+    if (status == COFFER_OK) {
+        uint8_t buffer[72];
+        const coffer_tensor *tensor = coffer_find(model, "c.weight");
+        assert_int_equal(coffer_read(model, tensor, buffer, sizeof buffer, NULL, NULL), COFFER_OK);
+        assert_string_equal(coffer_shard_path(model, tensor->shard), work_path(at));
+    } else {
+        assert_string_equal(err.path, work_path(at));
+    }
+    coffer_close(model);
+}
+
+static void link_to(const char *target, const char *name)
+{
+    assert_int_equal(unlink(work_path(name)), 0);
+    assert_int_equal(symlink(target, work_path(name)), 0);
+}
+
+static void links_lead_only_where_the_index_lies(void **state)
+{
+    (void)state;
+    static const char index[] = "snapshots/main/model.safetensors.index.json";
+    static const char shard[] = "snapshots/main/m-2";
+    assert_hub(index, COFFER_OK, shard);
+    assert_hub("snapshots/main", COFFER_OK, shard);
+    link_to("../../elsewhere/two", shard);
+    assert_hub(index, COFFER_ERR_SHARD_LINK, shard);
+    assert_hub("snapshots/main", COFFER_ERR_SHARD_LINK, shard);
+    link_to("/dev/null", shard);
+    assert_hub(index, COFFER_ERR_SHARD_LINK, shard);
+    link_to("nowhere", shard);
+    assert_hub(index, COFFER_ERR_SHARD_MISSING, shard);
+    link_to("m-2", shard);
+    assert_hub(index, COFFER_ERR_IO, shard);
+    /* An index that is a file of its own, beside links into the cache. */
+    link_to("../../blobs/two", shard);
+    size_t size = 0;
+    uint8_t *text = file_read("blobs/index", &size);
+    assert_int_equal(unlink(work_path(index)), 0);
+    file_write(index, text, size);
+    free(text);
+    assert_hub(index, COFFER_OK, shard);
+    /* A model of links leads into the folder of its index, and no file of it anywhere else. */
+    link_to("../../elsewhere/index", index);
+    assert_hub(index, COFFER_ERR_SHARD_LINK, "snapshots/main/m-1");
+    link_to("../../elsewhere/two", "snapshots/main/m-1");
+    link_to("../../elsewhere/two", shard);
+    assert_hub(index, COFFER_ERR_TWO_SHARDS, shard);
+}
+
 static void indices_that_are_none(void **state)
 {
     (void)state;
@@ -383,8 +483,7 @@ static void what_is_odd_is_noted(void **state)
     assert_note(model, COFFER_NOTE_UNINDEXED, 2, COFFER_NO_OFFSET, "tail");
     assert_note(model, COFFER_NOTE_TOTAL_SIZE, 1, place_of(odd, "8330"), "");
     assert_note(model, COFFER_NOTE_EXTRA_SHARD, 2, COFFER_NO_OFFSET, "m-00003-of-00003.safetensors");
-    assert_note(model, COFFER_NOTE_SHARD_COUNT, 1, place_of(odd, "\"b.weight\""),
-                work_path("m-00001-of-00003.safetensors"));
+    assert_note(model, COFFER_NOTE_SHARD_COUNT, 1, COFFER_NO_OFFSET, work_path("m-00001-of-00003.safetensors"));
     assert_note(model, COFFER_NOTE_NO_INDEX, 0, COFFER_NO_OFFSET, "");
     size_t len = 0;
     const char *metadata = coffer_index_metadata(model, &len);
@@ -531,6 +630,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_model_is_copied_into_one_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_lead_only_where_the_index_lies, set_up_hub, tear_down_hub),
         cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, tear_down),
