@@ -198,8 +198,8 @@ static const char *discover_usual(const discover_list *list)
 
 static bool discover_same_set(coffer__name a, coffer__name b)
 {
-    coffer__shard_name x;
-    coffer__shard_name y;
+    coffer__shard_name x = { .digits = 0 };
+    coffer__shard_name y = { .digits = 0 };
     return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
            x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0 && x.total == y.total &&
            x.digits == y.digits;
