@@ -198,8 +198,8 @@ static const char *discover_usual(const discover_list *list)
 
 static bool discover_same_set(coffer__name a, coffer__name b)
 {
-    coffer__shard_name x = { .digits = 0 };
-    coffer__shard_name y = { .digits = 0 };
+    coffer__shard_name x;
+    coffer__shard_name y;
     return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
            x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0 && x.total == y.total &&
            x.digits == y.digits;
@@ -217,7 +217,7 @@ static coffer_status discover_ambiguous(coffer__name first, coffer__name second,
 static coffer_status discover_check_set(coffer__found *found, const char *folder, coffer_error *err)
 {
     const coffer__name first = found->set[0];
-    coffer__shard_name parts;
+    coffer__shard_name parts = { .total = 0 };
     size_t have = 0;
     (void)coffer__shard_name_read(&parts, first.text, first.len);
     if (found->set_count == parts.total) {
