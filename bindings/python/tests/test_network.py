@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import re
 import threading
 
@@ -67,6 +68,16 @@ def test_a_file(server):
 def test_loading(server):
     loaded = coffer.numpy.load_file(f"{server.base}/x.safetensors")
     assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
+
+
+def test_a_model_of_several_files(server):
+    for name, array in ARRAYS.items():
+        server.files[f"/m/{name}.safetensors"] = array_file({name: array})
+    weight_map = {name: f"{name}.safetensors" for name in ARRAYS}
+    server.files["/m/x.index.json"] = json.dumps({"weight_map": weight_map}).encode()
+    with coffer.open(f"{server.base}/m/x.index.json") as f:
+        assert f.shards == [f"{server.base}/m/a.safetensors", f"{server.base}/m/b.safetensors"]
+        assert all(np.array_equal(f[name].numpy(), array) for name, array in ARRAYS.items())
 
 
 def test_nothing_there(server):
