@@ -313,7 +313,7 @@ static const cli_option HASH_OPTIONS[] = {
 
 static const cli_example HASH_EXAMPLES[] = {
     { "coffer hash *.safetensors -o SHA256SUMS", "what `sha256sum -c SHA256SUMS` checks" },
-    { "coffer hash --content model.safetensors copy/", "equal digits: the same tensors" },
+    { "coffer hash --content model.safetensors parts/model.safetensors.index.json", "equal digits: the same tensors" },
     { "coffer hash --write model.safetensors", "so that `coffer verify model.safetensors` can tell damage" },
     { "coffer hash my-model --sign key.pem -o my-model.sig", "what `model_signing verify key` checks" },
     { NULL, NULL },

@@ -201,7 +201,7 @@ static const cli_example VERIFY_EXAMPLES[] = {
     { "coffer verify model.safetensors", "by the digests inside it" },
     { "coffer verify . --manifest SHA256SUMS", "what sha256sum wrote" },
     { "coffer verify my-model --manifest my-model.sig --key maker.pub", "what its maker signed" },
-    { "coffer verify big --state ~/.big-verified", "go on where it was stopped" },
+    { "coffer verify big/model.safetensors.index.json --state big.verified", "go on where it was stopped" },
     { NULL, NULL },
 };
 
