@@ -124,11 +124,12 @@ static coffer_status fetch_declare(fetch_job *job, fetch_file *file, size_t shar
 /* A move that goes on where the one before it ended, there and here, becomes a part of it. */
 static void fetch_add_move(fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
-    coffer__move *last = file->move_count == 0 ? NULL : &file->moves[file->move_count - 1];
-    if (last != NULL && last->from + last->size == from && last->to + last->size == to) {
-        last->size += size;
+    coffer__move *next = file->moves + file->move_count;
+    if (file->move_count > 0 && next[-1].from + next[-1].size == from && next[-1].to + next[-1].size == to) {
+        next[-1].size += size;
     } else if (size > 0) {
-        file->moves[file->move_count++] = (coffer__move){ &file->shard->source, from, to, size };
+        *next = (coffer__move){ &file->shard->source, from, to, size };
+        file->move_count++;
     }
 }
 

@@ -18,6 +18,8 @@ def quick(monkeypatch):
     """Short times, and an environment in which nothing leads elsewhere."""
     for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith(("HF_", "AWS_"))]:
         monkeypatch.delenv(name)
+    for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("COFFER_NET_TIMEOUT", "0.3")
     monkeypatch.setenv("COFFER_NET_PAUSE", "0.001")

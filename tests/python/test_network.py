@@ -5,10 +5,14 @@ All servers are on the loopback interface. Nothing waits longer than a tenth of 
 pauses short.
 """
 
+import ctypes
 import os
+import subprocess
+from ctypes import byref
 
 import pytest
 
+import coffer_ctypes as coffer
 from network import FIRST, LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, file_with_header, quick, refused  # noqa: F401
 from web_server import Server, http_date
 
@@ -44,6 +48,69 @@ def test_a_tensor_is_read_in_pieces_at_once():
         assert sum(b - a + 1 for a, b in asked) == 3 << 20
         # The validator that the first answer stated goes along.
         assert {request.headers.get("if-range") for request in server.log[1:]} == {'"1"'}
+
+
+@pytest.mark.parametrize(
+    ("slice_", "ranges"),
+    [
+        ("1000000:1000100", [(1_000_000, 1_000_099)]),
+        # A gap that is shorter than a journey is read through, in windows …
+        ("1000000:1100000:1000", [(1_000_000, 1_099_000)]),
+        ("500000:3100000:50000", [(500_000, 2_500_000), (2_550_000, 3_050_000)]),
+        # … and a longer one is not.
+        ("1000000:2000000:300000", [(1_000_000 + i * 300_000,) * 2 for i in range(4)]),
+        ("2000000:1000000:-500000", [(1_500_000,) * 2, (2_000_000,) * 2]),
+        ("5:10", []),
+    ],
+)
+def test_slices_fetch_their_runs(slice_, ranges, tmp_path):
+    with Server({"/m": LARGE}) as server:
+        command = [os.environ["COFFER_CLI"], "get", server.url("/m"), "t0[%s]" % slice_, "--format", "raw", "-o", tmp_path / "out.raw"]
+        subprocess.run(command, check=True)
+        assert (tmp_path / "out.raw").read_bytes() == eval("LARGE_BODY[: 3 << 20][%s]" % slice_)
+        assert sorted(request.range for request in server.log[1:]) == [(1000 + a, 1000 + b) for a, b in ranges]
+
+
+class ReadTarget(ctypes.Structure):
+    _fields_ = [("tensor", ctypes.POINTER(coffer.Tensor)), ("buffer", ctypes.c_void_p), ("size", ctypes.c_uint64)]
+
+
+class ReadOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("progress", ctypes.c_void_p), ("ctx", ctypes.c_void_p), ("threads", ctypes.c_uint32)]
+
+
+def test_neighbours_come_together():
+    content, body = file_with_header(FIRST + 10_000, 100, 1000)
+    with Server({"/m": content}) as server, Model(server.url("/m")) as model:
+        assert model.code == "OK", model.message
+        names = ["t%d" % i for i in range(100) if i % 10 != 5]
+        buffers = [ctypes.create_string_buffer(1000) for _ in names]
+        find = coffer.LIB.coffer_find
+        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+        targets = (ReadTarget * len(names))()
+        for target, name, buffer in zip(targets, names, buffers):
+            target.tensor, target.buffer, target.size = find(model.handle, name.encode()), ctypes.addressof(buffer), 1000
+        asked = len(server.log)
+        assert coffer.LIB.coffer_read_many(model.handle, targets, ctypes.c_size_t(len(names)), None, None) == 0
+        for name, buffer in zip(names, buffers):
+            at = 1000 * int(name[1:])
+            assert buffer.raw == body[at : at + 1000]
+        assert len(server.log) == asked + 1
+
+
+def test_waiting_can_be_cancelled(monkeypatch):
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "600")
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+    with Server() as server:
+        server.behave = lambda request: request.ranges(LARGE) if request.number == 0 else request.stall()
+        with Model(server.url("/m")) as model:
+            find = coffer.LIB.coffer_find
+            find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+            stop = callback(lambda ctx, done, total: len(server.log) > 1)
+            options = ReadOptions(ctypes.sizeof(ReadOptions), ctypes.cast(stop, ctypes.c_void_p), None, 0)
+            buffer = ctypes.create_string_buffer(3 << 20)
+            status = coffer._read(model.handle, find(model.handle, b"t1"), buffer, 3 << 20, byref(options), byref(model.err))
+            assert coffer.CODE_NAMES[status] == "CANCELLED"
 
 
 def test_connections_are_kept():
