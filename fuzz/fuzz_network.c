@@ -10,6 +10,7 @@
 #include "fuzz_input.h"
 #include "guarded.h"
 #include "http_text.h"
+#include "hub.h"
 #include "url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -67,6 +68,28 @@ static void check_urls(const char *text)
     }
 }
 
+/* A name of the Hub never has a component that leads out of a folder, and is read again as the same one. */
+static void check_hub(const char *text)
+{
+    static coffer__hub_name name;
+    static coffer__hub_name again;
+    static coffer__path written;
+    if (strncmp(text, "hf://", 5) != 0 || coffer__hub_read(&name, text, NULL) != COFFER_OK) {
+        return;
+    }
+    const char *const parts[] = { name.owner, name.name, name.revision, name.file };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char framed[1100];
+        (void)snprintf(framed, sizeof framed, "/%s/", parts[i]);
+        expect(strstr(framed, "/../") == NULL && strstr(framed, "/./") == NULL, "no part leads elsewhere");
+    }
+    expect(coffer__hub_write(&name, "main", &written), "a name can be written");
+    expect(coffer__hub_read(&again, written.text, NULL) == COFFER_OK, "and read again");
+    expect(strcmp(again.owner, name.owner) == 0 && strcmp(again.name, name.name) == 0 &&
+               strcmp(again.file, name.file) == 0,
+           "as the same one");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     if (size >= GUARDED_LARGEST) {
@@ -79,6 +102,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static char ended[GUARDED_LARGEST];
     memcpy(ended, bytes, size);
     ended[size] = '\0';
-    check_urls((const char *)guarded_copy((const uint8_t *)ended, size + 1));
+    const char *whole = (const char *)guarded_copy((const uint8_t *)ended, size + 1);
+    check_urls(whole);
+    check_hub(whole);
+    uint8_t digest[32];
+    (void)coffer__http_sha256_hex(whole, digest);
+    (void)coffer__http_sha256_base64(whole, digest);
     return 0;
 }
