@@ -125,6 +125,9 @@ find_missing() {
         need has_cmocka 'cmocka, with its headers' libcmocka-dev
         need_command git git
         ;;&
+    check | bench)
+        need_command xxhsum xxhash
+        ;;&
     check)
         need has_curl 'libcurl, with its headers' libcurl4-openssl-dev
         need has_nginx nginx nginx-light
