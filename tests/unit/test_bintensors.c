@@ -370,6 +370,42 @@ static void test_messages_with_numbers(void **state)
             "dtype and shape make 24 bytes, but the range from 0 to 23 has 23");
 }
 
+/* Numbers of every width, of many tensors, so that most of them stand far from the header's end, where they are read by a way of
+   their own. */
+static void test_numbers_far_from_the_end(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {
+        0, 250, 251, 252, 253, 254, 255, 256, 65535, 65536, UINT32_MAX, UINT64_C(1) << 32
+    };
+    const size_t count = sizeof sizes / sizeof sizes[0];
+    coffer_header *header = new_header();
+    for (size_t i = 0; i < 4 * count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%02zu", i);
+        add_tensor(header, name, COFFER_U8, 1, sizes[i % count], 0);
+    }
+    const void *bytes = NULL;
+    uint64_t size = 0;
+    const coffer_header_options options = bintensors();
+    coffer_table *table = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_header_build(header, &options, &bytes, &size, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_parse(&table, NULL, bytes, (size_t)size, coffer_libc_allocator(), NULL, &err), COFFER_OK);
+    coffer_header_free(header);
+    assert_int_equal(coffer_table_count(table), 4 * count);
+    uint64_t offset = size;
+    for (size_t i = 0; i < 4 * count; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        assert_int_equal(tensor->shape[0], sizes[i % count]);
+        assert_int_equal(tensor->size, sizes[i % count]);
+        assert_int_equal(tensor->offset, offset);
+        offset += tensor->size;
+    }
+    assert_int_equal(coffer_table_note(table, COFFER_NOTE_LONG_NUMBER).count, 0);
+    coffer_table_free(table);
+}
+
 /* Far from the header's end tensors are read by a way of their own: it knows where names are, too. */
 static void test_a_name_that_comes_twice_far_from_the_end(void **state)
 {
@@ -496,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_long_numbers_are_counted),
         cmocka_unit_test(test_hidden_bytes_are_counted),
         cmocka_unit_test(test_messages_with_numbers),
+        cmocka_unit_test(test_numbers_far_from_the_end),
         cmocka_unit_test(test_a_name_that_comes_twice_far_from_the_end),
         cmocka_unit_test(test_names_of_formats),
         cmocka_unit_test(test_the_densest_headers),
