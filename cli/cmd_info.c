@@ -30,6 +30,21 @@ static uint64_t data_alignment(uint64_t data_offset)
     return alignment;
 }
 
+/* What is found of a file, beside what its tables say. */
+typedef struct found {
+    cli_sums sums;
+    coffer_parameters parameters;
+} found;
+
+static uint64_t sum_of(const uint64_t counts[32])
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
+        sum += counts[i];
+    }
+    return sum;
+}
+
 /* ---- The screen ---- */
 
 static void put_label(cli_output *out, const char *label)
@@ -196,8 +211,21 @@ static void show_notes(cli_output *out, const coffer *model)
     }
 }
 
-static void show_screen(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
+/* The weights before they were packed, and what was assumed of that. */
+static void show_trained(cli_output *out, const coffer_parameters *parameters)
 {
+    char number[CLI_NUMBER_SIZE];
+    char text[CLI_NUMBER_SIZE + sizeof parameters->assumed + 8];
+    if (parameters->assumed[0] != '\0') {
+        cli_number_text(number, sum_of(parameters->trained), true);
+        snprintf(text, sizeof text, "%s (%s)", number, parameters->assumed);
+        show_text(out, "trained", text);
+    }
+}
+
+static void show_screen(cli_output *out, const char *path, const coffer *model, const found *all)
+{
+    const cli_sums *sums = &all->sums;
     const coffer_table *table = coffer_shard_table(model, 0);
     cli_put_style(out, CLI_BOLD);
     cli_put_cut(out, path, strlen(path), out->width);
@@ -207,6 +235,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_sizes(out, model);
     show_number(out, "tensors", sums->tensors);
     show_number(out, "parameters", sums->elements);
+    show_trained(out, &all->parameters);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
     show_notes(out, model);
@@ -275,8 +304,35 @@ static void json_files(cli_output *out, const coffer *model)
     }
 }
 
-static void show_json(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
+static void json_counts(cli_output *out, const char *key, const uint64_t counts[32])
 {
+    cli_json_key(out, key);
+    cli_json_open(out, '{', false);
+    for (size_t i = 1; i <= COFFER_DTYPE_COUNT; i++) {
+        if (counts[i] > 0) {
+            json_number(out, coffer_dtype_name((coffer_dtype)i), counts[i]);
+        }
+    }
+    cli_json_close(out, '}');
+}
+
+/* The member "trained": the weights as they were before quantisation. */
+static void json_trained(cli_output *out, const coffer_parameters *parameters)
+{
+    cli_json_key(out, "trained");
+    cli_json_open(out, '{', true);
+    json_number(out, "parameters", sum_of(parameters->trained));
+    json_counts(out, "dtypes", parameters->trained);
+    json_number(out, "compatible", sum_of(parameters->compatible));
+    json_counts(out, "compatible_dtypes", parameters->compatible);
+    cli_json_key(out, "assumed");
+    cli_json_string(out, parameters->assumed);
+    cli_json_close(out, '}');
+}
+
+static void show_json(cli_output *out, const char *path, const coffer *model, const found *all)
+{
+    const cli_sums *sums = &all->sums;
     const coffer_table *table = coffer_shard_table(model, 0);
     const uint64_t data_offset = coffer_table_data_offset(table);
     const file_sizes sizes = sizes_of(model);
@@ -300,6 +356,7 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     json_number(out, "tensors", sums->tensors);
     json_number(out, "parameters", sums->elements);
     cli_json_dtypes(out, sums);
+    json_trained(out, &all->parameters);
     cli_json_metadata(out, table);
     cli_json_notes(out, model);
     cli_json_close(out, '}');
@@ -332,29 +389,32 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
 static coffer_status count(void *ctx, cli_file *file)
 {
     (void)ctx;
-    file->result = malloc(sizeof(cli_sums));
-    if (file->result == NULL) {
+    found *all = malloc(sizeof *all);
+    file->result = all;
+    if (all == NULL) {
         return cli_no_memory(&file->err);
     }
-    cli_sums_of(file->model, file->result);
-    return COFFER_OK;
+    all->sums = (cli_sums){ .tensors = 0 };
+    cli_sums_of(file->model, &all->sums);
+    return coffer_count_parameters(file->model, NULL, 0, &all->parameters, &file->err);
 }
 
 /* `ctx` is whether there is a screen for the file, or a line. */
 static int show_info(cli *app, void *ctx, const cli_file *file)
 {
     const bool *screen = ctx;
+    const found *all = file->result;
     if (file->status != COFFER_OK) {
         return cli_fail(app, file->path, &file->err);
     }
     if (app->json) {
-        show_json(&app->out, file->path, file->model, file->result);
+        show_json(&app->out, file->path, file->model, all);
     } else if (app->tsv) {
-        show_tsv(&app->out, file->path, file->model, file->result);
+        show_tsv(&app->out, file->path, file->model, &all->sums);
     } else if (*screen) {
-        show_screen(&app->out, file->path, file->model, file->result);
+        show_screen(&app->out, file->path, file->model, all);
     } else {
-        show_line(&app->out, file->path, file->model, file->result);
+        show_line(&app->out, file->path, file->model, &all->sums);
     }
     return CLI_EXIT_OK;
 }
@@ -390,7 +450,8 @@ const cli_command cli_info = {
     .usage = "PATH...",
     .about = "Shows one screen about a file, or a line for each of several; - is standard input. Only the header\n"
              "is read, whatever the file's size. Slack is the room in the header in which `coffer meta` edits in\n"
-             "place. Metadata that are JSON are shown as such.\n",
+             "place. Metadata that are JSON are shown as such. Of a quantised model, as a config.json beside it\n"
+             "tells, it is also shown how many parameters were trained, and what was assumed.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

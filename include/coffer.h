@@ -714,6 +714,19 @@ COFFER_API coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_
 COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                        bool *sound, const coffer_read_options *options, coffer_error *err);
 
+/* Parameters by dtype (COFFER_UNKNOWN_DTYPE included, and room for more): `plain`, the elements of all tensors, 1 for a scalar;
+   `trained`, the weights as they were before quantisation packed them, without what says how to unpack them; `compatible`, as
+   @huggingface/hub counts: the same without scalars, and in whole weights for each element. docs/models.md has the rules. */
+typedef struct coffer_parameters {
+    uint64_t plain[32];
+    uint64_t trained[32];
+    uint64_t compatible[32];
+    char assumed[256]; /* of the quantisation, in words; "" when there is none */
+} coffer_parameters;
+/* Counts by the text of a config.json. NULL: by the one beside the model's first file, if there is one; "" (length 0): by none. */
+COFFER_API coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
+                                                 coffer_parameters *counts, coffer_error *err);
+
 /* ---- Fetching -------------------------------------------------------------------------------------------------------- */
 
 typedef struct coffer_fetch_options {

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many parameters a model has: as its tensors say, and as it was trained, for weights that quantisation packed several to
+ * an element. What was packed, and how, is known from config.json and from the names that each method gives its tensors:
+ *
+ *   any method           .weight_scale, .zero_point and their like say how to unpack: they were not trained
+ *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
+ *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
+ *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
+ *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what is behind .quant_state do not count
+ *   none: MLX            a U32 .weight with .scales beside it has 32 / bits; .scales and .biases say how to unpack
+ *
+ * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are.
+ */
+#include "alloc.h"
+#include "coffer.h"
+#include "error.h"
+#include "json.h"
+#include "model.h"
+#include "place.h"
+#include "text.h"
+
+#include <string.h>
+
+#define PARAMETERS_CONFIG "config.json"
+#define PARAMETERS_MOST_CONFIG ((uint64_t)16 << 20)
+#define PARAMETERS_USUAL_BITS 4u
+#define PARAMETERS_NAME_ROOM 1024u
+
+/* The method, as far as it tells how weights are packed. */
+typedef enum parameters_method {
+    PARAMETERS_AS_STORED,
+    PARAMETERS_OTHER, /* nothing is packed, but scales there are */
+    PARAMETERS_GPTQ,
+    PARAMETERS_COMPRESSED,
+    PARAMETERS_MXFP4,
+    PARAMETERS_BITSANDBYTES,
+    PARAMETERS_MLX
+} parameters_method;
+
+/* What config.json says of quantisation. */
+typedef struct parameters_config {
+    coffer_allocator allocator;
+    coffer__json json;
+    coffer__scratch scratch;
+    char *text; /* every string that was read, one behind the other; as long as the file, which is enough */
+    size_t text_size;
+    size_t text_used;
+    coffer__name *left_out; /* patterns of modules that are not quantised */
+    size_t left_out_count;
+    size_t left_out_room;
+    coffer__name method;
+    coffer__name format;
+    uint64_t bits;
+    uint64_t packed_bits; /* num_bits of compressed-tensors */
+    bool quantised;
+    bool four_bits; /* load_in_4bit */
+} parameters_config;
+
+/* ---- config.json ------------------------------------------------------------------------------------------------- */
+
+static bool parameters_is(coffer__name name, const char *text)
+{
+    return name.len == coffer__text_len(text) && memcmp(name.text, text, name.len) == 0;
+}
+
+static coffer_status parameters_string(parameters_config *config, coffer__name *string)
+{
+    bool has_control = false;
+    string->text = config->text + config->text_used;
+    const coffer_status status =
+        coffer__json_string(&config->json, config->text + config->text_used, &string->len, &has_control);
+    config->text_used += status == COFFER_OK ? string->len : 0;
+    return status;
+}
+
+static coffer_status parameters_string_or_skip(parameters_config *config, coffer__name *string)
+{
+    return coffer__json_peek(&config->json) == '"' ? parameters_string(config, string)
+                                                   : coffer__json_skip(&config->json, 2, &config->scratch);
+}
+
+/* A number that is no plain integer is passed over. */
+static coffer_status parameters_number(parameters_config *config, uint64_t *number)
+{
+    coffer__json_space(&config->json);
+    coffer__json there = config->json;
+    there.err = NULL;
+    const coffer_status status = coffer__json_skip(&config->json, 2, &config->scratch);
+    if (status == COFFER_OK && coffer__json_u64(&there, number) == COFFER_OK) {
+        *number = there.in.position == config->json.in.position ? *number : 0;
+    }
+    return status;
+}
+
+static coffer_status parameters_add_left_out(parameters_config *config, coffer__name pattern)
+{
+    if (config->left_out_count == config->left_out_room) {
+        const size_t room = config->left_out_room == 0 ? 16 : 2 * config->left_out_room;
+        coffer__name *grown = coffer__realloc(&config->allocator, config->left_out,
+                                              config->left_out_room * sizeof *grown, room * sizeof *grown);
+        if (grown == NULL) {
+            return coffer__fail(config->json.err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
+        }
+        config->left_out = grown;
+        config->left_out_room = room;
+    }
+    config->left_out[config->left_out_count++] = pattern;
+    return COFFER_OK;
+}
+
+static coffer_status parameters_left_out(parameters_config *config)
+{
+    coffer__json *json = &config->json;
+    bool more = true;
+    if (coffer__json_peek(json) != '[') {
+        return coffer__json_skip(json, 2, &config->scratch);
+    }
+    coffer_status status = coffer__json_expect(json, '[', "a list");
+    if (status == COFFER_OK && coffer__json_peek(json) == ']') {
+        return coffer__json_expect(json, ']', "the end of a list");
+    }
+    while (status == COFFER_OK && more) {
+        coffer__name pattern = { NULL, 0 };
+        status = parameters_string_or_skip(config, &pattern);
+        if (status == COFFER_OK && pattern.len > 0) {
+            status = parameters_add_left_out(config, pattern);
+        }
+        status = status == COFFER_OK ? coffer__json_next(json, ']', &more) : status;
+    }
+    return status;
+}
+
+/* Goes over the members of an object; `member` consumes the value of each. Anything but an object is passed over. */
+static coffer_status parameters_object(parameters_config *config,
+                                       coffer_status (*member)(parameters_config *config, coffer__name key))
+{
+    coffer__json *json = &config->json;
+    bool more = true;
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_skip(json, 2, &config->scratch);
+    }
+    coffer_status status = coffer__json_expect(json, '{', "an object");
+    if (status == COFFER_OK && coffer__json_peek(json) == '}') {
+        return coffer__json_expect(json, '}', "the end of an object");
+    }
+    while (status == COFFER_OK && more) {
+        coffer__name key = { NULL, 0 };
+        status = parameters_string(config, &key);
+        status = status == COFFER_OK ? coffer__json_expect(json, ':', "a colon") : status;
+        status = status == COFFER_OK ? member(config, key) : status;
+        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+    }
+    return status;
+}
+
+/* config_groups: {group: {weights: {num_bits}}} */
+static coffer_status parameters_weights_member(parameters_config *config, coffer__name key)
+{
+    return parameters_is(key, "num_bits") ? parameters_number(config, &config->packed_bits)
+                                          : coffer__json_skip(&config->json, 5, &config->scratch);
+}
+
+static coffer_status parameters_group_member(parameters_config *config, coffer__name key)
+{
+    return parameters_is(key, "weights") ? parameters_object(config, parameters_weights_member)
+                                         : coffer__json_skip(&config->json, 4, &config->scratch);
+}
+
+static coffer_status parameters_groups_member(parameters_config *config, coffer__name key)
+{
+    (void)key;
+    return parameters_object(config, parameters_group_member);
+}
+
+static coffer_status parameters_quantisation_member(parameters_config *config, coffer__name key)
+{
+    if (parameters_is(key, "quant_method")) {
+        return parameters_string_or_skip(config, &config->method);
+    }
+    if (parameters_is(key, "format")) {
+        return parameters_string_or_skip(config, &config->format);
+    }
+    if (parameters_is(key, "bits")) {
+        return parameters_number(config, &config->bits);
+    }
+    if (parameters_is(key, "load_in_4bit")) {
+        config->four_bits = coffer__json_peek(&config->json) == 't';
+    }
+    if (parameters_is(key, "config_groups")) {
+        return parameters_object(config, parameters_groups_member);
+    }
+    if (parameters_is(key, "modules_to_not_convert") || parameters_is(key, "ignore")) {
+        return parameters_left_out(config);
+    }
+    return coffer__json_skip(&config->json, 2, &config->scratch);
+}
+
+static coffer_status parameters_config_member(parameters_config *config, coffer__name key)
+{
+    const bool mlx = parameters_is(key, "quantization");
+    if (!mlx && !parameters_is(key, "quantization_config")) {
+        return coffer__json_skip(&config->json, 1, &config->scratch);
+    }
+    config->quantised = config->quantised || coffer__json_peek(&config->json) == '{';
+    return parameters_object(config, parameters_quantisation_member);
+}
+
+static coffer_status parameters_read_config(parameters_config *config, const uint8_t *text, size_t size,
+                                            coffer_error *err)
+{
+    config->json = (coffer__json){ .in = { .base = text, .length = size }, .err = err };
+    config->scratch.allocator = &config->allocator;
+    config->text_size = size + 1;
+    config->text = coffer__alloc(&config->allocator, config->text_size);
+    if (config->text == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
+    }
+    return parameters_object(config, parameters_config_member);
+}
+
+static void parameters_free_config(parameters_config *config)
+{
+    coffer__scratch_free(&config->scratch);
+    coffer__free(&config->allocator, config->text, config->text_size);
+    coffer__free(&config->allocator, config->left_out, config->left_out_room * sizeof *config->left_out);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static bool parameters_ends(coffer__name name, const char *ending)
+{
+    const size_t len = coffer__text_len(ending);
+    return name.len >= len && memcmp(name.text + name.len - len, ending, len) == 0;
+}
+
+static bool parameters_ends_in_any(coffer__name name, const char *const *endings)
+{
+    for (size_t i = 0; endings[i] != NULL; i++) {
+        if (parameters_ends(name, endings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where a piece of a pattern begins in a name, from `from` on; SIZE_MAX when it is not there. */
+static size_t parameters_find(coffer__name name, size_t from, const char *piece, size_t piece_len)
+{
+    for (size_t at = from; at <= name.len && piece_len <= name.len - at; at++) {
+        if (memcmp(name.text + at, piece, piece_len) == 0) {
+            return at;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* Whether a pattern is somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression ("re:…"), of
+   which no more is understood. */
+static bool parameters_matches(coffer__name name, coffer__name pattern)
+{
+    const bool regular = pattern.len > 3 && memcmp(pattern.text, "re:", 3) == 0;
+    size_t at = 0;
+    for (size_t begin = regular ? 3 : 0; begin < pattern.len;) {
+        size_t end = begin;
+        while (end < pattern.len && pattern.text[end] != '*') {
+            end++;
+        }
+        const bool any_dot = regular && end < pattern.len && end > begin && pattern.text[end - 1] == '.';
+        const size_t len = end - begin - (any_dot ? 1 : 0);
+        at = parameters_find(name, at, pattern.text + begin, len);
+        if (at == SIZE_MAX) {
+            return false;
+        }
+        at += len;
+        begin = end + 1;
+    }
+    return true;
+}
+
+static bool parameters_is_left_out(const parameters_config *config, coffer__name name)
+{
+    for (size_t i = 0; i < config->left_out_count; i++) {
+        if (parameters_matches(name, config->left_out[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The tensor whose name has another ending; NULL when there is none. */
+static const coffer_tensor *parameters_beside(const coffer *model, coffer__name name, const char *ending,
+                                              const char *other)
+{
+    char text[PARAMETERS_NAME_ROOM];
+    const size_t other_len = coffer__text_len(other);
+    const size_t stem_len = name.len - coffer__text_len(ending);
+    if (stem_len > sizeof text - other_len) {
+        return NULL;
+    }
+    memcpy(text, name.text, stem_len);
+    memcpy(text + stem_len, other, other_len);
+    return coffer_find_n(model, text, stem_len + other_len);
+}
+
+/* ---- how many weights are in an element -------------------------------------------------------------------------- */
+
+/* `of` weights in `in` elements. */
+typedef struct parameters_share {
+    uint64_t of;
+    uint64_t in;
+} parameters_share;
+
+static parameters_method parameters_method_of(const parameters_config *config)
+{
+    static const struct {
+        const char *name;
+        parameters_method method;
+    } methods[] = {
+        { "gptq", PARAMETERS_GPTQ },
+        { "awq", PARAMETERS_GPTQ },
+        { "compressed-tensors", PARAMETERS_COMPRESSED },
+        { "mxfp4", PARAMETERS_MXFP4 },
+        { "bitsandbytes", PARAMETERS_BITSANDBYTES },
+    };
+    if (!config->quantised) {
+        return PARAMETERS_AS_STORED;
+    }
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        if (parameters_is(config->method, methods[i].name)) {
+            return methods[i].method;
+        }
+    }
+    return config->method.len == 0 && config->bits > 0 ? PARAMETERS_MLX : PARAMETERS_OTHER;
+}
+
+/* Bits of a weight: what the configuration says, if that can be. */
+static uint64_t parameters_bits(const parameters_config *config, parameters_method method)
+{
+    const uint64_t bits = method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits;
+    return bits > 0 && bits <= 32 ? bits : PARAMETERS_USUAL_BITS;
+}
+
+static parameters_share parameters_share_of_mlx(const coffer *model, coffer__name name, const coffer_tensor *tensor,
+                                                uint64_t bits)
+{
+    static const char *const helpers[] = { ".scales", ".biases" };
+    if (tensor->dtype == COFFER_U32 && parameters_ends(name, ".weight") &&
+        parameters_beside(model, name, ".weight", ".scales") != NULL) {
+        return (parameters_share){ 32, bits };
+    }
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        const coffer_tensor *weight =
+            parameters_ends(name, helpers[i]) ? parameters_beside(model, name, helpers[i], ".weight") : NULL;
+        if (weight != NULL && weight->dtype == COFFER_U32) {
+            return (parameters_share){ 0, 1 };
+        }
+    }
+    return (parameters_share){ 1, 1 };
+}
+
+static parameters_share parameters_share_of(const coffer *model, const parameters_config *config,
+                                            parameters_method method, const coffer_tensor *tensor)
+{
+    static const char *const scales[] = {
+        ".weight_scale",      ".weight_scale_inv", ".weight_scale_2",     ".weight_global_scale",
+        ".weight_zero_point", ".input_scale",      ".input_global_scale", ".input_zero_point",
+        ".zero_point",        ".weight_shape",     ".weight_g_idx",       NULL,
+    };
+    static const char *const of_gptq[] = { ".qzeros", ".g_idx", ".scales", NULL };
+    static const char *const of_bitsandbytes[] = { "absmax", "quant_map", NULL };
+    const coffer__name name = { tensor->name, tensor->name_len };
+    const parameters_share none = { 0, 1 };
+    const parameters_share one = { 1, 1 };
+    const uint64_t bits = parameters_bits(config, method);
+    if (tensor->dtype == COFFER_F8_E8M0) {
+        return none;
+    }
+    if (method == PARAMETERS_AS_STORED || parameters_is_left_out(config, name)) {
+        return one;
+    }
+    if (parameters_ends_in_any(name, scales)) {
+        return none;
+    }
+    switch (method) {
+    case PARAMETERS_GPTQ:
+        if (parameters_ends_in_any(name, of_gptq)) {
+            return none;
+        }
+        return parameters_ends(name, ".qweight") ? (parameters_share){ 32, bits } : one;
+    case PARAMETERS_COMPRESSED:
+        if (parameters_find(config->format, 0, "pack-quantized", 14) == SIZE_MAX ||
+            !parameters_ends(name, ".weight_packed")) {
+            return one;
+        }
+        return (parameters_share){ coffer_dtype_bits(tensor->dtype), bits };
+    case PARAMETERS_MXFP4:
+        if (parameters_ends(name, "_scales")) {
+            return none;
+        }
+        return tensor->dtype == COFFER_U8 && parameters_ends(name, "_blocks") ? (parameters_share){ 2, 1 } : one;
+    case PARAMETERS_BITSANDBYTES:
+        if (parameters_ends_in_any(name, of_bitsandbytes) ||
+            parameters_find(name, 0, ".quant_state.", 13) != SIZE_MAX) {
+            return none;
+        }
+        return config->four_bits && tensor->dtype == COFFER_U8 ? (parameters_share){ 2, 1 } : one;
+    case PARAMETERS_MLX:
+        return parameters_share_of_mlx(model, name, tensor, bits);
+    default:
+        return one;
+    }
+}
+
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
+
+/* Sums beyond what a number holds stay at its largest. */
+static void parameters_add(uint64_t *sum, uint64_t number)
+{
+    *sum = number > UINT64_MAX - *sum ? UINT64_MAX : *sum + number;
+}
+
+/* elements * of / in, without overflow: of is at most 64. */
+static uint64_t parameters_scaled(uint64_t elements, parameters_share share)
+{
+    return elements / share.in * share.of + elements % share.in * share.of / share.in;
+}
+
+static void parameters_count(const coffer *model, const parameters_config *config, coffer_parameters *counts)
+{
+    const parameters_method method = parameters_method_of(config);
+    const size_t count = coffer_count(model);
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        const uint64_t elements = coffer_tensor_elements(tensor);
+        const parameters_share share = parameters_share_of(model, config, method, tensor);
+        parameters_add(&counts->plain[tensor->dtype], elements);
+        parameters_add(&counts->trained[tensor->dtype], parameters_scaled(elements, share));
+        parameters_add(&counts->compatible[tensor->dtype], tensor->rank == 0 ? 0 : elements * (share.of / share.in));
+    }
+}
+
+/* What was assumed, in words. */
+static void parameters_note(const parameters_config *config, coffer_parameters *counts)
+{
+    coffer_error said;
+    const parameters_method method = parameters_method_of(config);
+    const uint64_t bits = parameters_bits(config, method);
+    if (method == PARAMETERS_AS_STORED) {
+        return;
+    }
+    if (method == PARAMETERS_OTHER || (method == PARAMETERS_BITSANDBYTES && !config->four_bits)) {
+        coffer__fail(&said, COFFER_OK, "%q: weights count as they are stored; scales do not count",
+                     config->method.len > 0 ? config->method.text : "?",
+                     config->method.len > 0 ? config->method.len : 1);
+    } else if (method == PARAMETERS_MXFP4 || method == PARAMETERS_BITSANDBYTES) {
+        coffer__fail(&said, COFFER_OK, "%q: weights of 4 bits, two in each byte; scales do not count",
+                     config->method.text, config->method.len);
+    } else {
+        coffer__fail(&said, COFFER_OK, "%q: weights of %u bits%s, unpacked; scales do not count",
+                     method == PARAMETERS_MLX ? "mlx" : config->method.text,
+                     method == PARAMETERS_MLX ? (size_t)3 : config->method.len, bits,
+                     (method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits) == bits ? ""
+                                                                                                    : " (not stated)");
+    }
+    memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
+}
+
+/* Counts by a configuration; one that is not understood is none, and that is noted. */
+static coffer_status parameters_count_by(const coffer *model, const uint8_t *text, size_t size,
+                                         coffer_parameters *counts, coffer_error *err)
+{
+    coffer_error why;
+    parameters_config config = { .allocator = model->allocator };
+    coffer_status status = size == 0 ? COFFER_OK : parameters_read_config(&config, text, size, &why);
+    if (status == COFFER_ERR_MEMORY) {
+        parameters_free_config(&config);
+        return coffer__fail(err, status, "no memory for the model's configuration");
+    }
+    config.quantised = config.quantised && status == COFFER_OK;
+    parameters_count(model, &config, counts);
+    parameters_note(&config, counts);
+    if (status != COFFER_OK) {
+        static const char unread[] = "config.json is not JSON as it should be: everything counts as it is stored";
+        memcpy(counts->assumed, unread, sizeof unread);
+    }
+    parameters_free_config(&config);
+    return COFFER_OK;
+}
+
+coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
+                                      coffer_parameters *counts, coffer_error *err)
+{
+    coffer__path path;
+    coffer__whole whole = { .bytes = NULL };
+    if (model == NULL || counts == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model, or where to count, is NULL");
+    }
+    memset(counts, 0, sizeof *counts);
+    const char *file = config == NULL ? coffer_shard_path(model, 0) : "";
+    if (file[0] == '\0' || !coffer__path_sibling(&path, file, PARAMETERS_CONFIG) ||
+        coffer__place_read(path.text, PARAMETERS_MOST_CONFIG, &model->allocator, &whole, NULL) != COFFER_OK) {
+        return parameters_count_by(model, (const uint8_t *)config, config == NULL ? 0 : config_len, counts, err);
+    }
+    const coffer_status status = parameters_count_by(model, whole.bytes, whole.size, counts, err);
+    coffer__place_forget(&whole, &model->allocator);
+    return status;
+}
