@@ -468,7 +468,8 @@ static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
     const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
     const uint64_t far = transfer_far_pieces(job, most);
     const uint64_t pieces = job->total / TRANSFER_PIECE_SIZE + 1;
-    if (far > 1) {
+    /* No more than that: the calling thread must have a piece to wait for, since only it can be told to stop. */
+    if (far > 0) {
         return (size_t)far;
     }
     if (wanted == 0 && job->total < TRANSFER_ALONE_SIZE) {
