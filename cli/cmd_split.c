@@ -154,16 +154,17 @@ static coffer_status write_files(const cli_collection *all, cli *app, coffer_mod
 }
 
 static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *target,
-                       coffer_model_writer_options *options)
+                       const coffer_model_writer_options *given)
 {
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     files.digests = all->digests;
-    options->files = &files;
+    coffer_model_writer_options options = *given;
+    options.files = &files;
     coffer_error err;
     coffer_model_writer *writer = NULL;
     const char *path = arguments->names[0];
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
-    coffer_status status = coffer_model_writer_open(&writer, all->header, target, options, &err);
+    coffer_status status = coffer_model_writer_open(&writer, all->header, target, &options, &err);
     if (status == COFFER_OK) {
         status = write_files(all, app, writer, &err);
     }

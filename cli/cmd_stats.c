@@ -60,8 +60,14 @@ static void look_at(stats_run *run, size_t job, const void *bytes)
     const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
     const double least_normal = coffer_dtype_least_normal(dtype);
     double values[2 * CLI_BLOCK_ELEMENTS];
-    stats_histogram own = { stats->numbers.min, stats->numbers.max, { 0 } };
-    stats_histogram all = { run->report->all.numbers.min, run->report->all.numbers.max, { 0 } };
+    stats_histogram own = { 0 };
+    stats_histogram all = { 0 };
+    if (run->found == NULL) { /* only then are the extremes final */
+        own.low = stats->numbers.min;
+        own.high = stats->numbers.max;
+        all.low = run->report->all.numbers.min;
+        all.high = run->report->all.numbers.max;
+    }
     for (size_t done = 0; done < piece->count; done += CLI_BLOCK_ELEMENTS) {
         const size_t left = piece->count - done;
         const size_t count = left < CLI_BLOCK_ELEMENTS ? left : CLI_BLOCK_ELEMENTS;

@@ -413,7 +413,7 @@ static void test_a_name_that_comes_twice_far_from_the_end(void **state)
     static uint8_t file[1024];
     coffer_header *header = new_header();
     for (int i = 10; i < 40; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "n%d", i);
         add_tensor(header, name, COFFER_U8, 1, 0, 0);
     }
