@@ -404,7 +404,8 @@ static void test_signing(void **state)
 
 /* Every bit of a bundle, and of the statement in it: either it no longer verifies, or the flip has no meaning. Those are named
    here: the names of "keyid" and "tlogEntries", which nobody reads, and of "publicKey" and "hint", without which only the
-   signature tells whose it is. */
+   signature tells whose it is. Signatures are slow to check: of what cannot be read without a key, one bit of each byte is tried
+   with it. */
 static void test_every_flip(void **state)
 {
     (void)state;
@@ -419,7 +420,12 @@ static void test_every_flip(void **state)
                             (at > hint && at < hint + 5);
         for (int bit = 0; bit < 8; bit++) {
             *at = (char)(*at ^ 1 << bit);
-            const coffer_status status = strlen(text) > 0 ? verify(text, p256_public, &err) : COFFER_ERR_MANIFEST;
+            coffer_manifest *unverified = NULL;
+            coffer_status status = parse(&unverified, text, strlen(text), &err);
+            coffer_manifest_free(unverified);
+            if (status == COFFER_OK || (at - text) % 8 == bit) {
+                status = verify(text, p256_public, &err);
+            }
             if (status == COFFER_OK && !unread) {
                 fail_msg("bit %d of byte %td: %.20s", bit, at - text, at);
             }
