@@ -212,6 +212,8 @@ def test_info_json(tmp_path, model):
         "dtypes": {"F32": {"tensors": 1, "parameters": 12, "bytes": 48},
                    "I64": {"tensors": 1, "parameters": 1, "bytes": 8},
                    "F16": {"tensors": 1, "parameters": 3, "bytes": 6}},
+        "trained": {"parameters": 16, "dtypes": {"F32": 12, "I64": 1, "F16": 3}, "compatible": 15,
+                    "compatible_dtypes": {"F32": 12, "F16": 3}, "assumed": ""},
         "metadata": {"format": "pt", "license": "mit"},
         "notes": [{"kind": "unaligned", "text": note_text(model, "unaligned"), "count": 1,
                    "offset": os.path.getsize(model) - 8}]}]

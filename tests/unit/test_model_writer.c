@@ -50,7 +50,7 @@ static void assert_tensor(const char *file, const char *name, uint64_t size, uin
     const coffer_tensor *tensor = coffer_find(model, name);
     assert_non_null(tensor);
     assert_int_equal(tensor->size, size);
-    uint8_t *bytes = malloc(size + 1);
+    uint8_t *bytes = malloc((size_t)size + 1);
     assert_int_equal(coffer_read(model, tensor, bytes, size, NULL, NULL), COFFER_OK);
     for (uint64_t k = 0; k < size; k++) {
         assert_int_equal(bytes[k], (uint8_t)(seed + k));
