@@ -562,17 +562,16 @@ const cli_command cli_diff = {
     .run = run_diff,
     .summary = "compare two files: names, dtypes, shapes, numbers, metadata",
     .usage = "A B",
-    .about =
-        "Compares two files, whatever the order of their tensors: what only one of them has, other dtypes and\n"
-        "shapes, other bytes, and then how many numbers differ and by how much; other metadata. With a\n"
-        "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
-        "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is no such file.\n"
-        "\n"
-        "Digests that both files record are a hint: what they say is told at once, and every byte is\n"
-        "compared all the same. They count as no metadata.\n"
-        "\n"
-        "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
-        "{dtype, shape}, b, differing, max, mean}] (the last three when their shapes are the same), equal.\n",
+    .about = "Compares two files, whatever the order of their tensors: what only one of them has, other dtypes and\n"
+             "shapes, other bytes, and then how many numbers differ and by how much; other metadata. With a\n"
+             "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
+             "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is no such file.\n"
+             "\n"
+             "Digests that both files record are a hint: what they say is told at once, and every byte is\n"
+             "compared all the same. They count as no metadata.\n"
+             "\n"
+             "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
+             "{dtype, shape}, b, differing, max, mean}] (the last three when their shapes are the same), equal.\n",
     .options = DIFF_OPTIONS,
     .examples = DIFF_EXAMPLES,
     .least_names = 2,

@@ -265,7 +265,7 @@ static void test_how_much_is_looked_at(void **state)
     const size_t needed = sizeof member - 1 - 3 + 16;
     text_begin(&text);
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "a.%d", i);
         put_next(&text, name, "U8", "0", 0);
     }
@@ -339,7 +339,7 @@ static void test_a_window_for_other_spellings(void **state)
     const size_t needed = sizeof member - 1 + 1;
     text_begin(&text);
     for (int i = 10; i < 40; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "a.%d", i);
         put_member(&text, name, " ", "U8", "0", 0, 0);
     }

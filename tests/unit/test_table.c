@@ -256,7 +256,7 @@ static void test_the_order_of_empty_tensors(void **state)
     assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
     assert_string_equal(coffer_table_at(table, 0)->name, "first");
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         assert_string_equal(coffer_table_at(table, 1 + (size_t)i)->name, name);
     }
