@@ -67,6 +67,7 @@ _CLASSES: dict[str, type[Error]] = {
     "NOT_FOUND": MissingFileError,
     "DIRECTORY": SystemFailure,
     "NOT_REGULAR": SystemFailure,
+    "NO_MODEL": SystemFailure,
     "IO": SystemFailure,
     "NO_TENSOR": NoTensorError,
     "INDEX": SliceError,

@@ -34,7 +34,7 @@ _ABOUT_JSON = frozenset(
     {"JSON", "DEPTH", "TYPE", "NUMBER", "MISSING_FIELD", "DTYPE", "DUPLICATE_NAME", "DUPLICATE_KEY"}
 )
 _ABOUT_OFFSETS = frozenset({"RANGE", "HOLE", "OVERLAP"})
-_NOT_A_FILE = frozenset({"DIRECTORY", "NOT_REGULAR"})
+_NOT_A_FILE = frozenset({"DIRECTORY", "NOT_REGULAR", "NO_MODEL"})
 
 
 def _what(error: Error) -> str | None:
