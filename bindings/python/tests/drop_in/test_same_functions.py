@@ -465,7 +465,7 @@ def test_folders_and_devices_are_named(tmp_path):
         for backend in ("mmap", "pread"):
             theirs, ours = both_outcomes(opened, place, backend)
             assert theirs.kind == ours.kind == "OSError"
-            assert ours.text.startswith(f"{place}: this is a ")
+            assert ours.text.startswith(f"{place}: this ")
 
 
 def test_a_file_that_cannot_be_opened_exists(tmp_path):
