@@ -135,7 +135,6 @@ find_missing() {
         need_command clang-tidy clang-tidy
         need_command clang-format clang-format
         need_command cppcheck cppcheck
-        need_command openssl openssl
         need_command strace strace
         need_command rustc rustc
         need_command go golang-go
