@@ -404,11 +404,13 @@ static void test_signing(void **state)
 
 /* Every bit of a bundle, and of the statement in it: either it no longer verifies, or the flip has no meaning. Those are named
    here: the names of "keyid" and "tlogEntries", which nobody reads, and of "publicKey" and "hint", without which only the
-   signature tells whose it is. Signatures are slow to check: of what cannot be read without a key, one bit in 32 is tried with it. */
+   signature tells whose it is. Signatures are slow to check where a machine is emulated (COFFER_EMULATED is set): there, of what
+   cannot be read without a key, one bit in 32 is tried with it. */
 static void test_every_flip(void **state)
 {
     (void)state;
     coffer_error err;
+    const bool slow = getenv("COFFER_EMULATED") != NULL;
     char *text = bundle_of(p256_private);
     const char *log = strstr(text, "\"tlogEntries\"");
     const char *id = strstr(text, "\"keyid\"");
@@ -422,7 +424,7 @@ static void test_every_flip(void **state)
             coffer_manifest *unverified = NULL;
             coffer_status status = parse(&unverified, text, strlen(text), &err);
             coffer_manifest_free(unverified);
-            if (status == COFFER_OK || (at - text) % 32 == bit * 4) {
+            if (!slow || status == COFFER_OK || (at - text) % 32 == bit * 4) {
                 status = verify(text, p256_public, &err);
             }
             if (status == COFFER_OK && !unread) {
