@@ -71,6 +71,8 @@ void bench_set_self(const char *program);
    seconds until it ended, its start included. The number that it printed goes to *printed, when not NULL. */
 double bench_fresh_process(const char *program, const char *argument, const char *second, const char *third,
                            double *printed);
+/* The seconds that cp takes to copy a file, not by reflink; the copy is removed. */
+double bench_cp(const char *from, const char *to);
 
 /* The reference implementation in a Python process, which stays for further orders; NULL when COFFER_BENCH_PYTHON names no
    Python that has it. It times itself, so that neither Python's start nor the pipe counts. */

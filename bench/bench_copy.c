@@ -63,9 +63,7 @@ static double run_copy(void *ctx)
 static double run_cp(void *ctx)
 {
     const copy_job *job = ctx;
-    const double seconds = bench_fresh_process("cp", "--reflink=never", job->from, job->to, NULL);
-    remove(job->to);
-    return seconds;
+    return bench_cp(job->from, job->to);
 }
 
 /* `count` tensors, every other one a small one. */

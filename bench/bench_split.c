@@ -105,9 +105,7 @@ static double run_merge(void *ctx)
 static double run_cp(void *ctx)
 {
     const split_job *job = ctx;
-    const double seconds = bench_fresh_process("cp", "--reflink=never", job->from, job->to, NULL);
-    remove(job->to);
-    return seconds;
+    return bench_cp(job->from, job->to);
 }
 
 static void make_file(const char *path, size_t count, uint64_t size)

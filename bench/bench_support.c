@@ -241,6 +241,13 @@ double bench_fresh_process(const char *program, const char *argument, const char
     return seconds;
 }
 
+double bench_cp(const char *from, const char *to)
+{
+    const double seconds = bench_fresh_process("cp", "--reflink=never", from, to, NULL);
+    remove(to);
+    return seconds;
+}
+
 struct bench_reference {
     FILE *orders;
     FILE *answers;
