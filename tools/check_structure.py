@@ -247,6 +247,21 @@ def check_ignored(tree):
         yield from (f"{file}: .gitignore names it, and git holds it" for file in output.splitlines())
 
 
+def check_pins(tree):
+    """No two files of requirements pin different versions of a package: one environment may be made of both."""
+    pins = {}
+    for file in tree.files():
+        if not re.fullmatch(r"(.*/)?requirements[^/]*\.txt", file):
+            continue
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            match = re.match(r"([\w.-]+)(?:\[.*?\])?==(\S+)", line)
+            if match:
+                name = re.sub(r"[-_.]+", "-", match[1]).lower()
+                version, place = pins.setdefault(name, (match[2], f"{file}:{number}"))
+                if version != match[2]:
+                    yield f"{file}:{number}: {name} {match[2]}, but {version} in {place}"
+
+
 CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
 NEED_GIT = (check_ignored,)
 NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
@@ -271,6 +286,7 @@ SOUND = {
     "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
     "cli/output.h": SPDX,
     "tests/run.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+    "tests/requirements.txt": "# Pinned.\nsome_thing==1.0\n",
     "README.md": "A file without code.\n",
     ".gitignore": "/.venv\n",
 }
@@ -308,6 +324,7 @@ PLANTED = [
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
     (check_ignored, ".venv", "a link, once\n", ".venv: .gitignore names it"),
+    (check_pins, "tests/more/requirements-all.txt", "Some.Thing[all]==2.0\n", "some-thing 1.0, but 2.0 in"),
     (check_private_paths, "README.md", "See /" + "home/ann/coffer.\n", "README.md:1"),
 ]
 

@@ -223,8 +223,16 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     rm -rf "$folder"
 }
 
+pins_of() { # pins_of REQUIREMENTS: the file, and those that it names
+    local named
+    cat "$1"
+    for named in $(sed -n 's/^-r //p' "$1"); do
+        cat "$(dirname "$1")/$named"
+    done
+}
+
 make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with what the file pins, and before it the package
-    if cmp -s "$2" "$1/requirements.txt"; then
+    if pins_of "$2" | cmp -s - "$1/requirements.txt"; then
         return
     fi
     echo "setup: making $1 with what $2 pins"
@@ -232,8 +240,8 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
     python3 -m venv "$1"
     [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2"
-    # Copied last: its presence says that the environment is complete.
-    cp "$2" "$1/requirements.txt"
+    # Written last: its presence says that the environment is complete.
+    pins_of "$2" >"$1/requirements.txt"
 }
 
 case $goal in
