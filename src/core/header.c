@@ -228,14 +228,16 @@ static char *text_end(const coffer__header_text *text)
     return text->bytes == NULL ? NULL : text->bytes + text->size;
 }
 
-static void put_literal(coffer__header_text *text, const char *literal)
+static void put_bytes(coffer__header_text *text, const char *bytes, size_t size)
 {
-    const size_t size = coffer__text_len(literal);
     if (text->bytes != NULL) {
-        memcpy(text_end(text), literal, size);
+        memcpy(text_end(text), bytes, size);
     }
     text->size += size;
 }
+
+/* Its length is known to the compiler. */
+#define PUT_LITERAL(text, literal) put_bytes(text, literal, sizeof(literal) - 1)
 
 static void put_string(coffer__header_text *text, const char *string, size_t string_len)
 {
@@ -251,38 +253,39 @@ static void put_metadata(coffer__header_text *text, const coffer_header *header,
 {
     const size_t count = coffer__header_pair_count(header);
     bool first = true;
-    put_literal(text, "\"__metadata__\":{");
+    PUT_LITERAL(text, "\"__metadata__\":{");
     for (size_t i = 0; i < count; i++) {
         if (!coffer__header_pair_counts(header, order, i)) {
             continue;
         }
         const declared_pair *pair = &coffer__header_pairs(header)[order[i]];
-        put_literal(text, first ? "" : ",");
+        put_bytes(text, ",", first ? 0 : 1);
         put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
-        put_literal(text, ":");
+        PUT_LITERAL(text, ":");
         put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
         first = false;
     }
-    put_literal(text, "}");
+    PUT_LITERAL(text, "}");
 }
 
 static void put_tensor(coffer__header_text *text, const coffer_header *header, const declared_tensor *tensor,
                        uint64_t begin)
 {
     const uint64_t *shape = (const uint64_t *)(const void *)(header->arena.bytes + tensor->shape_at);
+    const char *dtype = coffer_dtype_name(tensor->dtype);
     put_string(text, header->arena.bytes + tensor->name_at, tensor->name_len);
-    put_literal(text, ":{\"dtype\":\"");
-    put_literal(text, coffer_dtype_name(tensor->dtype));
-    put_literal(text, "\",\"shape\":[");
+    PUT_LITERAL(text, ":{\"dtype\":\"");
+    put_bytes(text, dtype, coffer__text_len(dtype));
+    PUT_LITERAL(text, "\",\"shape\":[");
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        put_literal(text, i > 0 ? "," : "");
+        put_bytes(text, ",", i > 0 ? 1 : 0);
         put_u64(text, shape[i]);
     }
-    put_literal(text, "],\"data_offsets\":[");
+    PUT_LITERAL(text, "],\"data_offsets\":[");
     put_u64(text, begin);
-    put_literal(text, ",");
+    PUT_LITERAL(text, ",");
     put_u64(text, begin + tensor->size);
-    put_literal(text, "]}");
+    PUT_LITERAL(text, "]}");
 }
 
 /* The whole text of safetensors, without padding. */
@@ -290,18 +293,18 @@ static void put_header(coffer__header_text *text, const coffer_header *header, c
 {
     uint64_t begin = 0;
     const size_t count = coffer_header_count(header);
-    put_literal(text, "{");
+    PUT_LITERAL(text, "{");
     if (order->has_metadata) {
         put_metadata(text, header, order->pairs);
-        put_literal(text, count > 0 ? "," : "");
+        put_bytes(text, ",", count > 0 ? 1 : 0);
     }
     for (size_t i = 0; i < count; i++) {
         const declared_tensor *tensor = &coffer__header_tensors(header)[order->tensors[i]];
-        put_literal(text, i > 0 ? "," : "");
+        put_bytes(text, ",", i > 0 ? 1 : 0);
         put_tensor(text, header, tensor, begin);
         begin += tensor->size;
     }
-    put_literal(text, "}");
+    PUT_LITERAL(text, "}");
 }
 
 /* Whether the tensors' bytes can be counted. */

@@ -226,37 +226,49 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
     return COFFER_OK;
 }
 
-size_t coffer__json_write_string(char *out, const char *text, size_t text_len)
+/* The shortest spelling of a byte in a string: itself, or an escape of 2 or 6 characters. Returns its length. */
+static size_t json_spell(uint8_t byte, char spelling[6])
 {
     static const char values[] = "\"\\\b\f\n\r\t";
     static const char names[] = "\"\\bfnrt";
-    size_t used = 0;
-    for (size_t i = 0; i < text_len + 2; i++) {
-        char piece[6] = { '"' };
-        size_t piece_len = 1;
-        if (i > 0 && i <= text_len) {
-            const unsigned char byte = (unsigned char)text[i - 1];
-            piece[0] = (char)byte;
-            for (size_t k = 0; k < sizeof names - 1; k++) {
-                if (values[k] == (char)byte) {
-                    piece[0] = '\\';
-                    piece[1] = names[k];
-                    piece_len = 2;
-                }
-            }
-            if (piece_len == 1 && byte < 0x20) {
-                memcpy(piece, "\\u00", 4);
-                piece[4] = (char)('0' + (byte >> 4));
-                piece[5] = "0123456789abcdef"[byte & 0xF];
-                piece_len = 6;
-            }
+    for (size_t i = 0; i < sizeof names - 1; i++) {
+        if (byte == (uint8_t)values[i]) {
+            spelling[0] = '\\';
+            spelling[1] = names[i];
+            return 2;
         }
-        if (out != NULL) {
-            memcpy(out + used, piece, piece_len);
-        }
-        used += piece_len;
     }
-    return used;
+    if (byte >= 0x20) {
+        spelling[0] = (char)byte;
+        return 1;
+    }
+    memcpy(spelling, "\\u00", 4);
+    spelling[4] = (char)('0' + (byte >> 4));
+    spelling[5] = "0123456789abcdef"[byte & 0xF];
+    return 6;
+}
+
+static size_t json_put(char *out, size_t used, const char *piece, size_t size)
+{
+    if (out != NULL) {
+        memcpy(out + used, piece, size);
+    }
+    return used + size;
+}
+
+size_t coffer__json_write_string(char *out, const char *text, size_t text_len)
+{
+    char spelling[6];
+    size_t used = json_put(out, 0, "\"", 1);
+    for (size_t at = 0; at < text_len;) {
+        const size_t plain = coffer__scan_plain((const uint8_t *)text + at, text_len - at);
+        used = json_put(out, used, text + at, plain);
+        at += plain;
+        if (at < text_len) {
+            used = json_put(out, used, spelling, json_spell((uint8_t)text[at++], spelling));
+        }
+    }
+    return json_put(out, used, "\"", 1);
 }
 
 /* ---- numbers ---- */

@@ -164,11 +164,12 @@ static coffer__index_entry *index_new_entry(coffer__index *index)
     return &index->entries[index->count];
 }
 
-/* Whether the file is the one that the entry before names, too: most often it is. */
-static bool index_same_file(const coffer__index_entry *entry, bool is_first)
+/* Whether the entry names another file than the one before it: most often it does not. */
+static bool index_begins_run(const coffer__index *index, size_t i)
 {
-    return !is_first && entry->file.len == entry[-1].file.len &&
-           memcmp(entry->file.text, entry[-1].file.text, entry->file.len) == 0;
+    const coffer__index_entry *entry = &index->entries[i];
+    return i == 0 || entry->file.len != entry[-1].file.len ||
+           memcmp(entry->file.text, entry[-1].file.text, entry->file.len) != 0;
 }
 
 static coffer_status index_entry(coffer__index *index, coffer__json *json)
@@ -185,7 +186,7 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
         status = coffer__json_type_error(json, "the file of a tensor", "a string");
     }
     status = status == COFFER_OK ? index_string(index, json, &entry->file, &file_at) : status;
-    if (status == COFFER_OK && !index_same_file(entry, index->count == 0)) {
+    if (status == COFFER_OK && index_begins_run(index, index->count)) {
         status = coffer__place_check_name(entry->file.text, entry->file.len, file_at, json->err);
     }
     index->count += status == COFFER_OK;
@@ -314,22 +315,54 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
     return COFFER_OK;
 }
 
-/* Lists the files that the entries name. `firsts` has room for all entries. */
-static coffer_status index_find_files(coffer__index *index, coffer__names *files, uint32_t *firsts, coffer_error *err)
+/* The entries that name another file than the one before them. Every file's first entry is one of these. */
+typedef struct index_runs {
+    const coffer__index *index;
+    uint32_t *starts;
+    size_t count;
+    uint32_t *firsts; /* room for as many */
+} index_runs;
+
+static coffer__name index_run_file(const void *ctx, uint32_t item)
+{
+    const index_runs *runs = ctx;
+    return index_file_of(runs->index, runs->starts[item]);
+}
+
+static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
+{
+    const coffer__index *index = runs->index;
+    for (size_t i = 0; i < index->count; i++) {
+        runs->count += index_begins_run(index, i);
+    }
+    runs->starts = coffer__alloc(index->allocator, 2 * runs->count * sizeof *runs->starts);
+    if (runs->starts == NULL) {
+        return index_no_memory(err);
+    }
+    runs->firsts = runs->starts + runs->count;
+    for (size_t i = 0, run = 0; i < index->count; i++) {
+        if (index_begins_run(index, i)) {
+            runs->starts[run++] = (uint32_t)i;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Lists the files that the runs name. */
+static coffer_status index_find_files(coffer__index *index, index_runs *runs, coffer_error *err)
 {
     uint32_t twice = 0;
     size_t count = 0;
-    const coffer_status status = coffer__names_build(files, &twice, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < index->count; i++) {
-        const coffer__name file = index->entries[i].file;
-        if (coffer__names_find(files, file.text, file.len) == i) {
-            firsts[count++] = (uint32_t)i;
+    coffer__names files = { index->allocator, index_run_file, runs, runs->count, 0, NULL, NULL };
+    coffer_status status = coffer__names_build(&files, &twice, err);
+    for (size_t run = 0; status == COFFER_OK && run < runs->count; run++) {
+        const coffer__name file = index_run_file(runs, (uint32_t)run);
+        if (coffer__names_find(&files, file.text, file.len) == run) {
+            runs->firsts[count++] = runs->starts[run];
         }
     }
-    return index_list_files(index, firsts, count, err);
+    coffer__names_free(&files);
+    return status == COFFER_OK ? index_list_files(index, runs->firsts, count, err) : status;
 }
 
 /* Gives every entry the number of its file. */
@@ -340,7 +373,8 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
     const coffer_status status = coffer__names_build(&files, &twice, err);
     for (size_t i = 0; status == COFFER_OK && i < index->count; i++) {
         const coffer__name file = index->entries[i].file;
-        index->entries[i].shard = coffer__names_find(&files, file.text, file.len);
+        index->entries[i].shard =
+            index_begins_run(index, i) ? coffer__names_find(&files, file.text, file.len) : index->entries[i - 1].shard;
     }
     coffer__names_free(&files);
     return status;
@@ -348,11 +382,10 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
 
 static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
-    coffer__names files = { index->allocator, index_file_of, index, index->count, 0, NULL, NULL };
-    uint32_t *firsts = coffer__alloc(index->allocator, index->count * sizeof *firsts);
-    const coffer_status status = firsts == NULL ? index_no_memory(err) : index_find_files(index, &files, firsts, err);
-    coffer__free(index->allocator, firsts, index->count * sizeof *firsts);
-    coffer__names_free(&files);
+    index_runs runs = { .index = index };
+    coffer_status status = index_find_runs(&runs, err);
+    status = status == COFFER_OK ? index_find_files(index, &runs, err) : status;
+    coffer__free(index->allocator, runs.starts, 2 * runs.count * sizeof *runs.starts);
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 

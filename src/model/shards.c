@@ -6,6 +6,7 @@
 #include "error.h"
 #include "header.h"
 #include "names.h"
+#include "scan.h"
 #include "sort.h"
 #include "text.h"
 
@@ -304,10 +305,8 @@ static void shards_put(shards_text *text, const char *piece, size_t size)
     text->size += size;
 }
 
-static void shards_put_text(shards_text *text, const char *piece)
-{
-    shards_put(text, piece, coffer__text_len(piece));
-}
+/* Its length is known to the compiler. */
+#define SHARDS_PUT_LITERAL(text, literal) shards_put(text, literal, sizeof(literal) - 1)
 
 static void shards_put_number(shards_text *text, uint64_t value)
 {
@@ -342,23 +341,12 @@ static void shards_put_character(shards_text *text, uint32_t character)
     }
 }
 
-/* Bytes at the start of a string that stand for themselves. */
-static size_t shards_plain_len(const char *string, size_t length)
-{
-    size_t plain = 0;
-    while (plain < length && string[plain] >= ' ' && string[plain] <= '~' && string[plain] != '"' &&
-           string[plain] != '\\') {
-        plain++;
-    }
-    return plain;
-}
-
 /* In ASCII alone, as other writers of indices spell it. */
 static void shards_put_string(shards_text *text, const char *string, size_t length)
 {
-    shards_put_text(text, "\"");
+    SHARDS_PUT_LITERAL(text, "\"");
     for (size_t at = 0; at < length;) {
-        const size_t plain = shards_plain_len(string + at, length - at);
+        const size_t plain = coffer__scan_plain((const uint8_t *)string + at, length - at);
         uint32_t character = 0;
         shards_put(text, string + at, plain);
         at += plain;
@@ -367,41 +355,44 @@ static void shards_put_string(shards_text *text, const char *string, size_t leng
             shards_put_character(text, character);
         }
     }
-    shards_put_text(text, "\"");
+    SHARDS_PUT_LITERAL(text, "\"");
 }
 
 static void shards_put_metadata(shards_text *text, const coffer__shards *shards, const coffer_header *header)
 {
-    shards_put_text(text, "  \"metadata\": {\n    \"total_size\": ");
+    SHARDS_PUT_LITERAL(text, "  \"metadata\": {\n    \"total_size\": ");
     shards_put_number(text, shards->size);
     for (size_t i = 0; i < shards->pair_count; i++) {
         const declared_pair *pair = &coffer__header_pairs(header)[shards->pairs[i]];
-        shards_put_text(text, ",\n    ");
+        SHARDS_PUT_LITERAL(text, ",\n    ");
         shards_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
-        shards_put_text(text, ": ");
+        SHARDS_PUT_LITERAL(text, ": ");
         shards_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
     }
-    shards_put_text(text, "\n  },\n");
+    SHARDS_PUT_LITERAL(text, "\n  },\n");
 }
 
 static void shards_put_weights(shards_text *text, const coffer__shards *shards, const coffer_header *header,
                                const char *path)
 {
     coffer__path file;
-    shards_put_text(text, "  \"weight_map\": {");
+    SHARDS_PUT_LITERAL(text, "  \"weight_map\": {");
     for (size_t s = 0; s < shards->count; s++) {
         (void)coffer__shards_name(&file, path, s, shards->count); /* the caller has seen that it is not too long */
         const char *file_name = file.text + coffer__path_name_at(file.text);
+        const size_t file_name_len = coffer__text_len(file_name);
         for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
             size_t name_len = 0;
             const char *name = shards_tensor_name(header, shards->order[at], &name_len);
-            shards_put_text(text, at == 0 ? "\n    " : ",\n    ");
+            shards_put(text, ",", at > 0 ? 1 : 0);
+            SHARDS_PUT_LITERAL(text, "\n    ");
             shards_put_string(text, name, name_len);
-            shards_put_text(text, ": ");
-            shards_put_string(text, file_name, coffer__text_len(file_name));
+            SHARDS_PUT_LITERAL(text, ": ");
+            shards_put_string(text, file_name, file_name_len);
         }
     }
-    shards_put_text(text, shards->tensor_count == 0 ? "}\n" : "\n  }\n");
+    shards_put(text, "\n  ", shards->tensor_count > 0 ? 3 : 0);
+    SHARDS_PUT_LITERAL(text, "}\n");
 }
 
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
@@ -409,9 +400,9 @@ size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const
 {
     shards_text text = { .size = 0 };
     text.out = out;
-    shards_put_text(&text, "{\n");
+    SHARDS_PUT_LITERAL(&text, "{\n");
     shards_put_metadata(&text, shards, header);
     shards_put_weights(&text, shards, header, path);
-    shards_put_text(&text, "}");
+    SHARDS_PUT_LITERAL(&text, "}");
     return text.size;
 }
