@@ -13,6 +13,8 @@
 #include "hub.h"
 #include "url.h"
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_range(const char *text, size_t size)
@@ -35,6 +37,10 @@ static void check_field(const char *text, size_t size)
     }
     (void)coffer__http_number(text, size, &number);
     (void)coffer__http_retry_after(text, size, 1700000000, &number);
+    char word[16];
+    if (coffer__http_error_code(text, size, word, sizeof word)) {
+        expect(strlen(word) > 0 && strspn(word, LETTERS) == strlen(word), "a reason has letters and nothing else");
+    }
 }
 
 static void check_url(const coffer__url *url)

@@ -8,8 +8,9 @@
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
 # build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check`
-# build/frameworks-venv, with torch and those of requirements-frameworks.txt, for the drop-in (4 GB); for `check` and `cross` it
-# unpacks libraries for the machines that qemu plays in build/cross.
+# build/frameworks-venv, with torch and those of requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with
+# those of tests/requirements-moto.txt, an object store to read from; for `check` and `cross` it unpacks libraries for the machines
+# that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -269,5 +270,8 @@ check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt
     make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
+    ;;&
+check)
+    make_venv build/moto-venv tests/requirements-moto.txt
     ;;
 esac

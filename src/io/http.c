@@ -74,6 +74,8 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
         (void)http_keep(reply->commit, sizeof reply->commit, value, len);
     } else if (coffer__http_field(line, line_len, "x-amz-checksum-sha256", &value, &len)) {
         (void)http_keep(reply->checksum, sizeof reply->checksum, value, len);
+    } else if (coffer__http_field(line, line_len, "x-error-code", &value, &len)) {
+        (void)coffer__http_word(value, len, '\0', reply->reason, sizeof reply->reason);
     } else if (coffer__http_field(line, line_len, "retry-after", &value, &len)) {
         if (!coffer__http_retry_after(value, len, coffer__os_time(), &reply->retry_after)) {
             reply->retry_after = COFFER__HTTP_UNKNOWN;

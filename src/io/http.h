@@ -35,6 +35,7 @@ typedef struct coffer__http_reply {
     char linked_etag[128]; /* X-Linked-Etag: of the file that a redirect of the Hub leads to */
     char commit[64];       /* X-Repo-Commit: of the Hub */
     char checksum[64];     /* x-amz-checksum-sha256: in base64 */
+    char reason[64];       /* of a refusal, in letters, as the server calls it: the Hub's X-Error-Code */
     char location[COFFER__URL_SIZE];
 } coffer__http_reply;
 

@@ -158,6 +158,33 @@ bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, u
     return true;
 }
 
+bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size)
+{
+    size_t len = 0;
+    while (len < text_len && http_lower(text[len]) >= 'a' && http_lower(text[len]) <= 'z') {
+        len++;
+    }
+    const bool ends = len < text_len ? text[len] == end : end == '\0';
+    if (len == 0 || len >= word_size || !ends) {
+        return false;
+    }
+    memcpy(word, text, len);
+    word[len] = '\0';
+    return true;
+}
+
+bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size)
+{
+    static const char tag[] = "<Code>";
+    const size_t tag_len = sizeof tag - 1;
+    for (size_t at = 0; at < text_len && text_len - at > tag_len; at++) {
+        if (memcmp(text + at, tag, tag_len) == 0) {
+            return coffer__http_word(text + at + tag_len, text_len - at - tag_len, '<', word, word_size);
+        }
+    }
+    return false;
+}
+
 bool coffer__http_is_strong(const char *etag)
 {
     const size_t len = coffer__text_len(etag);

@@ -27,6 +27,11 @@ bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, u
 /* The SHA-256 that a quoted text of 64 hexadecimal digits, or 44 characters of base64, stand for; false for any other text. */
 bool coffer__http_sha256_hex(const char *text, uint8_t digest[32]);
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
+/* The name of a refusal's reason, "AccessDenied": letters and nothing else, up to `end`, copied to `word`; false for no such text, and for
+   one that does not fit. */
+bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
+/* The same as an object store sends it, in <Code>…</Code>. */
+bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);
 /* Whether a validator may be used for If-Range: a quoted text without `W/` before it. */
 bool coffer__http_is_strong(const char *etag);
 

@@ -172,11 +172,20 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
 
 /* ---- asking ---------------------------------------------------------------------------------------------------------- */
 
+/* A question while its answer comes in. */
+typedef struct web_asking {
+    const coffer__web_question *question;
+    char reason[64]; /* that a refusal's body states, or "" */
+} web_asking;
+
 static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
-    const coffer__web_question *question = ctx;
+    web_asking *asking = ctx;
     if (reply->status == 200 || reply->status == 206) {
-        return question->take(question->ctx, reply, bytes, size);
+        return asking->question->take(asking->question->ctx, reply, bytes, size);
+    }
+    if (reply->body == 0) {
+        (void)coffer__http_error_code((const char *)bytes, size, asking->reason, sizeof asking->reason);
     }
     return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
 }
@@ -249,23 +258,26 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
     char range[48];
     const char *lines[COFFER__S3_LINES];
     coffer__web_address next = *question->address;
-    coffer__web_question asked = *question;
     coffer__http_request request = {
         .range = web_range_text(question, range),
         .if_range = question->if_range,
         .certificates = web->certificates[0] != '\0' ? web->certificates : NULL,
         .timeout_ms = web->timeout_ms,
         .take = web_take,
-        .ctx = &asked,
         .watch = question->watch,
     };
     answer->linked_etag[0] = '\0';
     answer->commit[0] = '\0';
     for (unsigned hops = 0; hops <= WEB_MOST_REDIRECTS; hops++) {
+        web_asking asking = { .question = question };
+        request.ctx = &asking;
         answer->from = next;
         web_authorise(web, &answer->from, lines, &request);
         answer->end = coffer__http_exchange(&web->curl, line, &request, &answer->reply, &answer->words);
         web_remember(answer);
+        if (answer->reply.reason[0] == '\0') {
+            memcpy(answer->reply.reason, asking.reason, sizeof asking.reason);
+        }
         const bool heard = answer->end == COFFER__HTTP_DONE || answer->end == COFFER__HTTP_REFUSED;
         if (!heard || !web_is_redirect(answer->reply.status)) {
             return COFFER_OK;
@@ -369,25 +381,31 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
 static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_error *err)
 {
     const uint64_t status = answer->reply.status;
-    switch (status) {
+    const char *reason = answer->reply.reason;
+    const char *before = reason[0] != '\0' ? " " : "";
+    /* An object store says 400 of a session that has expired, and of a signature for another region. */
+    switch (status == 400 && answer->from.signs ? 403 : status) {
     case 200:
     case 206:
         return coffer__fail(err, COFFER_ERR_CONNECT, "%q ends its answers before all of it has come",
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len);
     case 401:
     case 403:
-        return coffer__fail(
-            err, COFFER_ERR_ACCESS,
-            "%q does not let this be read (%u): credentials are missing, wrong or expired, or the file is not there "
-            "for you; docs/network.md says which are sent where",
-            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status);
+        return coffer__fail(err, COFFER_ERR_ACCESS,
+                            "%q does not let this be read (%u%s%s): credentials are missing, wrong or expired, or the "
+                            "file is not there "
+                            "for you; docs/network.md says which are sent where",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
+                            reason);
     case 404:
     case 410:
-        return coffer__fail(err, COFFER_ERR_NOT_FOUND, "%q has no such file (%u)",
-                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status);
+        return coffer__fail(err, COFFER_ERR_NOT_FOUND, "%q has no such file (%u%s%s)",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
+                            reason);
     default:
-        return coffer__fail(err, COFFER_ERR_HTTP, "%q answers with status %u%s",
-                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status,
+        return coffer__fail(err, COFFER_ERR_HTTP, "%q answers with status %u%s%s%s",
+                            answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
+                            reason,
                             status == 429   ? ": too many requests; try again later"
                             : status >= 500 ? ": the server is in trouble; try again later"
                                             : "");

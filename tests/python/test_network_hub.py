@@ -79,6 +79,13 @@ def test_the_token_goes_to_the_hub_alone(hub, monkeypatch):
         assert not any("authorization" in request.headers for request in other.log)
 
 
+def test_the_hub_says_why(hub):
+    hub.behave = lambda request: request.answer(401, {"X-Error-Code": "GatedRepo"})
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "ACCESS"
+        assert "(401 GatedRepo)" in model.message
+
+
 def test_a_redirect_back_to_the_hub_has_the_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
 

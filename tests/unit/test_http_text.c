@@ -205,6 +205,43 @@ static void digests_are_read(void **state)
     assert_false(coffer__http_sha256_hex(bare, digest[0]));
 }
 
+static void refusals_have_a_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *word; /* NULL: none */
+    } cases[] = {
+        { "<Error><Code>NoSuchKey</Code><Message>x</Message></Error>", "NoSuchKey" },
+        { "<Code>a</Code>", "a" },
+        { "<Code><Code>a</Code>", NULL },
+        { "<Code>abcdefghijk</Code>", "abcdefghijk" },
+        { "<Code>abcdefghijkl</Code>", NULL }, /* does not fit */
+        { "<Code>no such key</Code>", NULL },
+        { "<Code>\x1B[2J</Code>", NULL },
+        { "<Code></Code>", NULL },
+        { "<Code>cut", NULL },
+        { "<Code>", NULL },
+        { "<code>a</code>", NULL },
+        { "", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char word[12] = "untouched";
+        /* Without the NUL: a sanitizer sees what is read behind the end. */
+        const size_t len = strlen(cases[i].text);
+        char *copy = malloc(len + (len == 0));
+        assert_non_null(copy);
+        memcpy(copy, cases[i].text, len);
+        assert_int_equal(coffer__http_error_code(copy, len, word, sizeof word), cases[i].word != NULL);
+        assert_string_equal(word, cases[i].word != NULL ? cases[i].word : "untouched");
+        free(copy);
+    }
+    char word[12];
+    assert_true(coffer__http_word("GatedRepo", 9, '\0', word, sizeof word));
+    assert_string_equal(word, "GatedRepo");
+    assert_false(coffer__http_word("Gated Repo", 10, '\0', word, sizeof word));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +252,7 @@ int main(void)
         cmocka_unit_test(retry_after_is_seconds_or_a_date),
         cmocka_unit_test(only_strong_validators_are_for_ranges),
         cmocka_unit_test(digests_are_read),
+        cmocka_unit_test(refusals_have_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
