@@ -154,6 +154,9 @@ typedef enum coffer_status {
     COFFER_ERR_ANSWER = 147,   /* the answer is not what was asked for: another range, or none, or more than it says */
     COFFER_ERR_REDIRECT = 148, /* redirects that do not end, lead nowhere or away from https */
     COFFER_ERR_OFFLINE = 149,  /* HF_HUB_OFFLINE forbids to ask the Hub, and the file is not in its cache */
+    COFFER_ERR_NO_REPOSITORY = 150, /* the Hub has no such repository, or none that this token may read */
+    COFFER_ERR_NO_REVISION = 151,   /* the repository has no such branch, tag or commit */
+    COFFER_ERR_GATED = 152,         /* access to the repository has to be asked for, on its page */
 
     /* integrity */
     COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
@@ -543,11 +546,13 @@ typedef struct coffer_open_options {
        `?`, `[a-z]`, a backslash before one of them); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for none. */
     const char *const *select;
     size_t select_count; /* 0: all */
+    const char *token;   /* for the Hub, and nothing else; "": none. NULL: what the environment has */
+    uint32_t timeout_ms; /* how long a server may say nothing, a day at most; 0: what the environment says */
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0                                                                             \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0                                                                    \
     }
 
 /*
@@ -557,10 +562,10 @@ typedef struct coffer_open_options {
  * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
  * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the rules.
- * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or a
- * repository of the Hub, whose cache comes first. One request then brings a file's size and most headers,
- * reads fetch what they need, several ranges at once, and there is no map. docs/network.md says what the environment changes, what
- * is sent where and what is tried again.
+ * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or
+ * a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers, reads fetch what
+ * they need, several ranges at once, and there is no map. docs/network.md has the other names of the Hub, what the environment
+ * changes, what is sent where and what is tried again.
  */
 COFFER_API coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options,
                                      coffer_error *err);

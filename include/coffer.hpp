@@ -483,6 +483,15 @@ public:
     iterator end() const noexcept { return { get(), size() }; }
 
     std::size_t shard_count() const noexcept { return coffer_shard_count(get()); }
+    /* A shard's file as it was given, or as the index names it; "" when there is none. */
+    std::string_view path(std::size_t shard = 0) const noexcept { return coffer_shard_path(get(), shard); }
+    /* What the index has as its metadata: a JSON object, if there is one. */
+    std::optional<std::string_view> index_metadata() const noexcept
+    {
+        std::size_t length = 0;
+        const char *text = coffer_index_metadata(get(), &length);
+        return text == nullptr ? std::nullopt : std::optional<std::string_view>(std::string_view(text, length));
+    }
     /* The value of a key in the metadata of a shard. */
     std::optional<std::string_view> metadata(std::string_view key, std::size_t shard = 0) const
     {

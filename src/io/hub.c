@@ -71,6 +71,19 @@ static void hub_token(coffer__hub *hub, const coffer__path *home)
     }
 }
 
+bool coffer__hub_set_token(coffer__hub *hub, const char *token)
+{
+    const size_t len = coffer__text_len(token);
+    bool plain = len < sizeof hub->token;
+    for (size_t i = 0; i < len && plain; i++) {
+        plain = token[i] > ' ' && token[i] < 0x7F;
+    }
+    if (plain) {
+        memcpy(hub->token, token, len + 1);
+    }
+    return plain;
+}
+
 /* 1, ON, YES and TRUE, in any case, as other clients take them. */
 static bool hub_is_true(const char *text)
 {
@@ -174,18 +187,36 @@ static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *
     return hub_is_path(name->revision, to);
 }
 
+/* Kinds of repositories; the first is what is meant when none is stated. */
+static const char *const hub_kinds[] = { "models", "datasets", "spaces" };
+
+/* Skips the kind, where one is stated. */
+static const char *hub_read_kind(const char **at)
+{
+    for (size_t i = 1; i < sizeof hub_kinds / sizeof hub_kinds[0]; i++) {
+        const size_t len = coffer__text_len(hub_kinds[i]);
+        if (strncmp(*at, hub_kinds[i], len) == 0 && (*at)[len] == '/') {
+            *at += len + 1;
+            return hub_kinds[i];
+        }
+    }
+    return hub_kinds[0];
+}
+
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err)
 {
     const char *at = text + sizeof "hf://" - 1;
-    size_t len = hub_span(at, "/@");
     memset(name, 0, sizeof *name);
-    bool fine = hub_keep(name->owner, sizeof name->owner, at, len) && at[len] == '/';
-    if (fine) {
+    name->kind = hub_read_kind(&at);
+    size_t len = hub_span(at, "/@");
+    bool fine = at[len] != '\0';
+    if (fine && at[len] == '/') {
+        fine = hub_keep(name->owner, sizeof name->owner, at, len);
         at += len + 1;
         len = hub_span(at, "/@");
-        fine = hub_keep(name->name, sizeof name->name, at, len);
-        at += len;
     }
+    fine = fine && hub_keep(name->name, sizeof name->name, at, len);
+    at += len;
     if (fine && at[0] == '@') {
         fine = hub_read_revision(name, at + 1, &len);
         at += 1 + len;
@@ -216,9 +247,18 @@ static bool hub_build(coffer__path *path, const char *const *parts, size_t count
 
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text)
 {
-    const char *const parts[] = { "hf://",    name->owner, "/",
-                                  name->name, "@",         revision,
-                                  "/",        name->file,  name->file[0] != '\0' ? "/" : "" };
+    const bool is_model = name->kind == hub_kinds[0];
+    const char *const parts[] = { "hf://",
+                                  is_model ? "" : name->kind,
+                                  is_model ? "" : "/",
+                                  name->owner,
+                                  name->owner[0] != '\0' ? "/" : "",
+                                  name->name,
+                                  "@",
+                                  revision,
+                                  "/",
+                                  name->file,
+                                  name->file[0] != '\0' ? "/" : "" };
     text->text[0] = '\0';
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
@@ -259,9 +299,9 @@ static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
 
 bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path)
 {
-    const char *const repository[] = { "models--", name->owner, "--", name->name };
+    const char *const repository[] = { name->kind, "--", name->owner, name->owner[0] != '\0' ? "--" : "", name->name };
     *path = hub->cache;
-    if (path->text[0] == '\0' || !hub_build(path, repository, 4) || !hub_commit(path, name)) {
+    if (path->text[0] == '\0' || !hub_build(path, repository, 5) || !hub_commit(path, name)) {
         return false;
     }
     const char *const file[] = { "/snapshots/", name->revision, "/", name->file };
@@ -272,12 +312,21 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
 {
     char text[COFFER__URL_SIZE];
     size_t used = hub->endpoint.path + hub->endpoint.path_len;
+    const bool is_model = name->kind == hub_kinds[0];
     memcpy(text, hub->endpoint.text, used);
     const struct {
         const char *text;
         const char *keep;
-    } parts[] = { { "/", "/" },         { name->owner, "" },    { "/", "/" }, { name->name, "" },
-                  { "/resolve/", "/" }, { name->revision, "" }, { "/", "/" }, { name->file, "/" } };
+    } parts[] = { { "/", "/" },
+                  { is_model ? "" : name->kind, "" },
+                  { is_model ? "" : "/", "/" },
+                  { name->owner, "" },
+                  { name->owner[0] != '\0' ? "/" : "", "/" },
+                  { name->name, "" },
+                  { "/resolve/", "/" },
+                  { name->revision, "" },
+                  { "/", "/" },
+                  { name->file, "/" } };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         used = coffer__url_append(text, used, parts[i].text, coffer__text_len(parts[i].text), parts[i].keep);
         if (used == 0) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hugging Face Hub: what `hf://owner/name[@revision][/file]` means, here and over there.
+ * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, here and over there. Few repositories
+ * have no owner; `hf://name@revision` is one, with its revision.
  *
  * Here is the cache that every client of the Hub keeps: models--OWNER--NAME/refs/REVISION has the commit, and
- * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. The environment says where
- * both are, and which token is for the Hub; docs/network.md has the variables.
+ * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. Of what is no model, `datasets`
+ * stands in the place of `models`, and before OWNER. The environment says where both are, and which token is for the Hub;
+ * docs/network.md has the variables.
  */
 #ifndef COFFER_IO_HUB_H
 #define COFFER_IO_HUB_H
@@ -24,13 +26,17 @@ typedef struct coffer__hub {
 
 /* A repository, and perhaps a file in it. */
 typedef struct coffer__hub_name {
-    char owner[128];
-    char name[128];
+    const char *kind;                         /* "models", "datasets" or "spaces" */
+    char owner[128];                          /* "" when it has none */
+    char name[128];                           /* "" when it is none of the Hub's */
     char revision[COFFER__HUB_MOST_REVISION]; /* "main" when none is stated */
     char file[1024];                          /* with slashes; "" when none is stated */
 } coffer__hub_name;
 
+/* What the environment says. */
 coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err);
+/* Takes another token, "" for none; false for what is no token. */
+bool coffer__hub_set_token(coffer__hub *hub, const char *token);
 /* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
 /* Writes it again, at another revision; false when that is too long. */

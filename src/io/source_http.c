@@ -416,7 +416,7 @@ coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const
     if (status != COFFER_OK) {
         return status;
     }
-    if (name.owner[0] != '\0' && name.file[0] == '\0') {
+    if (name.name[0] != '\0' && name.file[0] == '\0') {
         return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
     }
     return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)

@@ -115,14 +115,17 @@ static bool url_has_user(const char *text)
 static coffer_status url_read_host(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     const bool address = text[*at] == '[';
-    const bool name = url->scheme == COFFER__SCHEME_S3 || url->scheme == COFFER__SCHEME_HF;
+    const bool hub =
+        url->scheme == COFFER__SCHEME_HF; /* a repository without an owner may be followed by its revision */
+    const bool name = url->scheme == COFFER__SCHEME_S3 || hub;
+    const char *others = address ? "[:.%" : hub ? "-._@%+" : "-._";
     const size_t from = *at;
-    if (url_has_user(text + from)) {
+    if (!hub && url_has_user(text + from)) {
         return coffer__fail(
             err, COFFER_ERR_URL,
             "names and passwords do not belong into a URL, which is shown and logged: put them into ~/.netrc");
     }
-    while (url_is_letter(text[*at]) || url_is_digit(text[*at]) || url_has(address ? "[:.%" : "-._", text[*at])) {
+    while (url_is_letter(text[*at]) || url_is_digit(text[*at]) || url_has(others, text[*at])) {
         (*at)++;
     }
     if (address && text[*at] == ']') {

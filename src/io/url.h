@@ -20,7 +20,7 @@ typedef enum coffer__scheme {
     COFFER__SCHEME_HTTP,
     COFFER__SCHEME_HTTPS,
     COFFER__SCHEME_S3, /* s3://bucket/key: the host is the bucket */
-    COFFER__SCHEME_HF  /* hf://owner/name[@revision][/file]: the host is the owner */
+    COFFER__SCHEME_HF  /* see hub.h: the host is what stands before the first slash */
 } coffer__scheme;
 
 /* A URL, and where its parts are in it. */

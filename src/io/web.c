@@ -14,6 +14,7 @@
 #define WEB_MOST_REDIRECTS 10
 #define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of an answer that nobody wants, to keep its connection */
 #define WEB_TIMEOUT_MS 30000
+#define WEB_LONGEST_TIMEOUT_MS 86400000u
 #define WEB_RETRIES 5
 #define WEB_PAUSE_MS 500
 #define WEB_LONGEST_PAUSE_MS 8000
@@ -54,7 +55,7 @@ static bool web_seconds(const char *text, uint64_t *milliseconds)
         at += digit;
     }
     *milliseconds = value;
-    return at > 0 && text[at] == '\0' && value <= UINT64_C(86400000);
+    return at > 0 && text[at] == '\0' && value <= WEB_LONGEST_TIMEOUT_MS;
 }
 
 static coffer_status web_setting(const char *name, bool seconds, uint64_t usual, uint64_t *value, coffer_error *err)
@@ -97,10 +98,24 @@ static coffer_status web_settings(coffer__web *web, coffer_error *err)
     return status == COFFER_OK ? coffer__s3_settings(&web->s3, err) : status;
 }
 
+/* What the caller says goes before it. */
+static coffer_status web_options(coffer__web *web, const coffer_open_options *options, coffer_error *err)
+{
+    if (options->timeout_ms != 0) {
+        web->timeout_ms = options->timeout_ms < WEB_LONGEST_TIMEOUT_MS ? options->timeout_ms : WEB_LONGEST_TIMEOUT_MS;
+    }
+    if (options->token != NULL && !coffer__hub_set_token(&web->hub, options->token)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the option `token` is no token: those are up to 511 characters of ASCII without spaces");
+    }
+    return COFFER_OK;
+}
+
 /* ---- the client ------------------------------------------------------------------------------------------------------ */
 
-coffer_status coffer__web_new(coffer__web **web, const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err)
 {
+    const coffer_allocator *allocator = options->allocator;
     *web = NULL;
     coffer__web *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL || coffer__os_mutex_init(&made->lock) != 0) {
@@ -109,7 +124,10 @@ coffer_status coffer__web_new(coffer__web **web, const coffer_allocator *allocat
     }
     made->allocator = *allocator;
     atomic_init(&made->owners, 1);
-    const coffer_status status = web_settings(made, err);
+    coffer_status status = web_settings(made, err);
+    if (status == COFFER_OK) {
+        status = web_options(made, options, err);
+    }
     if (status != COFFER_OK) {
         coffer__web_free(made);
         return status;
@@ -346,7 +364,7 @@ coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bo
     coffer__path local;
     const size_t len = coffer__text_len(text);
     const coffer_status status = coffer__web_locate(web, text, &address, &name, &local, err);
-    *folder = text[len - 1] == '/' || (name.owner[0] != '\0' && name.file[0] == '\0');
+    *folder = text[len - 1] == '/' || (name.name[0] != '\0' && name.file[0] == '\0');
     return status;
 }
 
@@ -378,9 +396,50 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
     }
 }
 
+/* What the Hub's own words for a failure mean; COFFER_OK for none of them, and for those that its status says as well. */
+static coffer_status web_hub_code(const coffer__http_reply *reply)
+{
+    static const struct {
+        const char *word;
+        coffer_status code;
+    } rows[] = {
+        { "RepoNotFound", COFFER_ERR_NO_REPOSITORY },
+        { "RevisionNotFound", COFFER_ERR_NO_REVISION },
+        { "GatedRepo", COFFER_ERR_GATED },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(reply->reason, rows[i].word) == 0) {
+            return rows[i].code;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status web_fail_hub(coffer_status code, const char *host, size_t host_len, coffer_error *err)
+{
+    switch (code) {
+    case COFFER_ERR_NO_REPOSITORY:
+        return coffer__fail(err, code,
+                            "%q has no such repository, or none that may be read with this token, or without one; "
+                            "HF_TOKEN has the token",
+                            host, host_len);
+    case COFFER_ERR_NO_REVISION:
+        return coffer__fail(err, code, "the repository has no such branch, tag or commit");
+    default:
+        return coffer__fail(err, COFFER_ERR_GATED,
+                            "the owner of this repository grants access to it: ask for that on its page at %q, and set "
+                            "HF_TOKEN to a token of yours",
+                            host, host_len);
+    }
+}
+
 static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_error *err)
 {
     const uint64_t status = answer->reply.status;
+    const coffer_status code = web_hub_code(&answer->reply);
+    if (code != COFFER_OK) {
+        return web_fail_hub(code, answer->from.url.text + answer->from.url.host, answer->from.url.host_len, err);
+    }
     const char *reason = answer->reply.reason;
     const char *before = reason[0] != '\0' ? " " : "";
     /* An object store says 400 of a session that has expired, and of a signature for another region. */

@@ -17,8 +17,9 @@
 
 typedef struct coffer__web coffer__web;
 
-/* Reads the environment. libcurl is opened by the first question. */
-coffer_status coffer__web_new(coffer__web **web, const coffer_allocator *allocator, coffer_error *err);
+/* Reads the environment, and of the options, which are known to be right, what goes before it. libcurl is opened by the first
+   question. */
+coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err);
 /* One more owner; each frees it once. */
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);
@@ -30,7 +31,7 @@ typedef struct coffer__web_address {
 } coffer__web_address;
 
 /* Where the text of a URL of any scheme leads: *local is a file in the Hub's cache, or "". A name of the Hub is returned in
-   *name, with its revision as it is known then; its owner is "" for any other URL. */
+   *name, with its revision as it is known then; it is "" for any other URL. */
 coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
                                  coffer__hub_name *name, coffer__path *local, coffer_error *err);
 

@@ -65,6 +65,7 @@ struct coffer {
     size_t shard_count;
     coffer__shard *shards;
     coffer__several *several; /* NULL: one file */
+    coffer__web *web;         /* of what was opened by a URL; else NULL */
 };
 
 /* The shard of a tensor; NULL when the tensor is not one that this model handed out. */
@@ -84,10 +85,10 @@ coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_te
 /* Reads the header of a shard whose source is open. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
-/* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. The options
-   are known to be right. Failures carry the path. */
-coffer_status coffer__several_open(coffer **model, const char *path, const coffer_open_options *options,
-                                   coffer_error *err);
+/* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is NULL
+   for a path that is no URL; the model does not own it yet. The options are known to be right. Failures carry the path. */
+coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+                                   const coffer_open_options *options, coffer_error *err);
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err);
 /* Notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some, are open. */

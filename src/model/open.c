@@ -102,6 +102,7 @@ void coffer_close(coffer *model)
     }
     coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);
     coffer__several_free(model);
+    coffer__web_free(model->web);
     coffer__free(&allocator, model, sizeof *model);
 }
 
@@ -236,7 +237,7 @@ static coffer_status open_one_url(coffer **model, coffer__web *web, const char *
                                   coffer_error *err)
 {
     if (open_is_index(url)) {
-        return coffer__several_open(model, url, options, err);
+        return coffer__several_open(model, url, web, options, err);
     }
     const coffer_status status = open_behind(model, web, url, options, err);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, url);
@@ -287,7 +288,7 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
 {
     coffer__web *web = NULL;
     bool folder = false;
-    coffer_status status = coffer__web_new(&web, options->allocator, err);
+    coffer_status status = coffer__web_new(&web, options, err);
     if (status == COFFER_OK) {
         status = coffer__web_is_folder(web, url, &folder, err);
     }
@@ -296,8 +297,12 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
         return coffer__fail_path(err, status, url);
     }
     status = folder ? open_remote_folder(model, web, url, options, err) : open_one_url(model, web, url, options, err);
-    coffer__web_free(web);
-    return status;
+    if (status != COFFER_OK) {
+        coffer__web_free(web);
+        return status;
+    }
+    (*model)->web = web;
+    return COFFER_OK;
 }
 
 /* A folder: what it holds is looked for when opening it has shown what it is, so that a file costs nothing more. Failures carry
@@ -312,7 +317,7 @@ static coffer_status open_folder(coffer **model, const char *path, const coffer_
         return status;
     }
     if (found.is_index) {
-        status = coffer__several_open(model, found.path.text, options, err);
+        status = coffer__several_open(model, found.path.text, NULL, options, err);
     } else if (found.set_count > 0) {
         status = coffer__several_open_set(model, found.path.text, found.set, found.set_count, options, err);
     } else {
@@ -335,7 +340,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
         return open_url(model, path, &known, err);
     }
     if (status == COFFER_OK && open_is_index(path)) {
-        return coffer__several_open(model, path, &known, err);
+        return coffer__several_open(model, path, NULL, &known, err);
     }
     status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
     if (status == COFFER_ERR_DIRECTORY) {

@@ -499,7 +499,8 @@ coffer_status coffer_count_parameters(const coffer *model, const char *config, s
     memset(counts, 0, sizeof *counts);
     const char *file = config == NULL ? coffer_shard_path(model, 0) : "";
     if (file[0] == '\0' || !coffer__path_sibling(&path, file, PARAMETERS_CONFIG) ||
-        coffer__place_read(path.text, PARAMETERS_MOST_CONFIG, &model->allocator, &whole, NULL) != COFFER_OK) {
+        coffer__place_read(path.text, model->web, PARAMETERS_MOST_CONFIG, &model->allocator, &whole, NULL) !=
+            COFFER_OK) {
         return parameters_count_by(model, (const uint8_t *)config, config == NULL ? 0 : config_len, counts, err);
     }
     const coffer_status status = parameters_count_by(model, whole.bytes, whole.size, counts, err);

@@ -132,18 +132,6 @@ static void place_other_of_hub(coffer__place *place)
     }
 }
 
-void coffer__place_adopt(coffer__place *place, const coffer__whole *whole)
-{
-    place->web = whole->web == NULL ? NULL : coffer__web_share(whole->web);
-    memcpy(place->commit, whole->commit, sizeof place->commit);
-}
-
-void coffer__place_close(coffer__place *place)
-{
-    coffer__web_free(place->web);
-    place->web = NULL;
-}
-
 /* What stands before the name in a URL; a query belongs to the file alone. */
 static coffer_status place_beside_url(coffer__place *place, const char *url, coffer_error *err)
 {
@@ -328,32 +316,29 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
-static coffer_status place_read_url(const char *url, uint64_t most, const coffer_allocator *allocator,
+static coffer_status place_read_url(const char *url, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
                                     coffer__whole *whole, coffer_error *err)
 {
     coffer__path local;
     coffer__web_address address;
     coffer__hub_name repository;
-    coffer_status status = coffer__web_new(&whole->web, allocator, err);
-    if (status == COFFER_OK) {
-        status = coffer__web_locate(whole->web, url, &address, &repository, &local, err);
-    }
+    const coffer_status status = coffer__web_locate(web, url, &address, &repository, &local, err);
     if (status != COFFER_OK) {
         return status;
     }
     if (local.text[0] == '\0') {
-        return coffer__web_read(whole->web, &address, most, allocator, &whole->bytes, &whole->size, whole->commit, err);
+        return coffer__web_read(web, &address, most, allocator, &whole->bytes, &whole->size, whole->commit, err);
     }
     memcpy(whole->commit, repository.revision, sizeof whole->commit);
     return place_read_file(local.text, most, allocator, whole, err);
 }
 
-coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
+coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
                                  coffer__whole *whole, coffer_error *err)
 {
     memset(whole, 0, sizeof *whole);
-    const coffer_status status = coffer__url_is(path) ? place_read_url(path, most, allocator, whole, err)
-                                                      : place_read_file(path, most, allocator, whole, err);
+    const coffer_status status = web != NULL ? place_read_url(path, web, most, allocator, whole, err)
+                                             : place_read_file(path, most, allocator, whole, err);
     if (status != COFFER_OK) {
         coffer__place_forget(whole, allocator);
     }
@@ -363,6 +348,5 @@ coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_a
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator)
 {
     coffer__free(allocator, whole->bytes, whole->size);
-    coffer__web_free(whole->web);
     memset(whole, 0, sizeof *whole);
 }

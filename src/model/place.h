@@ -21,7 +21,7 @@
 
 typedef struct coffer__place {
     coffer__path given;                     /* what stands before a name in messages: "", or a folder and a slash */
-    coffer__web *web;                       /* of a URL; else NULL */
+    coffer__web *web;                       /* the model's, of a URL; else NULL */
     char commit[COFFER__HUB_MOST_REVISION]; /* of a repository, when it is known */
     coffer__path real;                      /* the folder without links, absolute, with a slash */
     coffer__path other;                     /* the one other folder that links may lead into; "" when there is none */
@@ -31,8 +31,7 @@ typedef struct coffer__place {
 typedef struct coffer__whole {
     uint8_t *bytes;
     size_t size;
-    coffer__web *web; /* when it came from a URL, and what else a place wants to know then */
-    char commit[COFFER__HUB_MOST_REVISION];
+    char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository that it came from, when it is known */
 } coffer__whole;
 
 /*
@@ -42,19 +41,18 @@ typedef struct coffer__whole {
  */
 coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
 
-/* The place of an index (or of any other file of a model), given by its path. `place` is zero, or adopted the index. */
+/* The place of an index (or of any other file of a model), given by its path. `place` is zero, but for what is known of a URL: its
+   web and commit. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err);
-/* Takes over from a file that was read what opening others of its place needs. */
-void coffer__place_adopt(coffer__place *place, const coffer__whole *whole);
-void coffer__place_close(coffer__place *place);
 /* A file's path as it is shown to people. False when that is too long. */
 bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path);
 /* Opens a file whose descriptor the pool looks after; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK. Failures do not carry the
    path. `file` is zero before, and stays where it is until the source is closed. */
 coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                  coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err);
-/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. */
-coffer_status coffer__place_read(const char *path, uint64_t most, const coffer_allocator *allocator,
+/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. `web` is not NULL when
+   the path is a URL. */
+coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
                                  coffer__whole *whole, coffer_error *err);
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator);
 

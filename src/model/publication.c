@@ -61,7 +61,7 @@ static coffer_status publication_read_list(publication_list *list, const char *p
                                            coffer_error *err)
 {
     *list = (publication_list){ .allocator = allocator };
-    coffer_status status = coffer__place_read(path, COFFER__INDEX_MOST_BYTES, allocator, &list->text, err);
+    coffer_status status = coffer__place_read(path, NULL, COFFER__INDEX_MOST_BYTES, allocator, &list->text, err);
     if (status != COFFER_OK) {
         return status;
     }

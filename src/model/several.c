@@ -88,7 +88,6 @@ void coffer__several_free(coffer *model)
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
-    coffer__place_close(&several->place);
     coffer__pool_deinit(&several->pool);
     coffer__os_mutex_deinit(&several->turns.lock);
     coffer__free(&model->allocator, several, sizeof *several);
@@ -393,7 +392,7 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
-static coffer_status several_open_text(coffer **model, const char *path, const coffer__whole *text,
+static coffer_status several_open_text(coffer **model, const char *path, coffer__web *web, const coffer__whole *text,
                                        const coffer_open_options *options, coffer_error *err)
 {
     coffer__index index;
@@ -407,7 +406,8 @@ static coffer_status several_open_text(coffer **model, const char *path, const c
         status = made == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
     if (status == COFFER_OK) {
-        coffer__place_adopt(&made->several->place, text);
+        made->several->place.web = web;
+        memcpy(made->several->place.commit, text->commit, sizeof text->commit);
     }
     status =
         status == COFFER_OK ? several_of_index(made, path, &index, options, err) : coffer__fail_path(err, status, path);
@@ -420,15 +420,15 @@ static coffer_status several_open_text(coffer **model, const char *path, const c
     return COFFER_OK;
 }
 
-coffer_status coffer__several_open(coffer **model, const char *path, const coffer_open_options *options,
-                                   coffer_error *err)
+coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+                                   const coffer_open_options *options, coffer_error *err)
 {
     coffer__whole text;
-    coffer_status status = coffer__place_read(path, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
+    coffer_status status = coffer__place_read(path, web, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    status = several_open_text(model, path, &text, options, err);
+    status = several_open_text(model, path, web, &text, options, err);
     coffer__place_forget(&text, options->allocator);
     return status;
 }

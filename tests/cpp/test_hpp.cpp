@@ -123,6 +123,17 @@ void test_look_up()
     EXPECT(model.metadata("format") == "pt" && !model.metadata("none"));
     EXPECT(model.metadata().size() == 2 && model.metadata()[0].first == "author" &&
            model.metadata()[0].second == "nobody");
+    EXPECT(model.path() == "m.safetensors" && model.path(1).empty() && !model.index_metadata());
+}
+
+void test_an_index()
+{
+    static const char text[] = R"({"metadata": {"total_size": 0}, "weight_map": {"w": "m.safetensors"}})";
+    std::FILE *file = std::fopen("m.index.json", "w");
+    EXPECT(file != nullptr && std::fputs(text, file) >= 0 && std::fclose(file) == 0);
+    const cofferpp::model model("m.index.json");
+    EXPECT(model.index_metadata() == R"({"total_size": 0})" && model.path() == "m.safetensors");
+    unlink("m.index.json");
 }
 
 void test_data()
@@ -389,6 +400,7 @@ int main()
 {
     write_file("m.safetensors");
     test_look_up();
+    test_an_index();
     test_data();
     test_data_that_is_not_aligned();
     test_reading();

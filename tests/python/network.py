@@ -45,9 +45,10 @@ LARGE, LARGE_BODY = file_with_header(1000, 3, 3 << 20)
 class Model:
     """A model opened by the C library."""
 
-    def __init__(self, url):
+    def __init__(self, url, **options):
         self.handle, self.err = ctypes.c_void_p(), coffer.Error()
-        self.status = coffer._open(byref(self.handle), url.encode(), None, byref(self.err))
+        given = coffer.OpenOptions(struct_size=ctypes.sizeof(coffer.OpenOptions), **options)
+        self.status = coffer._open(byref(self.handle), url.encode(), byref(given), byref(self.err))
         self.code = coffer.CODE_NAMES[self.status]
 
     def __enter__(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """hf:// and s3://: where they lead, what of the environment counts, and that credentials go to their own host alone."""
 
+import ctypes
 import hashlib
 import hmac
 import os
@@ -8,6 +9,7 @@ import re
 
 import pytest
 
+import coffer_ctypes as coffer
 from network import LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, quick, refused  # noqa: F401
 from web_server import Server
 
@@ -23,7 +25,7 @@ def hub(monkeypatch):
     with Server() as server:
 
         def behave(request):
-            match = re.fullmatch(r"/(owner/name)/resolve/([^/]+)/(.+)", request.path)
+            match = re.fullmatch(r"/((?:datasets/|spaces/)?(?:owner/)?name)/resolve/([^/]+)/(.+)", request.path)
             if match is None or match[3] != "model.safetensors":
                 return request.answer(404)
             return request.ranges(SMALL, {"X-Repo-Commit": COMMIT})
@@ -40,6 +42,12 @@ def hub(monkeypatch):
         ("hf://owner/name@v1.0/model.safetensors", "/owner/name/resolve/v1.0/model.safetensors"),
         ("hf://owner/name@refs/pr/1/model.safetensors", "/owner/name/resolve/refs%2Fpr%2F1/model.safetensors"),
         ("hf://owner/name@refs%2fpr%2f1/model.safetensors", "/owner/name/resolve/refs%2Fpr%2F1/model.safetensors"),
+        ("hf://datasets/owner/name/model.safetensors", "/datasets/owner/name/resolve/main/model.safetensors"),
+        ("hf://spaces/owner/name@v1/model.safetensors", "/spaces/owner/name/resolve/v1/model.safetensors"),
+        ("hf://name@main/model.safetensors", "/name/resolve/main/model.safetensors"),
+        ("hf://name@refs/pr/1/model.safetensors", "/name/resolve/refs%2Fpr%2F1/model.safetensors"),
+        ("hf://name@main", "/name/resolve/main/model.safetensors"),
+        ("hf://datasets/name@v1/model.safetensors", "/datasets/name/resolve/v1/model.safetensors"),
     ],
 )
 def test_names_of_the_hub(hub, name, path):
@@ -54,7 +62,7 @@ def test_names_of_the_hub(hub, name, path):
     "name",
     [
         "hf://owner", "hf://owner/", "hf://owner/..", "hf://owner/name/../x", "hf://owner/name@/x", "hf://owner/name@../x",
-        "hf://owner/name//x", "hf://owner/name@a%2f..%2fb/x", "hf://owner@main/name",
+        "hf://owner/name//x", "hf://owner/name@a%2f..%2fb/x", "hf://@main/name", "hf://name@", "hf://datasets/", "hf://datasets/name",
     ],
 )  # fmt: skip
 def test_names_that_lead_elsewhere(hub, name):
@@ -79,13 +87,6 @@ def test_the_token_goes_to_the_hub_alone(hub, monkeypatch):
         assert not any("authorization" in request.headers for request in other.log)
 
 
-def test_the_hub_says_why(hub):
-    hub.behave = lambda request: request.answer(401, {"X-Error-Code": "GatedRepo"})
-    with Model("hf://owner/name/model.safetensors") as model:
-        assert model.code == "ACCESS"
-        assert "(401 GatedRepo)" in model.message
-
-
 def test_a_redirect_back_to_the_hub_has_the_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
 
@@ -96,6 +97,67 @@ def test_a_redirect_back_to_the_hub_has_the_token(hub, monkeypatch):
     with Model("hf://owner/name/model.safetensors") as model:
         assert model.code == "OK", model.message
     assert [request.headers.get("authorization") for request in hub.log] == ["Bearer hf_secret"] * 2
+
+
+@pytest.mark.parametrize("stated", [None, "hf_environment"])
+def test_the_token_of_the_options(hub, monkeypatch, stated):
+    if stated:
+        monkeypatch.setenv("HF_TOKEN", stated)
+    for token in (b"hf_option", b""):
+        with Model("hf://owner/name/model.safetensors", token=token) as model:
+            assert model.code == "OK", model.message
+    assert [request.headers.get("authorization") for request in hub.log] == ["Bearer hf_option", None]
+
+
+@pytest.mark.parametrize("token", [b"two words", b"a\r\nX-Other: b", b"\xc3\xa4", b"x" * 512])
+def test_what_is_no_token(hub, token):
+    with Model("hf://owner/name/model.safetensors", token=token) as model:
+        assert model.code == "ARGUMENT"
+        assert "token" in model.message
+    assert hub.log == []
+
+
+def test_the_token_is_for_the_configuration_too(hub):
+    asked = []
+
+    def behave(request):
+        asked.append((request.path.rpartition("/")[2], request.headers.get("authorization")))
+        return request.ranges(b"{}" if request.path.endswith("config.json") else SMALL)
+
+    hub.behave = behave
+    with Model("hf://owner/name", token=b"hf_option") as model:
+        assert model.code == "OK", model.message
+        counts = (ctypes.c_uint8 * 4096)()
+        assert coffer.LIB.coffer_count_parameters(model.handle, None, ctypes.c_size_t(0), counts, None) == 0
+    assert asked == [("model.safetensors", "Bearer hf_option"), ("config.json", "Bearer hf_option")]
+
+
+def test_how_long_the_options_wait(hub, monkeypatch):
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
+    monkeypatch.setenv("COFFER_NET_RETRIES", "1")
+    hub.behave = lambda request: request.stall()
+    with Model("hf://owner/name/model.safetensors", timeout_ms=150) as model:
+        assert model.code == "TIMEOUT", model.message
+        assert "150 ms" in model.message
+    assert len(hub.log) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "code"),
+    [
+        (401, "RepoNotFound", "NO_REPOSITORY"), (404, "RepoNotFound", "NO_REPOSITORY"), (404, "RevisionNotFound", "NO_REVISION"),
+        (401, "GatedRepo", "GATED"), (403, "GatedRepo", "GATED"), (404, "EntryNotFound", "NOT_FOUND"), (403, "Else", "ACCESS"),
+        (401, "x" * 200, "ACCESS"),
+    ],
+)  # fmt: skip
+def test_what_the_hub_says_is_wrong(hub, status, word, code):
+    hub.behave = lambda request: request.answer(status, {"X-Error-Code": word})
+    with Model("hf://owner/name") as model:
+        assert model.code == code, model.message
+        assert model.err.http_status == (0 if code == "NOT_FOUND" else status)
+        assert model.err.path.decode().startswith("hf://owner/name")
+    # Only of a file that is not there is another one looked for.
+    assert len(hub.log) == (4 if code == "NOT_FOUND" else 1)
 
 
 @pytest.mark.parametrize("place", ["HF_TOKEN_PATH", "HF_HOME", "HOME"])

@@ -80,6 +80,15 @@ def test_a_folder_takes_one_more():
         assert model.read("s3.t0") == bodies["s3.t0"]
 
 
+def test_a_folder_of_one_shard_takes_one_connection():
+    """What was not there and what was: all of it over the first one."""
+    files, _ = make_model(1)
+    with serve(files, "/a/") as server, Model(server.url("/a/")) as model:
+        assert model.code == "OK", model.message
+        assert len({id(request.connection) for request in server.log}) == 1
+        assert len(server.log) == 3
+
+
 def test_a_folder_with_one_file_takes_one():
     content, body = file_with_header(500, 1, 100)
     with serve({"model.safetensors": content}, "/a/") as server, Model(server.url("/a/")) as model:
