@@ -103,7 +103,7 @@ static inline coffer_status check_tensor(const header_reader *reader, const tens
 {
     coffer_error *err = reader->json.err;
     const coffer_dtype dtype = fields->dtype;
-    uint64_t bits = 0;
+    uint64_t bits;
     if (!coffer__tensor_bits(dtype, shape, fields->rank, &bits)) {
         return fail_tensor_at_name(
             reader, coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1"));
@@ -113,7 +113,7 @@ static inline coffer_status check_tensor(const header_reader *reader, const tens
                                                         "elements of %s that take %u bits do not fill whole bytes",
                                                         coffer_dtype_name(dtype), bits));
     }
-    uint64_t file_end = 0;
+    uint64_t file_end;
     if (fields->begin > fields->end || !coffer__add_u64(fields->end, reader->data_offset, &file_end)) {
         return fail_tensor_at_name(reader, coffer__fail(err, COFFER_ERR_RANGE,
                                                         "data_offsets [%u, %u] are not the begin and end of a range",
@@ -182,7 +182,7 @@ static inline bool take_u64(coffer__cursor *in, uint64_t *value)
     const uint8_t *digits = in->base + in->position;
     size_t count = coffer__leading_digits(digits, value);
     if (count == 8) {
-        uint64_t low = 0;
+        uint64_t low;
         const size_t more = coffer__leading_digits(digits + 8, &low);
         if (more == 8) {
             return false;
@@ -208,17 +208,17 @@ static inline bool take_name(coffer__cursor *in, const uint8_t **name, size_t *n
 }
 
 /* Consumes `F32","shape":[`. The dtype of the last tensor, or of the one before, comes nearly always again. */
-static inline bool take_dtype(coffer__cursor *in, coffer_dtype recent[2], coffer_dtype *dtype)
+static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_dtype *dtype)
 {
     if (coffer__left(in) < USUAL_AHEAD) {
         return false;
     }
     const uint8_t *name = in->base + in->position;
     for (size_t i = 0; i < 2; i++) {
-        const coffer__dtype_info *info = coffer__dtype(recent[i]);
+        const coffer__dtype_info *info = coffer__dtype(reader->recent[i]);
         if (info->name_len > 0 && name[info->name_len] == '"' &&
             coffer__short_equal(name, (const uint8_t *)info->name, info->name_len)) {
-            *dtype = recent[i];
+            *dtype = reader->recent[i];
             in->position += info->name_len;
             return TAKE(in, "\",\"shape\":[");
         }
@@ -229,8 +229,8 @@ static inline bool take_dtype(coffer__cursor *in, coffer_dtype recent[2], coffer
     }
     *dtype = coffer_dtype_from_name((const char *)name, length);
     in->position += length;
-    recent[1] = recent[0];
-    recent[0] = *dtype;
+    reader->recent[1] = reader->recent[0];
+    reader->recent[0] = *dtype;
     return *dtype != COFFER_UNKNOWN_DTYPE && TAKE(in, "\",\"shape\":[");
 }
 
@@ -285,10 +285,10 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     *taken = false;
     coffer__cursor in = reader->json.in;
     const size_t position = in.position;
-    const uint8_t *name = NULL;
-    size_t name_len = 0;
-    tensor_fields fields = { 0 };
-    if (RARELY(!take_name(&in, &name, &name_len) || !take_dtype(&in, reader->recent, &fields.dtype))) {
+    const uint8_t *name;
+    size_t name_len;
+    tensor_fields fields;
+    if (RARELY(!take_name(&in, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype))) {
         return COFFER_OK;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
@@ -319,7 +319,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
 /* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is told. */
 static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
 {
-    bool has_control = false;
+    bool has_control;
     coffer__json measure = *json;
     const coffer_status status = coffer__json_string(&measure, NULL, text_len, &has_control);
     if (status != COFFER_OK || *text_len > room) {
@@ -345,7 +345,7 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
         return coffer__json_type_error(json, "a dtype", "a string");
     }
     char name[16];
-    size_t name_len = 0;
+    size_t name_len;
     fields->dtype_position = json->in.position;
     const coffer_status status = read_short_string(json, name, sizeof name, &name_len);
     if (status != COFFER_OK) {
@@ -375,7 +375,7 @@ static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_f
     }
     bool more = true;
     while (more) {
-        uint64_t dimension = 0;
+        uint64_t dimension;
         const size_t at = shape_at + (size_t)fields->rank * sizeof(uint64_t);
         coffer_status status = coffer__json_u64(json, &dimension);
         if (status == COFFER_OK) {
@@ -400,21 +400,16 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
     }
     const uint64_t start = json->origin + json->in.position;
     json->in.position++;
-    uint64_t values[2] = { 0, 0 };
     size_t count = 0;
     bool more = coffer__json_peek(json) != ']';
-    json->in.position += more ? 0 : 1;
     while (more) {
-        uint64_t value = 0;
-        coffer_status status = coffer__json_u64(json, &value);
+        fields->begin = fields->end;
+        coffer_status status = coffer__json_u64(json, &fields->end);
         if (status == COFFER_OK) {
             status = coffer__json_next(json, ']', &more);
         }
         if (status != COFFER_OK) {
             return status;
-        }
-        if (count < 2) {
-            values[count] = value;
         }
         count++;
     }
@@ -422,8 +417,6 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
         return coffer__fail_at(json->err, COFFER_ERR_TYPE, start,
                                "at byte %u, data_offsets must be two integers, not %u", start, (uint64_t)count);
     }
-    fields->begin = values[0];
-    fields->end = values[1];
     return COFFER_OK;
 }
 
@@ -442,7 +435,7 @@ static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_f
         return coffer__json_error(json, "a key in quotes should be here");
     }
     char key[12];
-    size_t key_len = 0;
+    size_t key_len;
     const size_t key_position = json->in.position;
     coffer_status status = read_short_string(json, key, sizeof key, &key_len);
     if (status == COFFER_OK) {
@@ -512,8 +505,8 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
 {
     coffer__json json = reader->json;
     json.in.position = fields->dtype_position;
-    size_t name_len = 0;
-    bool has_control = false;
+    size_t name_len;
+    bool has_control;
     coffer__json measure = json;
     /* The string was read before, so it cannot fail. */
     (void)coffer__json_string(&measure, NULL, &name_len, &has_control);
@@ -553,18 +546,17 @@ static coffer_status read_tensor(header_reader *reader)
 
 /* ---- metadata ---- */
 
-/* Reads a string into `text`, where there is room for it and for a NUL; *end is what comes behind that. */
-static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_len, char **end)
+/* Reads a string into `text`, where there is room for it and for a NUL. */
+static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_len)
 {
-    size_t length = 0;
-    bool has_control = false;
+    size_t length;
+    bool has_control;
     const coffer_status status = coffer__json_string(json, text, &length, &has_control);
     if (status != COFFER_OK) {
         return status;
     }
     text[length] = '\0';
     *text_len = (uint32_t)length;
-    *end = text + length + 1;
     return COFFER_OK;
 }
 
@@ -575,17 +567,17 @@ static coffer_status read_pair(header_reader *reader)
     if (coffer__json_peek(json) != '"') {
         return coffer__json_error(json, "a key in quotes should be here");
     }
-    coffer__pair pair = { 0, 0, reader_position(reader, json->in.position) };
+    coffer__pair pair;
+    pair.position = reader_position(reader, json->in.position);
     const size_t left = coffer__left(&json->in);
-    /* Key and value together are shorter than the text that is left; two NULs and the padding come on top. */
+    /* Key and value have four quotes and a colon to themselves, which makes up for two NULs and up to three of padding. */
     coffer_status status =
-        coffer__builder_reserve(&reader->builder, sizeof pair + left + 2 + 4, reader_left(reader), json->err);
+        coffer__builder_reserve(&reader->builder, sizeof pair + left, reader_left(reader), json->err);
     if (status != COFFER_OK) {
         return status;
     }
     char *key = coffer__builder_at(&reader->builder, reader->builder.used + sizeof pair);
-    char *value = NULL;
-    status = read_text(json, key, &pair.key_len, &value);
+    status = read_text(json, key, &pair.key_len);
     if (status == COFFER_OK) {
         status = coffer__json_expect(json, ':', "a colon should be here");
     }
@@ -593,8 +585,7 @@ static coffer_status read_pair(header_reader *reader)
         status = coffer__json_type_error(json, "a value of the metadata", "a string");
     }
     if (status == COFFER_OK) {
-        char *end = NULL;
-        status = read_text(json, value, &pair.value_len, &end);
+        status = read_text(json, key + pair.key_len + 1, &pair.value_len);
     }
     if (status != COFFER_OK) {
         return status;
@@ -648,11 +639,11 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__builder_reserve(builder, 8, reader_left(reader), json->err);
+    /* Pairs are padded to 4, tensors to 8: the rest goes where room was made for a mark, which a pair does not have. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->metadata_position = reader_position(reader, position);
     builder->table->metadata_end = reader_position(reader, json->in.position);
-    return status;
+    return COFFER_OK;
 }
 
 /* ---- the header ---- */
@@ -666,15 +657,16 @@ static coffer_status read_any_member(header_reader *reader)
     }
     const size_t position = json->in.position;
     const size_t left = coffer__left(&json->in);
+    /* A name, its NUL and its padding are shorter than a tensor's text. */
     coffer_status status =
-        coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left + 8, reader_left(reader), json->err);
+        coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left, reader_left(reader), json->err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__entry *entry = reader_entry(reader);
     char *name = (char *)(entry + 1);
-    size_t name_len = 0;
-    bool has_control = false;
+    size_t name_len;
+    bool has_control;
     status = coffer__json_string(json, name, &name_len, &has_control);
     if (status == COFFER_OK) {
         status = coffer__json_expect(json, ':', "a colon should be here");
@@ -718,17 +710,18 @@ static coffer_status reader_get_rest(header_reader *reader)
     return status;
 }
 
-/* Whether the member at the cursor is here, whole, and JSON: then whatever is wrong with it can be said without more. */
+/* Whether the member at the cursor is here, whole, and JSON: then whatever is wrong with it can be said without more. A number
+   at the end of what is here may go on; but no member may be one, whichever it is. */
 static bool member_is_here(header_reader *reader)
 {
     coffer__json probe = reader->json;
     probe.err = NULL;
-    size_t length = 0;
-    bool has_control = false;
+    size_t length;
+    bool has_control;
     const bool is_here = coffer__json_peek(&probe) == '"' &&
                          coffer__json_string(&probe, NULL, &length, &has_control) == COFFER_OK &&
                          coffer__json_expect(&probe, ':', "") == COFFER_OK &&
-                         coffer__json_skip(&probe, 1, &reader->scratch) == COFFER_OK && coffer__left(&probe.in) > 0;
+                         coffer__json_skip(&probe, 1, &reader->scratch) == COFFER_OK;
     reader->scratch.used = 0;
     return is_here;
 }
@@ -746,7 +739,7 @@ static coffer_status read_other_member(header_reader *reader, bool *taken)
     return reader->json.in.position > 0 ? reader_slide(reader) : reader_get_rest(reader);
 }
 
-/* Consumes the comma behind a member, or the header's closing brace. */
+/* Consumes the comma behind a member, or the header's closing brace: then *more is false. */
 static inline coffer_status next_member(header_reader *reader, bool *more)
 {
     coffer__json *json = &reader->json;
@@ -756,7 +749,6 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
     }
     if (status == COFFER_OK && coffer__next_is(&json->in, ",\"", 2)) {
         json->in.position++;
-        *more = true;
         return COFFER_OK;
     }
     if (status == COFFER_OK) {
@@ -861,8 +853,7 @@ coffer_status coffer__safetensors_read(coffer_table **table, coffer__intake *hea
     reader.data_offset = header->end;
     reader.in_order = true;
     reader_turn_to(&reader);
-    const size_t header_size = (size_t)(header->end - COFFER__FRAME_SIZE);
-    coffer_status status = coffer__builder_init(&reader.builder, header->allocator, header_size, err);
+    coffer_status status = coffer__builder_init(&reader.builder, header->allocator, (size_t)header->end, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In front of each block lies its size, to compare with what the library says when it gives the block back. */
+/* In front of each block lies its size, to compare with what the library says when it gives the block back; behind it lie bytes
+   that have to stay as they are. What is in a fresh block is never zero by chance. */
 #define HEAD 16
+#define TAIL 64
+#define FILLING 0xA5
 
 static void *metered_alloc(void *ctx, size_t size)
 {
@@ -14,10 +17,11 @@ static void *metered_alloc(void *ctx, size_t size)
     if (meter->requests == meter->fail_at) {
         return NULL;
     }
-    char *block = malloc(size + HEAD);
+    char *block = malloc(HEAD + size + TAIL);
     if (block == NULL) {
         abort();
     }
+    memset(block, FILLING, HEAD + size + TAIL);
     memcpy(block, &size, sizeof size);
     meter->held += size;
     meter->blocks++;
@@ -32,6 +36,11 @@ static void metered_free(void *ctx, void *memory, size_t size)
     memcpy(&known, (char *)memory - HEAD, sizeof known);
     if (known != size) {
         abort();
+    }
+    for (size_t i = 0; i < TAIL; i++) {
+        if (((unsigned char *)memory)[size + i] != FILLING) {
+            abort();
+        }
     }
     meter->held -= size;
     meter->blocks--;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An allocator for tests: it counts what is held, remembers the peak, checks that sizes come back as they went out, and can
-   fail the k-th request. One program links it once; not thread-safe. */
+/* An allocator for tests: it counts what is held, remembers the peak, checks that sizes come back as they went out and that
+   nothing was written behind a block, and can fail the k-th request. One program links it once; not thread-safe. */
 #ifndef COFFER_TESTS_SUPPORT_MEMORY_H
 #define COFFER_TESTS_SUPPORT_MEMORY_H
 
