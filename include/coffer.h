@@ -613,7 +613,8 @@ COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *t
 COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
 
 /* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
-   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended. It may use the model, but not close it. */
+   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
+   model, but not close it. */
 typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
 
 typedef struct coffer_read_options {

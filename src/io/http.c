@@ -8,8 +8,6 @@
 
 #if COFFER__HAVE_CURL
 
-/* How often a watch is asked, at least. */
-#define HTTP_LOOK_MS 100
 /* What libcurl reads at a time. */
 #define HTTP_BUFFER_SIZE (256L << 10)
 
@@ -218,7 +216,8 @@ static coffer__http_end http_run(http_exchange *exchange, CURLM *multi, const ch
             return COFFER__HTTP_SILENT;
         }
         const uint64_t left = request->timeout_ms - (now - exchange->last_sign) + 1;
-        if (curl->multi_poll(multi, NULL, 0, left < HTTP_LOOK_MS ? (int)left : HTTP_LOOK_MS, NULL) != CURLM_OK) {
+        if (curl->multi_poll(multi, NULL, 0, left < COFFER__WATCH_MS ? (int)left : COFFER__WATCH_MS, NULL) !=
+            CURLM_OK) {
             break;
         }
     }

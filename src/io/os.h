@@ -35,8 +35,9 @@ void coffer__os_mutex_lock(coffer__mutex *mutex);
 void coffer__os_mutex_unlock(coffer__mutex *mutex);
 int coffer__os_condition_init(coffer__condition *condition);
 void coffer__os_condition_deinit(coffer__condition *condition);
-/* Lets the mutex go, waits to be woken (or for no reason) and takes it again. */
-void coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex);
+/* Lets the mutex go, waits to be woken (or for no reason) for so many milliseconds at most, and takes it again. False when they
+   are over. */
+bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits; one at most may. */
 void coffer__os_condition_wake(coffer__condition *condition);
 /* Runs run(arg) on a new thread, in which signals are blocked: they belong to the caller's threads. *thread must live until

@@ -63,7 +63,16 @@ void coffer__os_mutex_unlock(coffer__mutex *mutex)
 
 int coffer__os_condition_init(coffer__condition *condition)
 {
-    return pthread_cond_init(&condition->posix, NULL);
+    pthread_condattr_t attributes;
+    int os_error = pthread_condattr_init(&attributes);
+    if (os_error != 0) {
+        return os_error;
+    }
+    /* The calendar's clock may be set while somebody waits. */
+    os_error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    os_error = os_error != 0 ? os_error : pthread_cond_init(&condition->posix, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    return os_error;
 }
 
 void coffer__os_condition_deinit(coffer__condition *condition)
@@ -71,9 +80,14 @@ void coffer__os_condition_deinit(coffer__condition *condition)
     (void)pthread_cond_destroy(&condition->posix);
 }
 
-void coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex)
+bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds)
 {
-    (void)pthread_cond_wait(&condition->posix, &mutex->posix);
+    struct timespec until = { 0, 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const uint64_t nanoseconds = (uint64_t)until.tv_nsec + milliseconds % 1000 * 1000000;
+    until.tv_sec += (time_t)(milliseconds / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    return pthread_cond_timedwait(&condition->posix, &mutex->posix, &until) != ETIMEDOUT;
 }
 
 void coffer__os_condition_wake(coffer__condition *condition)

@@ -23,7 +23,8 @@ typedef struct coffer__source coffer__source;
 struct coffer__web; /* web.h */
 struct coffer__web_address;
 
-/* Asked now and then, by the thread that waits, whether what it waits for is still wanted. */
+/* Asked now and then, by the thread that waits, whether what it waits for is still wanted: every so many milliseconds, at least. */
+#define COFFER__WATCH_MS 100
 typedef struct coffer__watch {
     bool (*stop)(void *ctx); /* true: the read fails with COFFER_ERR_CANCELLED */
     void *ctx;

@@ -19,7 +19,6 @@
 #define WEB_PAUSE_MS 500
 #define WEB_LONGEST_PAUSE_MS 8000
 #define WEB_LONGEST_RETRY_AFTER 60 /* seconds that a server may ask to wait */
-#define WEB_LOOK_MS 100
 
 struct coffer__web {
     coffer_allocator allocator;
@@ -502,7 +501,7 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
 static bool web_wait(uint64_t milliseconds, const coffer__watch *watch)
 {
     while (milliseconds > 0) {
-        const uint64_t now = milliseconds < WEB_LOOK_MS ? milliseconds : WEB_LOOK_MS;
+        const uint64_t now = milliseconds < COFFER__WATCH_MS ? milliseconds : COFFER__WATCH_MS;
         if (watch != NULL && watch->stop(watch->ctx)) {
             return false;
         }

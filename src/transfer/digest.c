@@ -16,6 +16,8 @@
 /* What is hashed right after it was read is still in the processor's cache, and what is in a map costs no copy. */
 #define DIGEST_READ_PIECE ((uint64_t)256 << 10)
 #define DIGEST_MAP_PIECE ((uint64_t)4 << 20)
+/* Of what is far away: a journey is worth more, and several are made side by side. */
+#define DIGEST_FAR_PIECE ((uint64_t)2 << 20)
 #define DIGEST_ALONE_SIZE ((uint64_t)1 << 20) /* below it starting a thread costs more than it brings */
 #define DIGEST_DEFAULT_THREADS 16u
 #define DIGEST_MOST_THREADS 64u
@@ -41,8 +43,9 @@ typedef struct digest_worker {
     digest_job *job;
     coffer__thread thread;
     coffer_hasher *hashers[DIGEST_ALGORITHMS]; /* of those that rows ask for */
-    uint8_t *buffer;                           /* of DIGEST_READ_PIECE bytes; NULL: no row needs it */
+    uint8_t *buffer;                           /* for a piece that is read; NULL: no row needs it */
     const coffer__transfer_options *options;   /* the caller's worker only: whose progress it tells */
+    coffer__watch watch;                       /* given to what reads from far away */
 } digest_worker;
 
 /* ---- what the workers share -------------------------------------------------------------------------------------- */
@@ -99,6 +102,14 @@ static bool digest_tell(digest_job *job, const coffer__transfer_options *options
     return false;
 }
 
+/* Whether a worker that waits for something far away need not wait any longer. */
+static bool digest_stop(void *ctx)
+{
+    const digest_worker *worker = ctx;
+    uint64_t so_far = 0;
+    return !digest_advance(worker->job, 0, &so_far) || !digest_tell(worker->job, worker->options, so_far);
+}
+
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
 /* The bytes of a piece in memory: in the map, or read to where they are wanted or into the buffer. */
@@ -108,7 +119,7 @@ static coffer_status digest_fetch(const digest_worker *worker, const coffer__dig
     uint8_t *to = row->to != NULL ? row->to + (size_t)at : worker->buffer;
     if (row->map == NULL) {
         *bytes = to;
-        return coffer__source_read(row->source, row->offset + at, to, (size_t)size, err);
+        return coffer__source_read_watched(row->source, row->offset + at, to, (size_t)size, &worker->watch, err);
     }
     *bytes = row->map + (size_t)(row->offset + at);
     if (row->to != NULL) {
@@ -118,9 +129,23 @@ static coffer_status digest_fetch(const digest_worker *worker, const coffer__dig
     return COFFER_OK;
 }
 
+static bool digest_is_far(const coffer__digest_row *row)
+{
+    return row->map == NULL && row->source->ops->read_watched != NULL;
+}
+
+/* Bytes that are read, or looked at in the map, at a stretch. */
+static uint64_t digest_piece(const coffer__digest_row *row)
+{
+    if (row->map != NULL && row->to == NULL) {
+        return DIGEST_MAP_PIECE;
+    }
+    return digest_is_far(row) ? DIGEST_FAR_PIECE : DIGEST_READ_PIECE;
+}
+
 static coffer_status digest_row(const digest_worker *worker, const coffer__digest_row *row, coffer_error *err)
 {
-    const uint64_t most = row->map != NULL && row->to == NULL ? DIGEST_MAP_PIECE : DIGEST_READ_PIECE;
+    const uint64_t most = digest_piece(row);
     coffer_hasher *hasher = worker->hashers[row->algorithm];
     uint64_t so_far = 0;
     for (uint64_t at = 0; at < row->size;) {
@@ -176,7 +201,7 @@ static void digest_wait(digest_job *job, const coffer__transfer_options *options
     coffer__os_mutex_lock(&job->mutex);
     while (job->working > 0) {
         job->waiting = true;
-        coffer__os_condition_wait(&job->changed, &job->mutex);
+        (void)coffer__os_condition_wait(&job->changed, &job->mutex, COFFER__WATCH_MS);
         job->waiting = false;
         const uint64_t so_far = job->done;
         const bool telling = job->status == COFFER_OK;
@@ -212,7 +237,13 @@ static void digest_run_workers(digest_job *job, digest_worker *workers, size_t c
 static size_t digest_thread_count(const digest_job *job, uint32_t wanted)
 {
     uint64_t count = wanted;
-    if (wanted == 0) {
+    bool far = false;
+    for (size_t i = 0; i < job->count && !far; i++) {
+        far = digest_is_far(&job->rows[i]);
+    }
+    if (wanted == 0 && far) {
+        count = DIGEST_DEFAULT_THREADS; /* which mostly wait */
+    } else if (wanted == 0) {
         const unsigned processors = coffer__os_processors();
         count = processors < DIGEST_DEFAULT_THREADS ? processors : DIGEST_DEFAULT_THREADS;
     }
@@ -222,14 +253,17 @@ static size_t digest_thread_count(const digest_job *job, uint32_t wanted)
     return (size_t)(job->count > 0 && count > job->count ? job->count : count);
 }
 
-static bool digest_needs_buffer(const digest_job *job)
+/* Bytes of the buffer that a worker needs for the rows; 0 when all of them go elsewhere. */
+static size_t digest_buffer_size(const digest_job *job)
 {
+    uint64_t most = 0;
     for (size_t i = 0; i < job->count; i++) {
-        if (job->rows[i].map == NULL && job->rows[i].to == NULL && job->rows[i].size > 0) {
-            return true;
-        }
+        const coffer__digest_row *row = &job->rows[i];
+        const uint64_t piece = digest_piece(row);
+        const bool needed = row->map == NULL && row->to == NULL && row->size > 0;
+        most = needed && piece > most ? piece : most;
     }
-    return false;
+    return (size_t)most;
 }
 
 /* Gives a worker a hasher of each algorithm that rows ask for. */
@@ -257,7 +291,7 @@ static coffer_status digest_run_job(digest_job *job, const coffer__transfer_opti
 {
     const coffer_allocator *allocator = options->allocator;
     const size_t count = digest_thread_count(job, options->threads);
-    const size_t buffer_size = digest_needs_buffer(job) ? (size_t)DIGEST_READ_PIECE : 0;
+    const size_t buffer_size = digest_buffer_size(job);
     const size_t block_size = count * (sizeof(digest_worker) + buffer_size);
     digest_worker *workers = coffer__alloc(allocator, block_size);
     if (workers == NULL) {
@@ -268,6 +302,7 @@ static coffer_status digest_run_job(digest_job *job, const coffer__transfer_opti
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < count; i++) {
         workers[i] = (digest_worker){ .job = job, .options = i == 0 ? options : NULL };
+        workers[i].watch = (coffer__watch){ digest_stop, &workers[i] };
         workers[i].buffer = buffer_size > 0 ? buffers + i * buffer_size : NULL;
         status = status == COFFER_OK ? digest_make_hashers(&workers[i], allocator, err) : status;
     }

@@ -4,7 +4,7 @@
  * once. A row is one tensor, and its digest cannot be split: it belongs to one worker. Workers take the longest row first, so
  * that none of them is left alone with it at the end. The thread that calls is a worker too, and the only one that calls
  * `progress`; when there are no rows left it waits for the others, and goes on telling. Memory: a hasher for each worker, and a
- * buffer of 256 KiB where bytes are read that nobody keeps.
+ * buffer of 256 KiB (2 MiB for sources that are far away) where bytes are read that nobody keeps.
  */
 #ifndef COFFER_TRANSFER_DIGEST_H
 #define COFFER_TRANSFER_DIGEST_H

@@ -32,6 +32,7 @@ typedef struct move_job {
     uint64_t total;
     bool by_hand;    /* the system does not copy */
     bool only_files; /* every source is a file */
+    bool far;        /* one of them is far away */
     uint8_t *buffer;
     size_t buffer_size;
     coffer__row *rows;
@@ -122,6 +123,13 @@ static uint64_t move_plan_batch(const move_job *job, size_t *row_count)
     return size;
 }
 
+/* While a batch comes from far away the user is asked whether it is still wanted. */
+static int move_watch(void *ctx, uint64_t done, uint64_t size)
+{
+    const move_job *job = ctx;
+    return done == size ? 0 : job->options->progress(job->options->progress_ctx, job->done + done, job->total);
+}
+
 static coffer_status move_batch(move_job *job, coffer_error *err)
 {
     coffer_status status = move_make_buffer(job, err);
@@ -133,7 +141,8 @@ static coffer_status move_batch(move_job *job, coffer_error *err)
     const uint64_t to = job->moves[job->next].to + job->skip;
     size_t failed = row_count;
     coffer__transfer_options reading = *job->options;
-    reading.progress = NULL;
+    reading.progress = job->far && job->options->progress != NULL ? move_watch : NULL;
+    reading.progress_ctx = job;
     reading.failed = &failed;
     status = coffer__transfer(job->rows, row_count, &reading, err);
     if (status != COFFER_OK) {
@@ -185,6 +194,7 @@ coffer_status coffer__move_all(coffer__sink *sink, const coffer__move *moves, si
     for (size_t i = 0; i < count; i++) {
         job.total += moves[i].size; /* places in one sink: their sum is no more than its size */
         job.only_files = job.only_files && moves[i].source->ops->borrow != NULL;
+        job.far = job.far || moves[i].source->ops->read_watched != NULL;
     }
     const coffer_status status = move_run(&job, err);
     coffer__free(options->allocator, job.rows, MOVE_BATCH_RUNS * sizeof *job.rows);

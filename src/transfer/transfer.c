@@ -59,8 +59,10 @@ typedef struct transfer_job {
     uint64_t total;
     coffer_error *err;
     size_t *failed;
-    coffer__mutex mutex; /* guards everything below, *err and *failed */
-    size_t row;          /* the next piece's */
+    coffer__mutex mutex;     /* guards everything below, *err and *failed */
+    coffer__condition ended; /* woken by each worker that ends: the caller's may wait for it */
+    size_t working;          /* workers besides the caller's that have not ended */
+    size_t row;              /* the next piece's */
     uint64_t run;
     uint64_t skip;
     uint64_t done;
@@ -439,7 +441,32 @@ static void transfer_work(const transfer_worker *worker)
 
 static void transfer_thread(void *arg)
 {
-    transfer_work(arg);
+    const transfer_worker *worker = arg;
+    transfer_job *job = worker->job;
+    transfer_work(worker);
+    coffer__os_mutex_lock(&job->mutex);
+    job->working--;
+    coffer__os_condition_wake(&job->ended);
+    coffer__os_mutex_unlock(&job->mutex);
+}
+
+/* Waits for the other workers. What they wait for may be far away, so the user is asked meanwhile whether it is still wanted. */
+static void transfer_wait(const transfer_worker *caller)
+{
+    transfer_job *job = caller->job;
+    coffer__os_mutex_lock(&job->mutex);
+    while (job->working > 0) {
+        const bool woken = coffer__os_condition_wait(&job->ended, &job->mutex, COFFER__WATCH_MS);
+        const bool asking = !woken && job->status == COFFER_OK;
+        coffer__os_mutex_unlock(&job->mutex);
+        if (asking && transfer_tell(caller, 0)) {
+            coffer_error error;
+            (void)coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+            transfer_fail(job, COFFER_ERR_CANCELLED, &error, NULL);
+        }
+        coffer__os_mutex_lock(&job->mutex);
+    }
+    coffer__os_mutex_unlock(&job->mutex);
 }
 
 /* Pieces that come from far away, counted up to `most`. */
@@ -468,7 +495,6 @@ static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
     const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
     const uint64_t far = transfer_far_pieces(job, most);
     const uint64_t pieces = job->total / TRANSFER_PIECE_SIZE + 1;
-    /* No more than that: the calling thread must have a piece to wait for, since only it can be told to stop. */
     if (far > 0) {
         return (size_t)far;
     }
@@ -510,12 +536,18 @@ static size_t transfer_scratch_size(const coffer__row *rows, size_t count)
 /* Starts the other workers, works, and waits for them. A thread that cannot be started is one worker less. */
 static void transfer_run_workers(transfer_worker *workers, size_t count)
 {
+    transfer_job *job = workers[0].job;
     size_t started = 1;
+    job->working = count - 1;
     while (started < count &&
            coffer__os_thread_start(&workers[started].thread, transfer_thread, &workers[started]) == 0) {
         started++;
     }
+    coffer__os_mutex_lock(&job->mutex);
+    job->working -= count - started;
+    coffer__os_mutex_unlock(&job->mutex);
     transfer_work(&workers[0]);
+    transfer_wait(&workers[0]);
     for (size_t i = 1; i < started; i++) {
         coffer__os_thread_join(&workers[i].thread);
     }
@@ -544,6 +576,26 @@ static coffer_status transfer_run_job(transfer_job *job, const coffer__transfer_
     return job->status;
 }
 
+/* Runs the job under its mutex and condition. */
+static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
+{
+    int os_error = coffer__os_mutex_init(&job->mutex);
+    if (os_error == 0) {
+        os_error = coffer__os_condition_init(&job->ended);
+        if (os_error != 0) {
+            coffer__os_mutex_deinit(&job->mutex);
+        }
+    }
+    if (os_error != 0) {
+        coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
+        return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
+    }
+    const coffer_status status = transfer_run_job(job, options, err);
+    coffer__os_condition_deinit(&job->ended);
+    coffer__os_mutex_deinit(&job->mutex);
+    return status;
+}
+
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
@@ -553,13 +605,7 @@ coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coff
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");
         }
     }
-    const int os_error = coffer__os_mutex_init(&job.mutex);
-    if (os_error != 0) {
-        coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
-        return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
-    }
-    coffer_status status = transfer_run_job(&job, options, err);
-    coffer__os_mutex_deinit(&job.mutex);
+    coffer_status status = transfer_run(&job, options, err);
     if (status == COFFER_OK && options->progress != NULL &&
         options->progress(options->progress_ctx, job.total, job.total) != 0) {
         status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");

@@ -2,6 +2,7 @@
 """coffer fetch: what comes is what was there, a part of it is a model of its own, and a kill loses little."""
 
 import base64
+import ctypes
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import subprocess
 import pytest
 
 import coffer_ctypes as coffer
-from network import LARGE, SMALL, file_with_header, quick  # noqa: F401
+from network import LARGE, SMALL, Model, file_with_header, quick  # noqa: F401
 from test_network_hub import COMMIT
 from test_network_models import INDEX, make_model, serve
 from web_server import Server
@@ -169,6 +170,30 @@ def test_a_file_that_changes_meanwhile(tmp_path):
     with Server(behave=lambda request: request.ranges(HUGE, {"ETag": '"%d"' % (request.number > 3)})) as server:
         assert "changed on the server" in fetch(server.url("/m.safetensors"), "-o", tmp_path, code=3)
     assert "m.safetensors" not in content(tmp_path)
+
+
+class FetchOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("progress", ctypes.c_void_p), ("progress_ctx", ctypes.c_void_p),
+                ("threads", ctypes.c_uint32), ("force", ctypes.c_bool)]  # fmt: skip
+
+
+def test_a_fetch_that_is_cancelled_is_gone_on_with(tmp_path, monkeypatch):
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
+    monkeypatch.setenv("COFFER_NET_RETRIES", "0")
+    with Server({"/m.safetensors": HUGE}) as server, Model(server.url("/m.safetensors")) as model:
+        server.behave = lambda request: server.serve(request) if request.range[0] < 4 * PIECE else request.stall()
+        held = lambda: any(request.range[0] >= 4 * PIECE for request in server.log)  # noqa: E731
+        progress = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(lambda *_: held())
+        options = FetchOptions(ctypes.sizeof(FetchOptions), ctypes.cast(progress, ctypes.c_void_p))
+        folder = os.fsencode(tmp_path)
+        status = coffer.LIB.coffer_fetch(model.handle, None, folder, ctypes.byref(options), ctypes.byref(model.err))
+        assert coffer.CODE_NAMES[status] == "CANCELLED", model.message
+        assert list(content(tmp_path)) == ["m.safetensors.coffer-part"]
+        server.behave = server.serve
+        server.log.clear()
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        assert content(tmp_path) == {"m.safetensors": HUGE}
+        assert min(request.range[0] for request in server.log[1:]) == 4 * PIECE
 
 
 # ---- Digests -------------------------------------------------------------------------------------------------------

@@ -98,19 +98,61 @@ def test_neighbours_come_together():
         assert len(server.log) == asked + 1
 
 
-def test_waiting_can_be_cancelled(monkeypatch):
-    monkeypatch.setenv("COFFER_NET_TIMEOUT", "600")
-    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+
+
+def read_and_cancel(server, size, least=1):
+    """Reads a tensor of so many bytes and asks to stop when so many pieces were asked for and nothing more comes."""
+    told = []
+
+    def progress(_, done, total):
+        told.append(done)
+        return told[-1:] == told[-2:-1] and len(server.log) > least
+
+    with Model(server.url("/m")) as model:
+        find = coffer.LIB.coffer_find
+        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+        stop = PROGRESS(progress)
+        options = ReadOptions(ctypes.sizeof(ReadOptions), ctypes.cast(stop, ctypes.c_void_p), None, 0)
+        buffer = ctypes.create_string_buffer(size)
+        status = coffer._read(model.handle, find(model.handle, b"t0"), buffer, size, byref(options), byref(model.err))
+        assert coffer.CODE_NAMES[status] == "CANCELLED", model.message
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """The servers of these tests hold their answers back: who waits for them gets TIMEOUT in the end, and not CANCELLED."""
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
+    monkeypatch.setenv("COFFER_NET_RETRIES", "0")
+
+
+@pytest.mark.parametrize("answered", [0, 1, 7])
+def test_waiting_for_several_pieces_can_be_cancelled(patient, answered):
+    content, _ = file_with_header(1000, 1, 32 << 20)
     with Server() as server:
-        server.behave = lambda request: request.ranges(LARGE) if request.number == 0 else request.stall()
-        with Model(server.url("/m")) as model:
-            find = coffer.LIB.coffer_find
-            find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
-            stop = callback(lambda ctx, done, total: len(server.log) > 1)
-            options = ReadOptions(ctypes.sizeof(ReadOptions), ctypes.cast(stop, ctypes.c_void_p), None, 0)
-            buffer = ctypes.create_string_buffer(3 << 20)
-            status = coffer._read(model.handle, find(model.handle, b"t1"), buffer, 3 << 20, byref(options), byref(model.err))
-            assert coffer.CODE_NAMES[status] == "CANCELLED"
+        # The header's request is the first one.
+        server.behave = lambda request: request.ranges(content) if request.number <= answered else request.stall()
+        read_and_cancel(server, 32 << 20, 8)
+
+
+def test_waiting_for_the_rest_of_an_answer_can_be_cancelled(patient):
+    def behave(request):
+        if request.number == 0:
+            return request.ranges(LARGE)
+        request.part(LARGE, 1000)
+        return request.stall()
+
+    with Server(behave=behave) as server:
+        read_and_cancel(server, 3 << 20)
+
+
+def test_waiting_as_a_server_asks_can_be_cancelled():
+    def behave(request):
+        return request.ranges(LARGE) if request.number == 0 else request.answer(503, {"Retry-After": "60"})
+
+    with Server(behave=behave) as server:
+        read_and_cancel(server, 3 << 20)
+        assert len(server.log) == 2
 
 
 def test_connections_are_kept():

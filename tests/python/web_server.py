@@ -71,7 +71,7 @@ class Request:
 
     def stall(self):
         """Nothing comes until the client goes away or the server is closed."""
-        self.server.closed.wait(20)
+        self.server.closed.wait()
         self.closes = True
 
 
