@@ -31,16 +31,22 @@ uint8_t coffer__json_peek(coffer__json *json)
     return json_here(json);
 }
 
+const char *coffer__json_noun(const coffer__json *json)
+{
+    return json->noun != NULL ? json->noun : "the header";
+}
+
 coffer_status coffer__json_error(const coffer__json *json, const char *what)
 {
     if (coffer__left(&json->in) == 0) {
         return coffer__fail_at(json->err, COFFER_ERR_JSON, json_offset(json),
-                               "the header is not valid JSON: it ends at byte %u, %s", json_offset(json), what);
+                               "%s is not valid JSON: it ends at byte %u, %s", coffer__json_noun(json),
+                               json_offset(json), what);
     }
     const char found = (char)json_here(json);
     return coffer__fail_at(json->err, COFFER_ERR_JSON, json_offset(json),
-                           "the header is not valid JSON: at byte %u, %s; found %q", json_offset(json), what, &found,
-                           (size_t)1);
+                           "%s is not valid JSON: at byte %u, %s; found %q", coffer__json_noun(json), json_offset(json),
+                           what, &found, (size_t)1);
 }
 
 coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted)
@@ -183,8 +189,8 @@ static coffer_status json_character(coffer__json *json, uint32_t *code_point)
     const char *text = (const char *)json->in.base + json->in.position;
     const size_t size = coffer__utf8_decode(text, coffer__left(&json->in), code_point);
     if (size == 0) {
-        return coffer__fail_at(json->err, COFFER_ERR_UTF8, json_offset(json), "the header is not UTF-8 at byte %u",
-                               json_offset(json));
+        return coffer__fail_at(json->err, COFFER_ERR_UTF8, json_offset(json), "%s is not UTF-8 at byte %u",
+                               coffer__json_noun(json), json_offset(json));
     }
     json->in.position += size;
     return COFFER_OK;

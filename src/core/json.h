@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A strict pull reader and a writer for the JSON (RFC 8259) of the formats' headers, with byte positions.
+ * A strict pull reader and a writer for JSON (RFC 8259), that of the formats' headers above all, with byte positions.
  *
  * The reader never looks ahead of what it was asked for and keeps no tree: the format's own reader asks for the token it
  * expects. Failures carry the offset in the file: the cursor's position plus `origin`. Nesting is counted, not recursed.
@@ -26,6 +26,7 @@ typedef struct coffer__json {
     coffer__cursor in;
     uint64_t origin; /* the file offset of in.base */
     coffer_error *err;
+    const char *noun; /* as coffer__json_noun has it; NULL: "the header" */
 } coffer__json;
 
 /* Skips white space (space, tab, line feed, carriage return). */
@@ -51,7 +52,9 @@ coffer_status coffer__json_u64(coffer__json *json, uint64_t *value);
  */
 coffer_status coffer__json_skip(coffer__json *json, size_t depth, coffer__scratch *scratch);
 void coffer__scratch_free(coffer__scratch *scratch);
-/* Fails at the cursor's position. `what` completes "the header is not JSON: ". */
+/* What failures call the text. */
+const char *coffer__json_noun(const coffer__json *json);
+/* Fails at the cursor's position. `what` completes "the header is not valid JSON: ". */
 coffer_status coffer__json_error(const coffer__json *json, const char *what);
 /* Fails with COFFER_ERR_TYPE at the next token, which is named: "`where` must be `wanted`, not a number". */
 coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted);

@@ -45,7 +45,7 @@ static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coff
         block = coffer__realloc(scratch->allocator, scratch->block, scratch->size, (size_t)grown);
     }
     if (block == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of the header's objects (%u bytes)", grown);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of JSON objects (%u bytes)", grown);
     }
     scratch->block = block;
     scratch->size = (size_t)grown;
@@ -276,9 +276,8 @@ static coffer_status skip_open(coffer__json *json, size_t depth, skip_stack *sta
 {
     if (depth + stack->depth >= COFFER__JSON_MAX_DEPTH) {
         const uint64_t offset = json->origin + json->in.position;
-        return coffer__fail_at(json->err, COFFER_ERR_DEPTH, offset,
-                               "at byte %u, the header nests values deeper than %u levels", offset,
-                               (uint64_t)COFFER__JSON_MAX_DEPTH);
+        return coffer__fail_at(json->err, COFFER_ERR_DEPTH, offset, "at byte %u, %s nests values deeper than %u levels",
+                               offset, coffer__json_noun(json), (uint64_t)COFFER__JSON_MAX_DEPTH);
     }
     const bool is_object = json->in.base[json->in.position] == '{';
     json->in.position++;

@@ -10,7 +10,7 @@
 coffer_status coffer__members_open(coffer__members *in, const char *text, size_t text_len,
                                    const coffer_allocator *allocator, void *ctx, coffer_error *err)
 {
-    *in = (coffer__members){ .json = { { (const uint8_t *)text, text_len, 0 }, 0, err },
+    *in = (coffer__members){ .json = { { (const uint8_t *)text, text_len, 0 }, 0, err, "the manifest" },
                              .scratch = { .allocator = allocator },
                              .text_size = text_len + 1,
                              .ctx = ctx };
@@ -20,23 +20,8 @@ coffer_status coffer__members_open(coffer__members *in, const char *text, size_t
                                            (uint64_t)in->text_size);
 }
 
-/* The reader of JSON was made for headers, and calls what it reads so. */
-static void members_reword(coffer_error *err)
-{
-    static const char header[] = "the header";
-    static const char manifest[] = "the manifest";
-    char *found = strstr(err->message, header);
-    if (found != NULL && strlen(err->message) + sizeof manifest - sizeof header < sizeof err->message) {
-        memmove(found + sizeof manifest - 1, found + sizeof header - 1, strlen(found) - sizeof header + 2);
-        memcpy(found, manifest, sizeof manifest - 1);
-    }
-}
-
 coffer_status coffer__members_close(coffer__members *in, coffer_status status)
 {
-    if (in->json.err != NULL && status >= COFFER_ERR_JSON && status <= COFFER_ERR_NUMBER) {
-        members_reword(in->json.err);
-    }
     coffer__free(in->scratch.allocator, in->text, in->text_size);
     coffer__scratch_free(&in->scratch);
     return status;

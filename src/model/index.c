@@ -401,7 +401,7 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
                      (uint64_t)text_size, COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
     }
-    coffer__json json = { .in = { .base = text, .length = text_size }, .err = err };
+    coffer__json json = { .in = { .base = text, .length = text_size }, .err = err, .noun = "the index" };
     coffer__scratch scratch = { .allocator = allocator };
     coffer_status status = index_parse(index, &json, &scratch);
     coffer__scratch_free(&scratch);

@@ -439,6 +439,26 @@ static void indices_that_are_none(void **state)
     coffer_close(model);
 }
 
+static void an_index_is_called_one(void **state)
+{
+    (void)state;
+    char deep[400] = "{\"x\": ";
+    memset(deep + strlen(deep), '[', 200);
+    const char *const cases[][2] = {
+        { "{\"weight_map\" 1}", "the index is not valid JSON: at byte 14, a colon should follow the key; found \"1\"" },
+        { "{\"weight_map\":", "the index is not valid JSON: it ends at byte 14, a value should be here" },
+        { "{\"\xFF\": 1}", "the index is not UTF-8 at byte 2" },
+        { deep, "at byte 132, the index nests values deeper than 127 levels" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coffer *model = NULL;
+        coffer_error err;
+        write_index(cases[i][0]);
+        assert_int_not_equal(coffer_open(&model, work_path(INDEX), NULL, &err), COFFER_OK);
+        assert_string_equal(err.message, cases[i][1]);
+    }
+}
+
 /* ---- notes, and what is left out --------------------------------------------------------------------------------- */
 
 static void assert_note(const coffer *model, coffer_note_kind kind, uint64_t count, uint64_t offset,
@@ -632,6 +652,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_lead_only_where_the_index_lies, set_up_hub, tear_down_hub),
         cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_index_is_called_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
