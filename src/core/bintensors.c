@@ -24,17 +24,17 @@
 
 /* The largest number that is a byte; those above it are markers. */
 #define BT_LARGEST_BYTE 250u
-/* What is kept of a header takes about that many times its bytes. */
-#define BT_TABLE_FACTOR 3u
+/* A text that says the same would have about so many times the header's bytes. */
+#define BT_TEXT_FACTOR UINT64_C(3)
 /* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions; a name and an index. */
 #define BT_LEAST_PAIR 2u
 #define BT_LEAST_TENSOR 4u
 #define BT_LEAST_NAME 2u
 #define BT_NO_TENSOR SIZE_MAX
 
-/* Of usual tensors: dimensions, at most; and bytes behind the name, for so many numbers of nine bytes, dtype, rank and range. */
+/* Of usual tensors: dimensions, at most; and bytes behind the name, for dtype and rank, the dimensions and the range. */
 #define BT_USUAL_RANK 8u
-#define BT_USUAL_AHEAD ((size_t)9 * (BT_USUAL_RANK + 4))
+#define BT_USUAL_AHEAD (2 + (size_t)9 * (BT_USUAL_RANK + 2))
 
 typedef struct bt_reader {
     coffer__cursor in; /* the header */
@@ -72,7 +72,7 @@ static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *
     coffer__cursor *in = &reader->in;
     const size_t position = in->position;
     const uint64_t marker = *value;
-    const size_t width = marker <= 253 ? (size_t)2 << (marker - 251) : most + 1;
+    const size_t width = (size_t)2 << (marker - 251);
     if (width > most) {
         return coffer__fail_at(reader->err, COFFER_ERR_NUMBER, bt_offset(position),
                                "at byte %u, %x does not begin a number of at most %u bytes", bt_offset(position),
@@ -117,7 +117,8 @@ static inline coffer_status bt_number(bt_reader *reader, uint64_t *value)
 static inline coffer_status bt_count(bt_reader *reader, size_t least, const char *what, size_t *count)
 {
     const size_t position = reader->in.position;
-    uint64_t value = 0;
+    uint64_t value;
+    *count = 0; /* The compiler does not see that nobody looks at it after a failure. */
     const coffer_status status = bt_number(reader, &value);
     if (status != COFFER_OK) {
         return status;
@@ -134,7 +135,7 @@ static coffer_status bt_check_text(const bt_reader *reader, const bt_string *str
 {
     const char *text = (const char *)string->bytes;
     for (size_t at = plain; at < string->length;) {
-        uint32_t code_point = 0;
+        uint32_t code_point;
         const size_t size = coffer__utf8_decode(text + at, string->length - at, &code_point);
         if (size == 0) {
             const uint64_t offset = bt_offset((size_t)(string->bytes - reader->in.base) + at);
@@ -167,9 +168,9 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
 
 static coffer_status bt_read_pair(bt_reader *reader)
 {
-    bt_string key = { 0 };
-    bt_string value = { 0 };
-    bool has_control = false;
+    bt_string key;
+    bt_string value;
+    bool has_control;
     coffer_status status = bt_read_string(reader, &key, &has_control);
     if (status == COFFER_OK) {
         status = bt_read_string(reader, &value, &has_control);
@@ -195,7 +196,7 @@ static coffer_status bt_read_pair(bt_reader *reader)
 
 static coffer_status bt_read_pairs(bt_reader *reader)
 {
-    size_t count = 0;
+    size_t count;
     coffer_status status = bt_count(reader, BT_LEAST_PAIR, "the metadata", &count);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_read_pair(reader);
@@ -216,10 +217,8 @@ static coffer_status bt_read_metadata(bt_reader *reader)
     }
     reader->in.position++;
     builder->table->pairs_at = builder->used;
-    coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
-    if (status == COFFER_OK) {
-        status = coffer__builder_reserve(builder, 8, coffer__left(&reader->in), reader->err);
-    }
+    const coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
+    /* There is room for the gap: each pair leaves as much as a mark takes. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->has_metadata = present == 1;
     builder->table->metadata_end = reader->in.position;
@@ -249,7 +248,7 @@ static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
 static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *tensor, const uint64_t *shape,
                                uint64_t end)
 {
-    uint64_t bits = 0;
+    uint64_t bits;
     return tensor->offset == reader->data_offset + reader->covered &&
            coffer__tensor_bits(tensor->dtype, shape, tensor->rank, &bits) && bits / 8 == tensor->size &&
            end >= reader->covered && end <= UINT64_MAX - reader->data_offset;
@@ -320,8 +319,8 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
         return status;
     }
     size_t at = in.position;
-    uint64_t tag = 0;
-    uint64_t rank = 0;
+    uint64_t tag;
+    uint64_t rank;
     if (!bt_take(&in, &at, &tag) || tag >= COFFER__TAG_COUNT || !bt_take(&in, &at, &rank) || rank > BT_USUAL_RANK) {
         return COFFER_OK;
     }
@@ -334,8 +333,8 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
             return COFFER_OK;
         }
     }
-    uint64_t begin = 0;
-    uint64_t end = 0;
+    uint64_t begin;
+    uint64_t end;
     if (!bt_take(&in, &at, &begin) || !bt_take(&in, &at, &end)) {
         return COFFER_OK;
     }
@@ -353,13 +352,13 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
 static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 {
     coffer__builder *builder = &reader->builder;
-    bool taken = false;
+    bool taken;
     coffer_status status = bt_read_usual_tensor(reader, name, &taken);
     if (status != COFFER_OK || taken) {
         return status;
     }
-    coffer_dtype dtype = COFFER_UNKNOWN_DTYPE;
-    size_t rank = 0;
+    coffer_dtype dtype;
+    size_t rank;
     status = bt_read_dtype(reader, &dtype);
     if (status == COFFER_OK) {
         status = bt_count(reader, 1, "a shape", &rank);
@@ -368,9 +367,8 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
         return status;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
-    /* Where sizes have 32 bits a shape may be larger than those: no block is, and asking for one says so. */
-    const size_t shape_size = rank <= SIZE_MAX / 16 ? rank * sizeof(uint64_t) : SIZE_MAX / 2;
-    status = coffer__builder_reserve(builder, shape_at + shape_size, coffer__left(&reader->in), reader->err);
+    const uint64_t size = shape_at + (uint64_t)rank * sizeof(uint64_t);
+    status = coffer__builder_reserve(builder, size, coffer__left(&reader->in), reader->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -381,8 +379,8 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
     for (size_t i = 0; i < rank && status == COFFER_OK; i++) {
         status = bt_number(reader, &shape[i]);
     }
-    uint64_t begin = 0;
-    uint64_t end = 0;
+    uint64_t begin;
+    uint64_t end;
     status = status == COFFER_OK ? bt_number(reader, &begin) : status;
     status = status == COFFER_OK ? bt_number(reader, &end) : status;
     if (status != COFFER_OK) {
@@ -398,8 +396,8 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 
 static coffer_status bt_read_named_tensor(bt_reader *reader)
 {
-    bt_string name = { 0 };
-    bool has_control = false;
+    bt_string name;
+    bool has_control;
     coffer_status status = bt_read_string(reader, &name, &has_control);
     if (status != COFFER_OK) {
         return status;
@@ -414,7 +412,7 @@ static coffer_status bt_read_named_tensor(bt_reader *reader)
 
 static coffer_status bt_read_tensors(bt_reader *reader)
 {
-    size_t count = 0;
+    size_t count;
     coffer_status status = bt_count(reader, BT_LEAST_TENSOR + 1, "the list of tensors", &count);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_read_named_tensor(reader);
@@ -426,15 +424,15 @@ static coffer_status bt_read_tensors(bt_reader *reader)
 
 static coffer_status bt_skip_tensor(bt_reader *reader)
 {
-    coffer_dtype dtype = COFFER_UNKNOWN_DTYPE;
-    size_t rank = 0;
+    coffer_dtype dtype;
+    size_t rank;
     coffer_status status = bt_read_dtype(reader, &dtype);
     if (status == COFFER_OK) {
         status = bt_count(reader, 1, "a shape", &rank);
     }
     /* The two numbers behind the dimensions are the range. */
-    for (size_t i = 0; i < rank + 2 && status == COFFER_OK; i++) {
-        uint64_t ignored = 0;
+    for (size_t i = 0; status == COFFER_OK && i < rank + 2; i++) {
+        uint64_t ignored;
         status = bt_number(reader, &ignored);
     }
     return status;
@@ -443,11 +441,11 @@ static coffer_status bt_skip_tensor(bt_reader *reader)
 /* Reads a name and the index of its tensor: places[index] becomes where it stands. */
 static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t count)
 {
-    bt_string name = { 0 };
-    bool has_control = false;
+    bt_string name;
+    bool has_control;
     coffer_status status = bt_read_string(reader, &name, &has_control);
     const size_t position = reader->in.position;
-    uint64_t index = 0;
+    uint64_t index;
     if (status == COFFER_OK) {
         status = bt_number(reader, &index);
     }
@@ -473,8 +471,8 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
     reader->in.position = tensors_at;
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         const size_t tensor_at = reader->in.position;
-        bt_string name = { 0 };
-        bool has_control = false;
+        bt_string name;
+        bool has_control;
         reader->in.position = places[i];
         /* The string was read before, so it cannot fail. */
         (void)bt_read_string(reader, &name, &has_control);
@@ -491,7 +489,7 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
 static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t count)
 {
     const size_t position = reader->in.position;
-    size_t names = 0;
+    size_t names;
     coffer_status status = bt_count(reader, BT_LEAST_NAME, "the list of names", &names);
     if (status != COFFER_OK) {
         return status;
@@ -521,7 +519,7 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
 /* As many names as tensors, and each index at most once: then every tensor has one. */
 static coffer_status bt_read_alpha(bt_reader *reader)
 {
-    size_t count = 0;
+    size_t count;
     coffer_status status = bt_count(reader, BT_LEAST_TENSOR, "the list of tensors", &count);
     const size_t tensors_at = reader->in.position;
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
@@ -568,8 +566,8 @@ static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_of
     const uint64_t at = bt_offset(((const coffer__entry *)(const void *)tensor)->position);
     const uint64_t begin = tensor->offset - data_offset;
     const uint64_t end = begin + tensor->size;
-    uint64_t bits = 0;
-    coffer_status code = COFFER_OK;
+    uint64_t bits;
+    coffer_status code;
     if (begin != covered) {
         code = coffer__fail_at(err, begin > covered ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, at,
                                "tensor %q begins at byte %u of the data, but the one before it ends at byte %u",
@@ -588,12 +586,6 @@ static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_of
     return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
 }
 
-/* The size that the table's block begins with, as that of a text would be. */
-static size_t bt_text_size(size_t header_size)
-{
-    return header_size <= SIZE_MAX / 16 ? BT_TABLE_FACTOR * header_size : header_size;
-}
-
 coffer_status coffer__bintensors_read(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
                                       coffer_error *err)
 {
@@ -609,7 +601,7 @@ coffer_status coffer__bintensors_read(coffer_table **table, coffer__intake *head
     reader.hidden_bytes = options->hidden_bytes;
     reader.data_offset = header->end;
     reader.wrong = BT_NO_TENSOR;
-    status = coffer__builder_init(&reader.builder, header->allocator, bt_text_size(header->size), err);
+    status = coffer__builder_init(&reader.builder, header->allocator, BT_TEXT_FACTOR * header->size, err);
     if (status != COFFER_OK) {
         return status;
     }

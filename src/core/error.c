@@ -108,6 +108,10 @@ static const struct status_row {
     { COFFER_ERR_SIGNATURE, "SIGNATURE" },
 };
 
+/* What quoted names and paths may take in a message, each with a NUL; no path is shorter than a name. */
+#define MESSAGE_NAME_ROOM 96
+#define MESSAGE_PATH_ROOM 320
+
 /* A message that is being written; what does not fit is dropped, whole conversions at a time. */
 typedef struct message_writer {
     char *text;
@@ -131,10 +135,12 @@ static void message_put_u64(message_writer *out, uint64_t value)
 
 static void message_put_i64(message_writer *out, int64_t value)
 {
+    uint64_t magnitude = (uint64_t)value;
     if (value < 0) {
         message_put(out, "-", 1);
+        magnitude = 0 - magnitude;
     }
-    message_put_u64(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    message_put_u64(out, magnitude);
 }
 
 static void message_put_hex(message_writer *out, uint64_t value)
@@ -149,10 +155,11 @@ static void message_put_hex(message_writer *out, uint64_t value)
     message_put(out, digits + at, sizeof digits - at);
 }
 
-static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t limit)
+/* `room` is what the text may take when it is escaped, and a NUL. */
+static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t room)
 {
-    char escaped[320];
-    coffer__escape_cut(text, text_len, escaped, limit < sizeof escaped ? limit : sizeof escaped);
+    char escaped[MESSAGE_PATH_ROOM];
+    coffer__escape_cut(text, text_len, escaped, room);
     message_put(out, "\"", 1);
     message_put(out, escaped, coffer__text_len(escaped));
     message_put(out, "\"", 1);
@@ -177,12 +184,12 @@ static const char *message_convert(message_writer *out, const char *format, va_l
         break;
     case 'q': {
         const char *text = va_arg(*arguments, const char *);
-        message_put_quoted(out, text, va_arg(*arguments, size_t), 96);
+        message_put_quoted(out, text, va_arg(*arguments, size_t), MESSAGE_NAME_ROOM);
         break;
     }
     case 'p': {
         const char *path = va_arg(*arguments, const char *);
-        message_put_quoted(out, path, coffer__text_len(path), 320);
+        message_put_quoted(out, path, coffer__text_len(path), MESSAGE_PATH_ROOM);
         break;
     }
     default:
@@ -276,8 +283,8 @@ coffer_status coffer__fail_path(coffer_error *err, coffer_status code, const cha
     }
     const size_t half = (sizeof err->path - sizeof gap) / 2;
     memcpy(err->path, path, half);
-    memcpy(err->path + half, gap, sizeof gap - 1);
     memcpy(err->path + half + sizeof gap - 1, path + length - half, half + 1);
+    memcpy(err->path + half, gap, sizeof gap - 1);
     return code;
 }
 

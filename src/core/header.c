@@ -20,14 +20,16 @@
 
 #define HEADER_LEAST_ALIGNMENT 8u
 
-static coffer_status header_grow(coffer_header *header, header_block *block, size_t more, coffer_error *err)
+static coffer_status header_grow(coffer_header *header, header_block *block, uint64_t more, coffer_error *err)
 {
     if (more <= block->size - block->used) {
         return COFFER_OK;
     }
-    uint64_t size = 0;
+    /* Cannot overflow: both are sizes of what lies in memory, or a little more. */
+    const uint64_t wanted = block->used + more;
+    const uint64_t size = wanted + wanted / 2 + 256;
     char *bytes = NULL;
-    if (coffer__add_u64(block->used, more, &size) && coffer__add_u64(size, size / 2 + 256, &size) && size <= SIZE_MAX) {
+    if (size == (size_t)size) {
         bytes = coffer__realloc(&header->allocator, block->bytes, block->size, (size_t)size);
     }
     if (bytes == NULL) {
@@ -145,7 +147,7 @@ coffer_status coffer_header_add(coffer_header *header, const char *name, size_t 
     if (status != COFFER_OK) {
         return name_len > 0 ? coffer__fail_tensor(err, status, name, name_len) : status;
     }
-    status = header_grow(header, &header->arena, name_len + rank * sizeof(uint64_t) + 16, err);
+    status = header_grow(header, &header->arena, (uint64_t)name_len + rank * sizeof(uint64_t) + 16, err);
     if (status == COFFER_OK) {
         status = header_grow(header, &header->tensors, sizeof(declared_tensor), err);
     }
@@ -174,7 +176,7 @@ coffer_status coffer_header_set_metadata(coffer_header *header, const char *key,
         status = check_text(value, value_len, "the metadata's value", err);
     }
     if (status == COFFER_OK) {
-        status = header_grow(header, &header->arena, key_len + value_len + 16, err);
+        status = header_grow(header, &header->arena, (uint64_t)key_len + value_len + 16, err);
     }
     if (status == COFFER_OK) {
         status = header_grow(header, &header->pairs, sizeof(declared_pair), err);
@@ -404,7 +406,6 @@ static coffer_status build_ordered(coffer_header *header, const coffer_header_op
     }
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.max_header_size = options->max_header_size;
-    parse.format = options->format;
     status = coffer_parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
     if (status != COFFER_OK) {
         drop_built(header);
@@ -442,9 +443,6 @@ static coffer_status build_options(coffer_header_options *options, const coffer_
     if (status == COFFER_OK && (unsigned)options->format > COFFER_FORMAT_BINTENSORS) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "the option `format` is none that is written: safetensors or bintensors, but not layout A");
-    }
-    if (status == COFFER_OK && options->format == COFFER_FORMAT_ANY) {
-        options->format = COFFER_FORMAT_SAFETENSORS;
     }
     return status;
 }

@@ -8,8 +8,12 @@
 #include "error.h"
 #include "sort.h"
 
+#if SIZE_MAX > UINT32_MAX
 /* Distances are kept in 32 bits, in units of 4 bytes. */
 #define TABLE_LARGEST_BLOCK (UINT64_C(1) << 34)
+#else
+#define TABLE_LARGEST_BLOCK ((uint64_t)SIZE_MAX / 2)
+#endif
 
 static size_t table_round_up(size_t size, size_t alignment)
 {
@@ -75,33 +79,34 @@ uint32_t coffer__hash_name(const char *name, size_t name_len)
     const uint8_t *bytes = (const uint8_t *)name;
     uint64_t key = UINT64_C(0xD1B54A32D192ED03);
     uint64_t sum = name_len * step;
-    uint64_t last[2] = { 0, 0 };
+    uint64_t former = 0;
+    uint64_t latter = 0;
     for (size_t at = 0; 16 < name_len - at; at += 16) {
         sum += hash_word(coffer__load_u64(bytes + at), key) + hash_word(coffer__load_u64(bytes + at + 8), ~key);
         key += step;
     }
     if (name_len >= 8) {
-        last[0] = coffer__load_u64(bytes + (name_len >= 16 ? name_len - 16 : 0));
-        last[1] = coffer__load_u64(bytes + name_len - 8);
+        former = coffer__load_u64(bytes + (name_len >= 16 ? name_len - 16 : 0));
+        latter = coffer__load_u64(bytes + name_len - 8);
     } else {
-        memcpy(last, bytes, name_len);
+        memcpy(&former, bytes, name_len);
     }
-    sum += hash_word(last[0], key) + hash_word(last[1], ~key);
+    sum += hash_word(former, key) + hash_word(latter, ~key);
     sum = (sum ^ sum >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(sum >> 32);
 }
 
 /* ---- building ---- */
 
-coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, size_t header_size,
+coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, uint64_t text_size,
                                    coffer_error *err)
 {
     /* Enough for most headers: what is kept of a usual tensor, its mark and its slots included, takes about as much as its
        text, or a quarter more. */
-    const uint64_t text = header_size;
-    const uint64_t wanted = (sizeof(coffer_table) + text + text / 4 + text / 32 + 512 + 7) & ~UINT64_C(7);
+    const uint64_t wanted =
+        (sizeof(coffer_table) + text_size + text_size / 4 + text_size / 32 + 512 + 7) & ~UINT64_C(7);
     const size_t size = (size_t)wanted;
-    coffer_table *table = wanted > SIZE_MAX / 2 ? NULL : coffer__alloc(allocator, size);
+    coffer_table *table = wanted > TABLE_LARGEST_BLOCK ? NULL : coffer__alloc(allocator, size);
     *builder = (coffer__builder){ table, table_round_up(sizeof(coffer_table), 8), size, false };
     if (table == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", wanted);
@@ -133,7 +138,7 @@ static coffer_status builder_resize(coffer__builder *builder, uint64_t size, cof
     const size_t old_size = builder->table->block_size;
     const size_t marks_size = builder_marks_size(builder);
     size = (size + 7) & ~UINT64_C(7);
-    if (size <= TABLE_LARGEST_BLOCK && size <= SIZE_MAX / 2) {
+    if (size <= TABLE_LARGEST_BLOCK) {
         const coffer_allocator allocator = builder->table->allocator;
         table = coffer__realloc(&allocator, builder->table, old_size, (size_t)size);
     }
@@ -148,11 +153,11 @@ static coffer_status builder_resize(coffer__builder *builder, uint64_t size, cof
     return COFFER_OK;
 }
 
-coffer_status coffer__builder_grow(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err)
+coffer_status coffer__builder_grow(coffer__builder *builder, uint64_t size, size_t header_left, coffer_error *err)
 {
     /* To the double, but not beyond what the rest of the header can fill: of all it can say, dimensions take the most, eight
        bytes for two of text. */
-    const uint64_t needed = (uint64_t)builder->used + size + builder_marks_size(builder) + sizeof(coffer__mark);
+    const uint64_t needed = builder->used + size + builder_marks_size(builder) + sizeof(coffer__mark);
     const uint64_t most = needed + 4 * (uint64_t)header_left;
     const uint64_t doubled = 2 * (uint64_t)builder->table->block_size;
     const uint64_t grown = doubled < most ? doubled : most;
@@ -258,7 +263,7 @@ static bool table_offset_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_tensor *first = &table_entry_at(ctx, a)->tensor;
     const coffer_tensor *second = &table_entry_at(ctx, b)->tensor;
-    return first->offset != second->offset ? first->offset < second->offset : first->size < second->size;
+    return first->offset < second->offset || (first->offset == second->offset && first->size < second->size);
 }
 
 /* Fills `order`. */
@@ -311,18 +316,18 @@ static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, cof
 /* The least power of two that leaves a quarter of the slots empty; 0 for no tensors. */
 static size_t table_slots_for(size_t count)
 {
-    size_t slots = count == 0 ? 0 : 4;
-    while (slots != 0 && slots - slots / 4 < count) {
+    size_t slots = 4;
+    while (slots - slots / 4 < count) {
         slots *= 2;
     }
-    return slots;
+    return count == 0 ? 0 : slots;
 }
 
 /* Lays out what comes behind the entries, and sees that the block has room for it beside the marks. */
 static coffer_status builder_lay_out(coffer__builder *builder, coffer_error *err)
 {
     coffer_table *head = builder->table;
-    head->order_at = table_round_up(builder->used, 8);
+    head->order_at = builder->used;
     head->pair_order_at = head->order_at + head->count * sizeof(uint32_t);
     head->slots_at = table_round_up(head->pair_order_at + head->pair_count * sizeof(uint32_t), 8);
     head->slot_count = table_slots_for(head->count);
@@ -390,7 +395,7 @@ static int compare_folded(const coffer_tensor *a, const coffer_tensor *b)
         const unsigned char x = (unsigned char)fold_case(a->name[i]);
         const unsigned char y = (unsigned char)fold_case(b->name[i]);
         if (x != y) {
-            return x < y ? -1 : 1;
+            return (int)x - (int)y;
         }
     }
     return (a->name_len > b->name_len) - (a->name_len < b->name_len);
@@ -428,7 +433,7 @@ coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coff
 
 const char *coffer_note_text(coffer_note_kind kind)
 {
-    static const char *const texts[COFFER_NOTE_COUNT] = {
+    static const char *const texts[] = {
         [COFFER_NOTE_LEADING_SPACE] = "white space before the header",
         [COFFER_NOTE_UNKNOWN_KEY] = "a tensor has a key that the format does not define",
         [COFFER_NOTE_NULL_METADATA] = "the metadata is null",
@@ -482,17 +487,14 @@ static const coffer_tensor *table_search(const coffer_table *table, const char *
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const coffer_tensor *tensor = &table_entry(table, by_name[middle])->tensor;
-        const int order = coffer__compare_names(tensor->name, tensor->name_len, name, name_len);
-        if (order == 0) {
-            return tensor;
-        }
-        if (order < 0) {
+        if (coffer__compare_names(tensor->name, tensor->name_len, name, name_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return NULL;
+    const coffer__entry *entry = low < table->count ? table_entry(table, by_name[low]) : NULL;
+    return entry != NULL && entry_is_named(entry, name, name_len) ? &entry->tensor : NULL;
 }
 
 const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len)
@@ -541,20 +543,20 @@ const char *coffer_table_metadata_get(const coffer_table *table, const char *key
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const coffer__pair *pair = table_pair(table, middle);
-        const int order = coffer__compare_names(pair_key(pair), pair->key_len, key, key_len);
-        if (order == 0) {
-            if (value_len != NULL) {
-                *value_len = pair->value_len;
-            }
-            return pair_value(pair);
-        }
-        if (order < 0) {
+        if (coffer__compare_names(pair_key(pair), pair->key_len, key, key_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return NULL;
+    const coffer__pair *found = low < table->pair_count ? table_pair(table, low) : NULL;
+    if (found == NULL || found->key_len != key_len || memcmp(pair_key(found), key, key_len) != 0) {
+        return NULL;
+    }
+    if (value_len != NULL) {
+        *value_len = found->value_len;
+    }
+    return pair_value(found);
 }
 
 coffer_note coffer_table_note(const coffer_table *table, coffer_note_kind kind)

@@ -71,11 +71,11 @@ typedef struct coffer__builder {
     bool moved; /* since the first entry: their pointers are stale */
 } coffer__builder;
 
-/* Begins a table for a header of `header_size` bytes. On failure there is nothing to free. */
-coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, size_t header_size,
+/* Begins a table for a header whose text has `text_size` bytes. On failure there is nothing to free. */
+coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, uint64_t text_size,
                                    coffer_error *err);
 /* Makes the room that coffer__builder_reserve did not find. */
-coffer_status coffer__builder_grow(coffer__builder *builder, size_t size, size_t header_left, coffer_error *err);
+coffer_status coffer__builder_grow(coffer__builder *builder, uint64_t size, size_t header_left, coffer_error *err);
 /*
  * Ends the construction: orders, indexes, and finds what comes twice (COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY).
  * `in_order` tells that the entries already come in order of offset. `origin` is the header's offset in the file. The table
@@ -90,7 +90,7 @@ uint32_t coffer__hash_name(const char *name, size_t name_len);
 
 /* Room for `size` bytes from `used` on, and for a mark. `header_left` bytes of the header are still to come: they bound how far
    it grows. */
-static inline coffer_status coffer__builder_reserve(coffer__builder *builder, size_t size, size_t header_left,
+static inline coffer_status coffer__builder_reserve(coffer__builder *builder, uint64_t size, size_t header_left,
                                                     coffer_error *err)
 {
     const size_t room = builder->marks_at - builder->used;
