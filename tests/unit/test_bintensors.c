@@ -5,8 +5,10 @@
 
 #include "coffer.h"
 #include "dtype.h"
+#include "header.h"
 #include "support_header.h"
 #include "support_memory.h"
+#include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +202,55 @@ static void test_what_readers_would_refuse(void **state)
     }
 }
 
+/* Every list is claimed whole, then each of its items exactly, from the first to the last. */
+static void test_what_items_claim(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_header_options options = bintensors();
+    char text[101];
+    memset(text, 'x', 100);
+    text[100] = '\0';
+    /* Three tensors, of 36 + 100 and 36 + 99 and 36 + 98 instead of 72 each: 1 + 8 + 3 * 72 + 64 + 63 + 62. */
+    for (uint64_t limit = 413; limit <= 414; limit++) {
+        coffer_header *header = new_header();
+        add_tensor(header, text, COFFER_U8, 0, 0, 0);
+        add_tensor(header, text + 1, COFFER_U8, 0, 0, 0);
+        add_tensor(header, text + 2, COFFER_U8, 0, 0, 0);
+        options.max_header_size = limit;
+        assert_int_equal(build_status(header, &options, &err), limit == 414 ? COFFER_OK : COFFER_ERR_HEADER_TOO_LARGE);
+    }
+    /* One pair: 1 + 8 + 16 + 1 + 100, then 8 for no tensors. */
+    for (uint64_t limit = 133; limit <= 134; limit++) {
+        coffer_header *header = new_header();
+        set_metadata(header, "k", text);
+        options.max_header_size = limit;
+        assert_int_equal(build_status(header, &options, &err), limit == 134 ? COFFER_OK : COFFER_ERR_HEADER_TOO_LARGE);
+    }
+}
+
+static void test_a_dtype_that_is_not_written_alone(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const coffer_header_options options = bintensors();
+    coffer_header *header = new_header();
+    add_tensor(header, "only", COFFER_F8_E8M0, 1, 8, 0);
+    assert_int_equal(build_status(header, &options, &err), COFFER_ERR_DTYPE);
+    assert_string_equal(err.tensor, "only");
+}
+
+/* Texts that callers give may be no text at all. */
+static void test_an_empty_text(void **state)
+{
+    (void)state;
+    char bytes[2] = { 'x', 'x' };
+    coffer__header_text text = { bytes, 0 };
+    coffer__bintensors_put_string(&text, NULL, 0);
+    assert_int_equal(text.size, 1);
+    assert_memory_equal(bytes, "\0x", 2);
+}
+
 static void test_sums_and_duplicates(void **state)
 {
     (void)state;
@@ -340,7 +391,8 @@ static void test_hidden_bytes_are_counted(void **state)
 }
 
 /* What refuses a header, and where: parse it, and compare the error. */
-static void expect_refusal(const char *header, size_t size, coffer_status code, uint64_t offset, const char *message)
+static void expect_refusal(const char *header, size_t size, coffer_format format, coffer_status code, uint64_t offset,
+                           const char *message)
 {
     uint8_t file[512] = { (uint8_t)size };
     assert_true(size <= 255);
@@ -348,7 +400,7 @@ static void expect_refusal(const char *header, size_t size, coffer_status code, 
     coffer_table *table = NULL;
     coffer_error err;
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
-    options.format = COFFER_FORMAT_BINTENSORS;
+    options.format = format;
     const coffer_status status = coffer_parse(&table, NULL, file, 8 + size, coffer_libc_allocator(), &options, &err);
     assert_int_equal(status, code);
     assert_int_equal(err.code, code);
@@ -360,14 +412,324 @@ static void expect_refusal(const char *header, size_t size, coffer_status code, 
     }
 }
 
-#define REFUSED(header, code, offset, message) expect_refusal(header, sizeof(header) - 1, code, offset, message)
+#define REFUSED(header, code, offset, message)                                                                         \
+    expect_refusal(header, sizeof(header) - 1, COFFER_FORMAT_BINTENSORS, code, offset, message)
+#define REFUSED_ALPHA(header, code, offset, message)                                                                   \
+    expect_refusal(header, sizeof(header) - 1, COFFER_FORMAT_BINTENSORS_ALPHA, code, offset, message)
 
 static void test_messages_with_numbers(void **state)
 {
     (void)state;
-    REFUSED("\0\1\1a\x0F\0\0\0", COFFER_ERR_DTYPE, 8 + 4, "15");
+    REFUSED("\0\1\1a\x0F\0\0\0", COFFER_ERR_DTYPE, 8 + 4, "at byte 12, 15 is not the number of one of the format's 15");
     REFUSED("\0\1\1a\x0B\2\2\3\0\x17", COFFER_ERR_SIZE, 8 + 2,
             "dtype and shape make 24 bytes, but the range from 0 to 23 has 23");
+}
+
+/* A list whose count says more than the rest of the header can hold is refused at its count; one that can be there is not. */
+static void test_counts_that_cannot_be(void **state)
+{
+    (void)state;
+    /* Two pairs of empty texts are five bytes with the count of tensors: they are read, and are twice the same. */
+    REFUSED("\1\2\0\0\0\0\0", COFFER_ERR_DUPLICATE_KEY, 8 + 4, "a second time");
+    REFUSED("\1\3\0\0\0\0\0", COFFER_ERR_HEADER_ENDS, 8 + 1, "the metadata that begins at byte 9");
+    REFUSED("\0\2\0\1\0\0\0\0\1\0\0", COFFER_ERR_HEADER_ENDS, 8 + 1, "the list of tensors");
+    REFUSED_ALPHA("\0\2\1\0\0\1\1\0\0", COFFER_ERR_HEADER_ENDS, 8 + 1, "the list of tensors");
+    REFUSED_ALPHA("\0\1\1\0\0\1\3\0\0\0\0", COFFER_ERR_HEADER_ENDS, 8 + 6, "the list of names");
+    REFUSED_ALPHA("\0\1\1\0\0\1\2\0\0\0\0", COFFER_ERR_MISSING_FIELD, 8 + 6, "2 names are given to 1 tensors");
+}
+
+static void test_names_in_layout_a(void **state)
+{
+    (void)state;
+    REFUSED_ALPHA("\0\2\1\0\0\1\1\0\1\2\2\1a\0\1b\0", COFFER_ERR_MISSING_FIELD, 8 + 16,
+                  "a second name is given to tensor 0 of 2");
+    REFUSED_ALPHA("\0\1\1\0\0\1\1\1a\1", COFFER_ERR_MISSING_FIELD, 8 + 9,
+                  "a name is given to tensor 1, but there are only 1");
+    /* The least that there can be: a name without letters, of a tensor with more dimensions than bytes behind it. */
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.format = COFFER_FORMAT_BINTENSORS_ALPHA;
+    static const char header[] = "\0\1\1\x0A\1\1\1\1\1\1\1\1\1\1\0\1\1\0\0";
+    coffer_table *table = parse(header, sizeof header - 1, &options);
+    assert_int_equal(coffer_table_at(table, 0)->rank, 10);
+    assert_string_equal(coffer_table_at(table, 0)->name, "");
+    coffer_table_free(table);
+}
+
+/* A character is whole within its text, whatever stands behind that. */
+static void test_half_a_character_at_the_end(void **state)
+{
+    (void)state;
+    REFUSED("\0\1\3ab\xC3\xA9\0\0\0", COFFER_ERR_UTF8, 8 + 5, "at byte 13, a text is not UTF-8");
+    REFUSED("\1\1\1\xE2\x82\xAC\0", COFFER_ERR_UTF8, 8 + 3, "at byte 11, a text is not UTF-8");
+}
+
+static void test_where_the_metadata_end(void **state)
+{
+    (void)state;
+    coffer_table *table = parse("\1\1\1k\1v\0  ", 9, NULL);
+    assert_int_equal(table->metadata_end, 6);
+    coffer_table_free(table);
+    table = parse("\0\0", 2, NULL);
+    assert_int_equal(table->metadata_end, 1);
+    coffer_table_free(table);
+}
+
+/* The last byte that a file can have is number 2^64-1: eight tensors of nearly 2^61 bytes each, up to it and one beyond. */
+static void test_the_end_of_the_largest_file(void **state)
+{
+    (void)state;
+    const uint64_t most = (UINT64_C(1) << 61) - 1;
+    uint64_t last = most - 1000;
+    for (int turn = 0; turn < 3; turn++) {
+        coffer_header *header = new_header();
+        for (char name = 'a'; name < 'h'; name++) {
+            assert_int_equal(coffer_header_add(header, &name, 1, COFFER_U8, &most, 1, NULL), COFFER_OK);
+        }
+        assert_int_equal(coffer_header_add(header, "h", 1, COFFER_U8, &last, 1, NULL), COFFER_OK);
+        const coffer_header_options options = bintensors();
+        uint64_t size = 0;
+        coffer_error err;
+        const coffer_status status = coffer_header_build(header, &options, NULL, &size, NULL, &err);
+        assert_int_equal(status, turn < 2 ? COFFER_OK : COFFER_ERR_RANGE);
+        coffer_header_free(header);
+        last = turn == 0 ? UINT64_MAX - size - 7 * most : last + 1;
+    }
+}
+
+/*
+ * A tensor reads the same wherever it stands, though far from the header's end it is read by a way of its own: the same bytes
+ * with as few and with many spaces behind them. Their names are of bytes that numbers are made of, too.
+ */
+static void expect_the_same_everywhere(const uint8_t *header, size_t size)
+{
+    enum { SPACES = 200 };
+    coffer_table *tables[2] = { NULL, NULL };
+    coffer_error errs[2];
+    coffer_status status[2];
+    for (size_t i = 0; i < 2; i++) {
+        const size_t whole = size + (i == 0 ? 0 : SPACES);
+        uint8_t *file = malloc(8 + whole); /* as large as it must be, so that a byte too many read is seen */
+        assert_non_null(file);
+        memset(file, 0, 8);
+        file[0] = (uint8_t)whole;
+        file[1] = (uint8_t)(whole >> 8);
+        memcpy(file + 8, header, size);
+        memset(file + 8 + size, ' ', whole - size);
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.format = COFFER_FORMAT_BINTENSORS;
+        status[i] = coffer_parse(&tables[i], NULL, file, 8 + whole, coffer_libc_allocator(), &options, &errs[i]);
+        free(file);
+    }
+    if (status[0] == COFFER_ERR_HEADER_ENDS) {
+        coffer_table_free(tables[1]); /* spaces are numbers as well */
+        return;
+    }
+    assert_int_equal(status[0], status[1]);
+    if (status[0] != COFFER_OK) {
+        assert_int_equal(errs[0].offset, errs[1].offset);
+        return;
+    }
+    assert_int_equal(coffer_table_count(tables[0]), coffer_table_count(tables[1]));
+    for (size_t i = 0; i < coffer_table_count(tables[0]); i++) {
+        const coffer_tensor *near = coffer_table_at(tables[0], i);
+        const coffer_tensor *far = coffer_table_at(tables[1], i);
+        assert_int_equal(near->name_len, far->name_len);
+        assert_memory_equal(near->name, far->name, near->name_len + 1);
+        assert_int_equal(near->dtype, far->dtype);
+        assert_int_equal(near->rank, far->rank);
+        assert_memory_equal(near->shape, far->shape, near->rank * sizeof(uint64_t));
+        assert_int_equal(far->offset, near->offset + SPACES);
+        assert_int_equal(near->size, far->size);
+    }
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        const coffer_note near = coffer_table_note(tables[0], (coffer_note_kind)kind);
+        assert_int_equal(near.count, coffer_table_note(tables[1], (coffer_note_kind)kind).count);
+        /* Where a tensor is not aligned is a place in the data. */
+        if (kind != COFFER_NOTE_UNALIGNED) {
+            assert_int_equal(near.offset, coffer_table_note(tables[1], (coffer_note_kind)kind).offset);
+        }
+    }
+    coffer_table_free(tables[0]);
+    coffer_table_free(tables[1]);
+}
+
+/* Puts a number of `width` bytes behind its marker, or alone for a width of 0; returns what follows. */
+static uint8_t *put_number(uint8_t *out, uint64_t value, unsigned width)
+{
+    *out++ = width == 0 ? (uint8_t)value : width == 2 ? 251 : width == 4 ? 252 : 253;
+    for (unsigned i = 0; i < width; i++) {
+        *out++ = (uint8_t)(value >> (8 * i));
+    }
+    return out;
+}
+
+static uint8_t *put_least(uint8_t *out, uint64_t value)
+{
+    return put_number(out, value, value <= 250 ? 0 : value <= UINT16_MAX ? 2 : value <= UINT32_MAX ? 4 : 8);
+}
+
+static void test_tensors_read_the_same_everywhere(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {
+        0, 1, 250, 251, 255, 256, 65535, 65536, UINT32_MAX, 1u << 24, (uint64_t)UINT32_MAX + 1, UINT64_C(1) << 40
+    };
+    static const char *const names[] = { "\0\0\0\0", "\1\0\0\1\1\0\0", "a", "", "\1\1\1\0\1" };
+    static const size_t name_sizes[] = { 4, 7, 1, 0, 5 };
+    const size_t count = sizeof sizes / sizeof sizes[0];
+    for (size_t i = 0; i < count * 5; i++) {
+        for (unsigned rank = 0; rank <= 10; rank++) {
+            uint8_t header[256];
+            uint8_t *out = header;
+            *out++ = 0;
+            *out++ = 2;
+            uint64_t end = 0;
+            for (size_t k = 0; k < 2; k++) {
+                const size_t name = (i + 2 * k) % 5;
+                const uint64_t size = sizes[(i + k * 7) % count];
+                *out++ = (uint8_t)name_sizes[name];
+                memcpy(out, names[name], name_sizes[name]);
+                out += name_sizes[name];
+                *out++ = 1; /* U8 */
+                *out++ = (uint8_t)rank;
+                for (unsigned d = 0; d < rank; d++) {
+                    out = put_least(out, d == rank - 1 ? size : 1);
+                }
+                out = put_least(out, end);
+                end += rank == 0 ? 1 : size;
+                out = put_least(out, end);
+            }
+            const size_t length = (size_t)(out - header);
+            expect_the_same_everywhere(header, length);
+            /* One byte of it another: a number that is too long, a marker, a dtype, a rank that are none. */
+            static const uint8_t others[] = { 0, 1, 8, 9, 14, 15, 250, 251, 252, 253, 254, 255 };
+            for (size_t at = 2; at < length; at++) {
+                const uint8_t kept = header[at];
+                for (size_t o = 0; o < sizeof others; o++) {
+                    header[at] = others[o];
+                    expect_the_same_everywhere(header, length);
+                }
+                header[at] = kept;
+            }
+        }
+    }
+}
+
+/* As many dimensions as usual tensors have, each number as long as it can be, and nothing behind them, or not all of them. */
+static void test_long_numbers_at_the_very_end(void **state)
+{
+    (void)state;
+    for (unsigned rank = 7; rank <= 9; rank++) {
+        uint8_t header[256];
+        uint8_t *out = header;
+        memcpy(out, "\0\1\1a\1", 5);
+        out += 5;
+        *out++ = (uint8_t)rank;
+        for (unsigned d = 0; d < rank + 2; d++) {
+            out = put_number(out, UINT64_C(1) << 40 | d, 8);
+        }
+        for (const uint8_t *end = out; end > header + 10; end--) {
+            expect_the_same_everywhere(header, (size_t)(end - header));
+        }
+    }
+}
+
+/* How much memory a table begins with: what was measured for usual headers, which is enough for them; whoever changes it
+   measures again. */
+static void test_the_first_size_of_a_table(void **state)
+{
+    (void)state;
+    coffer_header *header = new_header();
+    for (int i = 0; i < 500; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "model.layers.%d.self_attn.q_proj.weight", i);
+        add_tensor(header, name, COFFER_BF16, 2, 4096, 4096);
+    }
+    const void *bytes = NULL;
+    uint64_t size = 0;
+    const coffer_header_options options = bintensors();
+    assert_int_equal(coffer_header_build(header, &options, &bytes, &size, NULL, NULL), COFFER_OK);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, bytes, (size_t)size, &allocator, NULL, NULL), COFFER_OK);
+    const size_t text = 3 * (size_t)(size - 8);
+    assert_int_equal(table->block_size, (sizeof(coffer_table) + text + text / 4 + text / 32 + 512 + 7) & ~(size_t)7);
+    assert_int_equal(meter.requests, 1);
+    coffer_table_free(table);
+    coffer_header_free(header);
+}
+
+/* Reading can fail wherever memory is asked for: for tensors in the usual form, for others, for pairs and for names. */
+static void test_no_memory_to_read(void **state)
+{
+    (void)state;
+    static const char *const starts[] = { "\0\1\1a\1\1\1\0\1", "\0\1\1\1\1\0\1\1\1a\0" };
+    for (size_t kind = 0; kind < 3; kind++) {
+        const uint32_t rank = 2000;
+        const size_t size = kind < 2 ? 400 : 1 + 1 + 2 + 1 + 3 + rank + 2;
+        uint8_t *file = calloc(1, 8 + size);
+        assert_non_null(file);
+        file[0] = (uint8_t)size;
+        file[1] = (uint8_t)(size >> 8);
+        memset(file + 8, ' ', size);
+        if (kind < 2) {
+            memcpy(file + 8, starts[kind], kind == 0 ? 9 : 11);
+        } else {
+            memcpy(file + 8, "\0\1\1a\1\xFB\xD0\x07", 8);
+            memset(file + 16, 1, rank);
+            memcpy(file + 16 + rank, "\0\1", 2);
+        }
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.format = kind == 1 ? COFFER_FORMAT_BINTENSORS_ALPHA : COFFER_FORMAT_BINTENSORS;
+        memory_meter meter;
+        const coffer_allocator allocator = metered_allocator(&meter);
+        coffer_table *table = NULL;
+        assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, NULL), COFFER_OK);
+        coffer_table_free(table);
+        const size_t requests = meter.requests;
+        assert_true(requests > (kind == 0 ? 0 : 1));
+        for (size_t i = 1; i <= requests; i++) {
+            coffer_error err;
+            meter.requests = 0;
+            meter.fail_at = i;
+            table = NULL;
+            assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, &err), COFFER_ERR_MEMORY);
+            assert_int_equal(err.code, COFFER_ERR_MEMORY);
+            assert_null(table);
+            assert_int_equal(meter.blocks, 0);
+        }
+        free(file);
+    }
+}
+
+/* Metadata of every size: their end may be that of the block that they lie in. */
+static void test_metadata_that_fill_the_block(void **state)
+{
+    (void)state;
+    for (size_t length = 0; length <= 160; length++) {
+        uint8_t file[8 + 512] = { 0 };
+        uint8_t *out = file + 8;
+        *out++ = 1;
+        *out++ = 2;
+        memcpy(out, "\1a", 2);
+        out = put_number(out + 2, length, 0);
+        memset(out, 'v', length);
+        out += length;
+        memcpy(out, "\1b\1w\1\1n\1\0\0\1", 11);
+        out += 11;
+        const size_t size = (size_t)(out - file) - 8;
+        file[0] = (uint8_t)size;
+        coffer_table *table = NULL;
+        assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+        assert_int_equal((uintptr_t)coffer_table_at(table, 0)->shape % sizeof(uint64_t), 0);
+        size_t value_len = 0;
+        const char *value = coffer_table_metadata_get(table, "a", 1, &value_len);
+        assert_int_equal(value_len, length);
+        assert_int_equal(strlen(value), length);
+        assert_string_equal(coffer_table_metadata_get(table, "b", 1, NULL), "w");
+        coffer_table_free(table);
+    }
 }
 
 /* Numbers of every width, of many tensors, so that most of them stand far from the header's end, where they are read by a way of
@@ -525,6 +887,9 @@ int main(void)
         cmocka_unit_test(test_every_dtype),
         cmocka_unit_test(test_formats_that_are_not_written),
         cmocka_unit_test(test_what_readers_would_refuse),
+        cmocka_unit_test(test_what_items_claim),
+        cmocka_unit_test(test_a_dtype_that_is_not_written_alone),
+        cmocka_unit_test(test_an_empty_text),
         cmocka_unit_test(test_sums_and_duplicates),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_everything_a_table_says),
@@ -532,6 +897,16 @@ int main(void)
         cmocka_unit_test(test_long_numbers_are_counted),
         cmocka_unit_test(test_hidden_bytes_are_counted),
         cmocka_unit_test(test_messages_with_numbers),
+        cmocka_unit_test(test_counts_that_cannot_be),
+        cmocka_unit_test(test_names_in_layout_a),
+        cmocka_unit_test(test_half_a_character_at_the_end),
+        cmocka_unit_test(test_where_the_metadata_end),
+        cmocka_unit_test(test_the_end_of_the_largest_file),
+        cmocka_unit_test(test_tensors_read_the_same_everywhere),
+        cmocka_unit_test(test_long_numbers_at_the_very_end),
+        cmocka_unit_test(test_the_first_size_of_a_table),
+        cmocka_unit_test(test_no_memory_to_read),
+        cmocka_unit_test(test_metadata_that_fill_the_block),
         cmocka_unit_test(test_numbers_far_from_the_end),
         cmocka_unit_test(test_a_name_that_comes_twice_far_from_the_end),
         cmocka_unit_test(test_names_of_formats),

@@ -4,6 +4,7 @@
 
 #include "error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void test_every_status_has_its_name(void **state)
@@ -206,6 +207,34 @@ static void test_long_parts_are_cut(void **state)
     assert_int_equal(strlen(err.path), 2 * ((sizeof err.path - 4) / 2) + 3);
 }
 
+/* A path is copied whole with its end and nothing behind it, be it as long as its place; what stood there is gone. */
+static void test_paths_of_every_length(void **state)
+{
+    (void)state;
+    coffer_error err;
+    for (size_t length = 0; length < sizeof err.path + 20; length++) {
+        /* As large as it must be, so that a byte too many read is seen. */
+        char *path = malloc(length + 1);
+        assert_non_null(path);
+        memset(path, 'p', length);
+        path[length] = '\0';
+        memset(&err, 0x5A, sizeof err);
+        assert_int_equal(coffer__fail_path(&err, COFFER_ERR_IO, path), COFFER_ERR_IO);
+        if (length < sizeof err.path) {
+            assert_memory_equal(err.path, path, length + 1);
+        } else {
+            assert_int_equal(strspn(err.path, "p"), (sizeof err.path - 4) / 2);
+            assert_string_equal(strchr(err.path, '.') + 3, path + length - (sizeof err.path - 4) / 2);
+        }
+        const char *behind = err.path + strlen(err.path) + 1;
+        const char *end = (const char *)&err + sizeof err;
+        for (const char *at = behind; at < end; at++) {
+            assert_int_equal(*at, 0x5A);
+        }
+        free(path);
+    }
+}
+
 /* A name is whole in a message up to 95 bytes, a path up to 319. */
 static void test_what_is_not_cut(void **state)
 {
@@ -280,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_numbers_at_their_ends),
         cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
         cmocka_unit_test(test_long_parts_are_cut),
+        cmocka_unit_test(test_paths_of_every_length),
         cmocka_unit_test(test_what_is_not_cut),
         cmocka_unit_test(test_a_long_message_fills_its_room),
         cmocka_unit_test(test_cutting_never_splits_a_character),

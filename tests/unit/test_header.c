@@ -3,6 +3,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "header.h"
 #include "support_header.h"
 #include "support_memory.h"
 
@@ -146,6 +147,7 @@ static void test_refusals_when_declaring(void **state)
     assert_int_equal(coffer_header_add(header, "a\xFF", 2, COFFER_U8, NULL, 0, &err), COFFER_ERR_UTF8);
     assert_string_equal(err.tensor, "a\\xff");
     assert_int_equal(coffer_header_add(header, "a", 1, COFFER_UNKNOWN_DTYPE, NULL, 0, &err), COFFER_ERR_DTYPE);
+    assert_string_equal(err.tensor, "a");
     assert_int_equal(coffer_header_add(header, "a", 1, (coffer_dtype)23, NULL, 0, &err), COFFER_ERR_DTYPE);
     assert_int_equal(coffer_header_add(header, "a", 1, COFFER_U8, two, 2, &err), COFFER_ERR_OVERFLOW);
     assert_int_equal(coffer_header_add(header, "a", 1, COFFER_F4, odd, 1, &err), COFFER_ERR_PARTIAL_BYTE);
@@ -311,6 +313,56 @@ static void test_many_tensors_are_few_allocations(void **state)
     assert_int_equal(meter.blocks, 0);
 }
 
+/* How memory grows: half of what is wanted on top of it, and 256 bytes; and not before it is full. What was measured; whoever
+   changes it measures again. */
+static void test_how_declarations_grow(void **state)
+{
+    (void)state;
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_header *header = NULL;
+    assert_int_equal(coffer_header_new(&header, &allocator, NULL), COFFER_OK);
+    const size_t tensor = sizeof(declared_tensor);
+    const size_t pair = sizeof(declared_pair);
+    size_t held = meter.held;
+    const uint64_t shape[] = { 1, 2 };
+    assert_int_equal(coffer_header_add(header, "a", 1, COFFER_U8, shape, 2, NULL), COFFER_OK);
+    /* A name, a shape, and 16 bytes for what lies between them. */
+    held += (33 + 33 / 2 + 256) + (tensor + tensor / 2 + 256);
+    assert_int_equal(meter.held, held);
+    /* 24 of 305 bytes are used: so much fits, and a byte more does not. */
+    char text[300];
+    memset(text, 't', sizeof text);
+    assert_int_equal(coffer_header_set_metadata(header, text, 200, text, 65, NULL), COFFER_OK);
+    held += pair + pair / 2 + 256;
+    assert_int_equal(meter.held, held);
+    /* The key at 24, the value behind it at a multiple of 8: 289 are used. */
+    assert_int_equal(coffer_header_set_metadata(header, "", 0, "", 0, NULL), COFFER_OK);
+    assert_int_equal(meter.held, held);
+    assert_int_equal(coffer_header_set_metadata(header, "", 0, "", 0, NULL), COFFER_OK);
+    held += (296 + 16) + (296 + 16) / 2 + 256 - 305;
+    assert_int_equal(meter.held, held);
+    coffer_header_free(header);
+    assert_int_equal(meter.blocks, 0);
+}
+
+/* The padding is none where none is needed, and never eight bytes. */
+static void test_the_least_padding(void **state)
+{
+    (void)state;
+    char name[17] = "";
+    for (size_t i = 0; i < 16; i++) {
+        name[i] = 'n';
+        coffer_header *header = new_header();
+        char text[100];
+        add_tensor(header, name, COFFER_U8, 0, 0, 0);
+        const int length =
+            snprintf(text, sizeof text, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", name);
+        assert_int_equal(expect_text(header, NULL, text), 8 + ((size_t)length + 7) / 8 * 8);
+        coffer_header_free(header);
+    }
+}
+
 /* A table of one thing of each dtype goes out and comes back. */
 static void test_round_trip_of_every_dtype(void **state)
 {
@@ -347,6 +399,8 @@ int main(void)
         cmocka_unit_test(test_limits_of_the_layout),
         cmocka_unit_test(test_every_allocation_can_fail),
         cmocka_unit_test(test_many_tensors_are_few_allocations),
+        cmocka_unit_test(test_how_declarations_grow),
+        cmocka_unit_test(test_the_least_padding),
         cmocka_unit_test(test_round_trip_of_every_dtype),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

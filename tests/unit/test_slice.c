@@ -645,14 +645,18 @@ static void elements_that_share_bytes(void **state)
     coffer_error err;
     assert_int_equal(plan_text(&four, ":,2:4", &box, &err), COFFER_OK);
     assert_int_equal(box.run_size, 1);
+    /* What succeeds says nothing of a failure. */
+    memset(&err, 0x5A, sizeof err);
     assert_int_equal(plan_text(&six, ":,4:", &box, &err), COFFER_OK);
     assert_int_equal(box.run_size, 3);
+    assert_int_equal(err.tensor[0], 0x5A);
     assert_int_equal(plan_text(&six, "::-1", &box, &err), COFFER_OK);
     assert_int_equal(box.run_size, 6);
     assert_int_equal(plan_text(&four, ":,1:4", &box, &err), COFFER_ERR_SLICE_BITS);
     assert_int_equal(err.expected, 2);
     assert_int_equal(err.actual, 3);
     assert_non_null(strstr(err.message, "multiple of 2"));
+    assert_non_null(strstr(err.message, "this slice takes runs of 3 that"));
     assert_int_equal(plan_text(&four, "0,0", &box, &err), COFFER_ERR_SLICE_BITS);
     assert_int_equal(plan_text(&four, ":,1:3", &box, &err), COFFER_ERR_SLICE_BITS);
     assert_int_equal(plan_text(&four, ":,::2", &box, &err), COFFER_ERR_SLICE_BITS);

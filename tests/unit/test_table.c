@@ -142,6 +142,16 @@ static void test_the_largest_table(void **state)
     assert_int_equal(meter.requests, 2);
     coffer__builder_discard(&builder);
     assert_int_equal(meter.blocks, 0);
+    /* From the beginning, too: of the header's table and a text of so many bytes, a quarter more, 1/32 more, and 512. */
+    const uint64_t text = (((UINT64_C(1) << 34) - sizeof(coffer_table) - 512) / 41 + 1) * 32;
+    for (uint64_t less = 0; less < 64; less++) {
+        const uint64_t size = text - less;
+        const uint64_t wanted = (sizeof(coffer_table) + size + size / 4 + size / 32 + 512 + 7) & ~UINT64_C(7);
+        meter.requests = 0;
+        meter.fail_at = 1;
+        assert_int_equal(coffer__builder_init(&builder, &allocator, size, NULL), COFFER_ERR_MEMORY);
+        assert_int_equal(meter.requests, wanted <= UINT64_C(1) << 34 ? 1 : 0);
+    }
 }
 #endif
 
@@ -441,6 +451,318 @@ static void test_two_names_of_one_hash(void **state)
     free(hashes);
 }
 
+/* ---- tables built by hand: their block is as large as wanted ---- */
+
+/* Adds a tensor without a shape at the builder's end; the block grows to what is needed and no more. */
+static void add_entry(coffer__builder *builder, const char *name, uint64_t offset)
+{
+    const uint32_t name_len = (uint32_t)strlen(name);
+    const size_t size = coffer__entry_shape_at(name_len);
+    assert_int_equal(coffer__builder_reserve(builder, size, 0, NULL), COFFER_OK);
+    coffer__entry *entry = coffer__builder_at(builder, builder->used);
+    memset(entry, 0, size);
+    memcpy(entry + 1, name, name_len);
+    entry->tensor.name_len = name_len;
+    entry->tensor.dtype = COFFER_U8;
+    entry->tensor.offset = offset;
+    entry->position = (uint32_t)builder->table->count;
+    coffer__builder_add(builder, size);
+}
+
+static coffer_table *sealed(coffer__builder *builder)
+{
+    coffer_table *table = NULL;
+    assert_int_equal(coffer__builder_seal(builder, true, 0, &table, NULL), COFFER_OK);
+    assert_null(builder->table);
+    return table;
+}
+
+/* In a block that has room for nothing else, a quarter of the slots is empty, or a little more. */
+static void test_the_least_slots(void **state)
+{
+    (void)state;
+    static const size_t slots[] = { 0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 16, 16, 16, 32, 32, 32, 32 };
+    for (size_t count = 0; count < sizeof slots / sizeof slots[0]; count++) {
+        coffer__builder builder;
+        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+        /* What a table begins with is taken first. */
+        builder.used = builder.marks_at;
+        for (size_t i = 0; i < count; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "name.%zu", i);
+            add_entry(&builder, name, i);
+        }
+        coffer_table *table = sealed(&builder);
+        assert_int_equal(table->slot_count, slots[count]);
+        const size_t numbers = (count * sizeof(uint32_t) + 7) / 8 * 8;
+        const size_t marks = count * sizeof(coffer__mark);
+        assert_int_equal(table->block_size, table->order_at + numbers + slots[count] * sizeof(uint64_t) + marks);
+        for (size_t i = 0; i < count; i++) {
+            const coffer_tensor *tensor = coffer_table_at(table, i);
+            assert_int_equal(tensor->offset, i);
+            assert_ptr_equal(coffer_table_find(table, tensor->name, tensor->name_len), tensor);
+        }
+        coffer_table_free(table);
+    }
+}
+
+/* Three tensors have four slots; eight where the block has room for them, without growing. */
+static void test_slots_for_the_room_that_is_there(void **state)
+{
+    (void)state;
+    for (size_t room = 0; room <= 96; room += 8) {
+        coffer__builder builder;
+        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+        add_entry(&builder, "a", 0);
+        add_entry(&builder, "b", 1);
+        add_entry(&builder, "c", 2);
+        const size_t size = builder.table->block_size;
+        builder.used = builder.marks_at - 16 - room; /* order: three numbers, rounded up */
+        coffer_table *table = sealed(&builder);
+        assert_int_equal(table->slot_count, room < 64 ? 4 : 8);
+        assert_int_equal(table->block_size, room < 32 ? size + 32 - room : size);
+        for (size_t i = 0; i < 3; i++) {
+            const coffer_tensor *tensor = coffer_table_at(table, i);
+            assert_int_equal(tensor->name[0], 'a' + (int)i);
+            assert_ptr_equal(coffer_table_find(table, tensor->name, 1), tensor);
+        }
+        coffer_table_free(table);
+    }
+}
+
+/* A block grows to its double, or less: what is needed, and four bytes for each of the header that are still to come. */
+static void test_how_a_table_grows(void **state)
+{
+    (void)state;
+    enum { DOUBLED = 1 }; /* no number of bytes that is asked for */
+    static const struct {
+        size_t size;
+        size_t header_left;
+        size_t more; /* than is needed at once, or DOUBLED */
+    } rows[] = { { 1000, 0, 0 }, { 600, 100, 400 }, { 1000, 10, 40 }, { 1000, 1000000, DOUBLED }, { 100000, 3, 0 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        coffer__builder builder;
+        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+        add_entry(&builder, "a", 0);
+        const size_t before = builder.table->block_size;
+        const size_t wanted = builder.used + rows[i].size + 2 * sizeof(coffer__mark) + rows[i].more;
+        assert_int_equal(coffer__builder_reserve(&builder, rows[i].size, rows[i].header_left, NULL), COFFER_OK);
+        assert_int_equal(builder.table->block_size, rows[i].more == DOUBLED ? 2 * before : (wanted + 7) / 8 * 8);
+        assert_true(builder.moved);
+        assert_int_equal(builder.marks_at, builder.table->block_size - sizeof(coffer__mark));
+        coffer__builder_discard(&builder);
+    }
+}
+
+/* Room is what an entry takes and its mark: to the byte. */
+static void test_room_that_is_enough(void **state)
+{
+    (void)state;
+    for (size_t room = 0; room < 64; room++) {
+        for (size_t size = 0; size < 64; size++) {
+            coffer__builder builder;
+            assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+            builder.used = builder.marks_at - room;
+            assert_int_equal(coffer__builder_reserve(&builder, size, 0, NULL), COFFER_OK);
+            assert_int_equal(builder.moved, room < size + sizeof(coffer__mark));
+            coffer__builder_discard(&builder);
+        }
+    }
+}
+
+/* ---- names that collide ---- */
+
+/* Writes the next name after number *i whose hash has these low ten bits; ten, as there are fewer than 1024 slots. */
+static void next_colliding(size_t *i, uint32_t low_bits, char *name, size_t room)
+{
+    do {
+        snprintf(name, room, "n%zu", ++*i);
+    } while ((coffer__hash_name(name, strlen(name)) & 1023) != low_bits);
+}
+
+/* A table of `colliding` names that want one slot, and `others` that each find theirs empty. */
+static coffer_table *table_of_colliding(size_t colliding, size_t others)
+{
+    coffer__builder builder;
+    char name[32];
+    size_t number = 0;
+    assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+    for (size_t i = 0; i < colliding; i++) {
+        next_colliding(&number, 5, name, sizeof name);
+        add_entry(&builder, name, i);
+    }
+    for (size_t i = 0; i < others; i++) {
+        /* The names that collide take the slots from 5 on, one each. */
+        number = 0;
+        next_colliding(&number, (uint32_t)(5 + colliding + 2 + i), name, sizeof name);
+        add_entry(&builder, name, colliding + i);
+    }
+    return sealed(&builder);
+}
+
+/* The index of slots is given up when more slots were looked at than 16 for each name, and 1024. */
+static void test_when_the_slots_are_given_up(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t colliding; /* the k-th of them looks at k - 1 slots that are taken */
+        size_t others;
+        bool given_up;
+    } rows[] = {
+        { 65, 1, true },   /* 65 * 64 / 2 = 2080 = 16 * 66 + 1024 */
+        { 65, 2, false },  /* 2080 of 2096 */
+        { 70, 17, false }, /* 2415 of 2416 */
+        { 70, 16, true },  /* 2415 of 2400 */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        coffer_table *table = table_of_colliding(rows[i].colliding, rows[i].others);
+        assert_int_equal(table->slot_count == 0, rows[i].given_up);
+        for (size_t k = 0; k < coffer_table_count(table); k++) {
+            const coffer_tensor *tensor = coffer_table_at(table, k);
+            assert_int_equal(tensor->offset, k);
+            assert_ptr_equal(coffer_table_find(table, tensor->name, tensor->name_len), tensor);
+            assert_null(coffer_table_find(table, tensor->name, tensor->name_len - 1));
+        }
+        assert_null(coffer_table_find(table, "~", 1));
+        coffer_table_free(table);
+    }
+}
+
+/* A second tensor of any of the names, be it the first or the last in their order, is found without slots, too. */
+static void test_duplicates_without_slots(void **state)
+{
+    (void)state;
+    enum { COUNT = 80 };
+    static char names[COUNT][16];
+    size_t number = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        next_colliding(&number, 5, names[i], sizeof names[i]);
+    }
+    for (size_t twice = 0; twice < COUNT; twice++) {
+        coffer__builder builder;
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+        for (size_t i = 0; i < COUNT; i++) {
+            add_entry(&builder, names[i], i);
+        }
+        add_entry(&builder, names[twice], COUNT);
+        assert_int_equal(coffer__builder_seal(&builder, true, 100, &table, &err), COFFER_ERR_DUPLICATE_NAME);
+        assert_int_equal(err.offset, 100 + COUNT);
+        assert_string_equal(err.tensor, names[twice]);
+        assert_null(table);
+        assert_null(builder.table);
+    }
+}
+
+/* Keys that begin alike, and what is before, between and behind them. */
+static void test_keys_that_begin_alike(void **state)
+{
+    (void)state;
+    static const char *const keys[] = { "k", "ka", "kaa", "kab", "kb", "l", "la" };
+    static const char *const none[] = { "", "j", "kaA", "kac", "kaaa", "kz", "lb", "zz" };
+    const size_t most = sizeof keys / sizeof keys[0];
+    for (size_t count = 0; count <= most; count++) {
+        char text[256] = "{\"__metadata__\":{";
+        for (size_t i = 0; i < count; i++) {
+            char pair[32];
+            snprintf(pair, sizeof pair, "%s\"%s\":\"=%s\"", i == 0 ? "" : ",", keys[i], keys[i]);
+            strcat(text, pair);
+        }
+        strcat(text, "}}");
+        coffer_table *table = NULL;
+        assert_int_equal(parse_text(text, NULL, &table, NULL), COFFER_OK);
+        for (size_t i = 0; i < most; i++) {
+            size_t value_len = 99;
+            const char *value = coffer_table_metadata_get(table, keys[i], strlen(keys[i]), &value_len);
+            assert_int_equal(value != NULL, i < count);
+            if (i < count) {
+                assert_string_equal(value + 1, keys[i]);
+                assert_int_equal(value_len, 1 + strlen(keys[i]));
+                assert_ptr_equal(coffer_table_metadata_get(table, keys[i], strlen(keys[i]), NULL), value);
+            } else {
+                assert_int_equal(value_len, 99);
+            }
+        }
+        for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+            assert_null(coffer_table_metadata_get(table, none[i], strlen(none[i]), NULL));
+        }
+        coffer_table_free(table);
+    }
+}
+
+/* Pairs alone, of every number: their order may end where the block does. */
+static void test_nothing_but_metadata(void **state)
+{
+    (void)state;
+    static text_buffer text;
+    for (unsigned count = 1; count <= 200; count++) {
+        text_begin(&text);
+        text_put(&text, "{\"__metadata__\":{");
+        for (unsigned i = 0; i < count; i++) {
+            char pair[32];
+            snprintf(pair, sizeof pair, "%s\"%u\":\"\"", i == 0 ? "" : ",", i);
+            text_put(&text, pair);
+        }
+        text_put(&text, "}}");
+        text_frame(&text);
+        coffer_table *table = NULL;
+        assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, coffer_libc_allocator(), NULL, NULL),
+                         COFFER_OK);
+        assert_int_equal(coffer_table_metadata_count(table), count);
+        assert_int_equal(table->slot_count, 0);
+        assert_null(coffer_table_find(table, "0", 1));
+        assert_string_equal(coffer_table_metadata_get(table, "0", 1, NULL), "");
+        coffer_table_free(table);
+    }
+}
+
+/* ---- the frame ---- */
+
+/* Bytes that look like another kind of file are one only where they cannot be a header's length, or nothing begins behind it. */
+static void test_lengths_that_look_like_something_else(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+        uint64_t limit;
+        coffer_status status;
+    } rows[] = {
+        { "PK\3\4\0\0\0\0{", 9, 0x04034B50, COFFER_ERR_HEADER_TRUNCATED },
+        { "PK\3\4\0\0\0\0{", 9, 0x04034B4F, COFFER_ERR_IS_ZIP },
+        { "PK\3\4\0\0\0\0[", 9, 0x04034B50, COFFER_ERR_IS_ZIP },
+        { "PK\3\4\0\0\0\0", 8, 0x04034B50, COFFER_ERR_IS_ZIP },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.file_size = rows[i].size;
+        options.max_header_size = rows[i].limit;
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(
+            coffer_parse(&table, NULL, rows[i].bytes, rows[i].size, coffer_libc_allocator(), &options, &err),
+            rows[i].status);
+        assert_int_equal(err.offset, 0);
+    }
+}
+
+/* bintensors begins with 0 or 1: a header that begins with 2 is no JSON. */
+static void test_what_no_format_begins_with(void **state)
+{
+    (void)state;
+    coffer_table *table = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_parse(&table, NULL, "\2\0\0\0\0\0\0\0\2\0", 10, coffer_libc_allocator(), NULL, &err),
+                     COFFER_ERR_JSON);
+    assert_int_equal(err.offset, 8);
+    assert_int_equal(coffer_parse(&table, NULL, NULL, 1, coffer_libc_allocator(), NULL, &err), COFFER_ERR_ARGUMENT);
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.max_header_size = UINT64_C(4000000001);
+    assert_int_equal(coffer_parse(&table, NULL, "", 0, coffer_libc_allocator(), &options, &err), COFFER_ERR_ARGUMENT);
+    assert_string_equal(err.message, "max_header_size is above 4000000000");
+}
+
 /* Files too short for a header's length, known whole: what they are, if that can be seen, else that they are short. */
 static void test_short_files(void **state)
 {
@@ -495,6 +817,16 @@ int main(void)
         cmocka_unit_test(test_the_hash),
         cmocka_unit_test(test_what_a_hash_depends_on),
         cmocka_unit_test(test_two_names_of_one_hash),
+        cmocka_unit_test(test_the_least_slots),
+        cmocka_unit_test(test_slots_for_the_room_that_is_there),
+        cmocka_unit_test(test_how_a_table_grows),
+        cmocka_unit_test(test_room_that_is_enough),
+        cmocka_unit_test(test_when_the_slots_are_given_up),
+        cmocka_unit_test(test_duplicates_without_slots),
+        cmocka_unit_test(test_keys_that_begin_alike),
+        cmocka_unit_test(test_nothing_but_metadata),
+        cmocka_unit_test(test_lengths_that_look_like_something_else),
+        cmocka_unit_test(test_what_no_format_begins_with),
         cmocka_unit_test(test_short_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

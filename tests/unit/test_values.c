@@ -276,6 +276,9 @@ static void complex_gives_two_values(void **state)
     assert_true(values[0] == 1.5 && values[1] == -2.0 && values[2] == 0.0 && isinf(values[3]));
     assert_int_equal(coffer_decode(COFFER_C64, bytes, 1, 1, values), COFFER_OK);
     assert_true(values[0] == 0.0 && isinf(values[1]) && values[2] == 0.0);
+    static const uint8_t least[] = { 1, 0, 0, 0, 1, 0, 0, 0x80 };
+    assert_int_equal(coffer_decode(COFFER_C64, least, 0, 1, values), COFFER_OK);
+    assert_true(values[0] == 0x1p-149 && values[1] == -0x1p-149);
 }
 
 static void many_at_once_are_as_one_by_one(void **state)
@@ -544,6 +547,7 @@ static void wrong_calls(void **state)
     assert_int_equal(coffer_decode(COFFER_U8, NULL, 0, 1, &value), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_decode(COFFER_U8, bytes, 0, 1, NULL), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_decode(COFFER_U8, NULL, 0, 0, NULL), COFFER_OK);
+    assert_int_equal(coffer_decode(COFFER_F32, NULL, 5, 0, NULL), COFFER_OK);
     assert_true(value == 7.0);
 }
 
