@@ -109,7 +109,7 @@ static void show_sums(cli_output *out, const coffer *model)
     cli_bytes_text(exact, sizes.headers);
     snprintf(text, sizeof text, "%s in all", exact);
     show_text(out, "headers", text);
-    if (index != NULL) {
+    if (len > 0) {
         put_label(out, "index");
         cli_put_json(out, index, len, INDENT + LABEL_WIDTH, JSON_LINES_MOST);
         cli_put_char(out, '\n');
@@ -297,7 +297,7 @@ static void json_files(cli_output *out, const coffer *model)
     }
     cli_json_close(out, ']');
     cli_json_key(out, "index_metadata");
-    if (index != NULL) {
+    if (len > 0) {
         cli_json_string_n(out, index, len);
     } else {
         cli_json_null(out);

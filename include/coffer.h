@@ -600,7 +600,7 @@ COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
 /* A kind of note over all shards, and of the model as a whole. *subject (when not NULL) becomes the name of the first tensor or
    file that it is about, "" when it is about none; an offset is then one in that file, or in the index. Borrowed. */
 COFFER_API coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject);
-/* What the index has as `metadata`: the JSON text of an object, *len bytes of it; NULL when there is none. Borrowed. */
+/* The index's `metadata`: JSON text of an object, *len bytes; "" when it has none, NULL when there is no index. Borrowed. */
 COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty

@@ -485,7 +485,7 @@ public:
     std::size_t shard_count() const noexcept { return coffer_shard_count(get()); }
     /* A shard's file as it was given, or as the index names it; "" when there is none. */
     std::string_view path(std::size_t shard = 0) const noexcept { return coffer_shard_path(get(), shard); }
-    /* What the index has as its metadata: a JSON object, if there is one. */
+    /* What the index, if there is one, has as its metadata: a JSON object, or "". */
     std::optional<std::string_view> index_metadata() const noexcept
     {
         std::size_t length = 0;

@@ -216,8 +216,12 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
 const char *coffer_index_metadata(const coffer *model, size_t *len)
 {
     const coffer__several *several = model->several;
+    const bool indexed = several != NULL && several->notes[COFFER_NOTE_NO_INDEX].count == 0;
     if (len != NULL) {
-        *len = several == NULL ? 0 : several->metadata_len;
+        *len = indexed ? several->metadata_len : 0;
     }
-    return several == NULL ? NULL : several->metadata;
+    if (!indexed) {
+        return NULL;
+    }
+    return several->metadata != NULL ? several->metadata : "";
 }

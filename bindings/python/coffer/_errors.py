@@ -11,14 +11,15 @@ class SafetensorError(Exception):
 class Error(SafetensorError):
     """A failure of the library.
 
-    code      what is wrong, as docs/errors.md lists it: "HEADER_TRUNCATED"
-    message   what is wrong, where, and what to do next, without the path
-    path      the file as it was named, or None
-    tensor    the tensor's name, made safe for a terminal, or None
-    offset    the byte of the file where the trouble is, or None
-    expected  with `actual` two sizes or counts that should agree; both None where that does not apply
+    code         what is wrong, as docs/errors.md lists it: "HEADER_TRUNCATED"
+    message      what is wrong, where, and what to do next, without the path
+    path         the file as it was named, or None
+    tensor       the tensor's name, made safe for a terminal, or None
+    offset       the byte of the file where the trouble is, or None
+    expected     with `actual` two sizes or counts that should agree; both None where that does not apply
     actual
-    os_error  the errno of the system call that failed, or None
+    os_error     the errno of the system call that failed, or None
+    http_status  of the server's last answer, or None
     """
 
     code: str = "UNKNOWN"
@@ -29,12 +30,13 @@ class Error(SafetensorError):
     expected: int | None = None
     actual: int | None = None
     os_error: int | None = None
+    http_status: int | None = None
 
     def __str__(self) -> str:
         return self.message if self.path is None else f"{self.path}: {self.message}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_make, (self.code, dict(self.__dict__)))
+        return (build, (type(self), self.code, dict(self.__dict__)))
 
 
 class ArgumentError(Error, ValueError):
@@ -57,6 +59,18 @@ class SystemFailure(Error, OSError):
     """The operating system refused."""
 
 
+class UnreachableError(Error, ConnectionError):
+    """The host cannot be reached, or must not be asked."""
+
+
+class SilenceError(Error, TimeoutError):
+    """The host said nothing for too long."""
+
+
+class RefusedError(Error, PermissionError):
+    """The server does not let this be read."""
+
+
 class OutOfMemoryError(Error, MemoryError):
     """The memory for it is not to be had."""
 
@@ -69,6 +83,14 @@ _CLASSES: dict[str, type[Error]] = {
     "NOT_REGULAR": SystemFailure,
     "NO_MODEL": SystemFailure,
     "IO": SystemFailure,
+    "SHARD_MISSING": MissingFileError,
+    "CONNECT": UnreachableError,
+    "TIMEOUT": SilenceError,
+    "ACCESS": RefusedError,
+    "OFFLINE": UnreachableError,
+    "NO_REPOSITORY": MissingFileError,
+    "NO_REVISION": MissingFileError,
+    "GATED": RefusedError,
     "NO_TENSOR": NoTensorError,
     "INDEX": SliceError,
     "STEP": SliceError,
@@ -77,7 +99,12 @@ _CLASSES: dict[str, type[Error]] = {
 
 def _make(code: str, attributes: dict[str, object]) -> Error:
     """What the extension raises."""
-    error = _CLASSES.get(code, Error)(attributes.get("message", ""))
+    return build(_CLASSES.get(code, Error), code, attributes)
+
+
+def build(kind: type[Error], code: str, attributes: dict[str, object]) -> Error:
+    """An error of a kind, whatever its code's own is."""
+    error = kind(attributes.get("message", ""))
     error.__dict__.update(attributes)
     error.code = code
     if isinstance(error, OSError):

@@ -167,9 +167,11 @@ def open(  # noqa: A001
     unknown_dtypes: bool = False,
     format: Format | None = None,
     verify: bool = False,
+    token: str | None = None,
+    timeout: float | None = None,
 ) -> File:
     """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
-    model of several files.
+    model of several files; a folder, and a repository `hf://owner/name`, the model in it.
 
     access           "private": tensors are views of a private map of the file; they may be changed in memory, the file never is
                      "map": views of a read-only map
@@ -182,6 +184,8 @@ def open(  # noqa: A001
                      of files from before version 0.1, is never found by content
     verify           hold each tensor against the digest that its file records when its bytes are first wanted: an Error takes the place
                      of damaged bytes. Files that record none cannot be opened so
+    token            for the Hugging Face Hub; "" sends none. None: what the environment has, docs/network.md says where
+    timeout          seconds that a server may say nothing; None: COFFER_NET_TIMEOUT, else 30
     """
     return File(
         Model.open(
@@ -192,5 +196,7 @@ def open(  # noqa: A001
             unknown_dtypes=unknown_dtypes,
             format=format,
             verify=verify,
+            token=token,
+            timeout=timeout,
         )
     )

@@ -41,6 +41,8 @@ class Model:
         all_notes: bool = False,
         format: Format | None = None,
         verify: bool = False,
+        token: str | None = None,
+        timeout: float | None = None,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
@@ -49,6 +51,8 @@ class Model:
                  "private"
         format   what the file has to be; None: what its content says, which is never layout A
         verify   hold each tensor against the digest that its file records when its bytes are first wanted
+        token    for the Hub; "": none. None: the environment's
+        timeout  seconds that a server may say nothing; None: what the environment says
         """
     @property
     def path(self) -> str | None:
@@ -62,6 +66,9 @@ class Model:
     @property
     def shards(self) -> list[str]:
         """The paths of its files, in the order in which their tensors come; "" for a descriptor and for memory."""
+    @property
+    def index_metadata(self) -> str | None:
+        """The JSON text of what the index has as its metadata; "" when it has none, None when there is no index."""
     @property
     def data_offset(self) -> int:
         """Bytes from the start of the (first) file to the start of its data."""
@@ -82,6 +89,9 @@ class Model:
         """Of all tensors, each once."""
     def metadata(self) -> dict[str, str] | None:
         """None when the header has none. Of several files the pairs of all; where they differ, those of the first."""
+    def headers(self) -> list[tuple[dict[str, str], dict[str, tuple[str, tuple[int, ...], tuple[int, int]]]]]:
+        """Of each file, as `shards` has them: its metadata, and its tensors as {name: (dtype, shape, (begin, end))}, offsets being
+        those in the data."""
     def notes(self) -> list[tuple[str, int, int, str]]:
         """What is legal but suspicious: (description, how often, byte offset of the first, the file's path)."""
     def read_many(

@@ -43,6 +43,9 @@ static int error_fill(PyObject *attributes, const coffer_error *err)
     if (!failed && err->os_error != 0) {
         failed = error_set_number(attributes, "os_error", (uint64_t)err->os_error) < 0;
     }
+    if (!failed && err->http_status != 0) {
+        failed = error_set_number(attributes, "http_status", (uint64_t)err->http_status) < 0;
+    }
     if (!failed && err->expected != err->actual) {
         failed = error_set_number(attributes, "expected", err->expected) < 0 ||
                  error_set_number(attributes, "actual", err->actual) < 0;

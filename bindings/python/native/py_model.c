@@ -81,6 +81,25 @@ static int model_access_from(const py_state *state, const char *text, coffer_acc
     return *automatic ? 0 : -1;
 }
 
+/* Seconds as the options have them; None is 0, which is what the environment says. */
+static int model_timeout_from(const py_state *state, PyObject *given, uint32_t *milliseconds)
+{
+    *milliseconds = 0;
+    if (given == NULL || given == Py_None) {
+        return 0;
+    }
+    const double seconds = PyFloat_AsDouble(given);
+    if (seconds == -1 && PyErr_Occurred() != NULL) {
+        return -1;
+    }
+    if (!(seconds > 0)) {
+        py_fail(state, COFFER_ERR_ARGUMENT, "timeout is a number of seconds above 0, or None");
+        return -1;
+    }
+    *milliseconds = seconds > 86400 ? UINT32_MAX : (uint32_t)(seconds * 1000) + 1;
+    return 0;
+}
+
 static py_handle *model_open_handle(const py_state *state, model_source *source, coffer_open_options *options,
                                     bool automatic)
 {
@@ -114,8 +133,9 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes",
-                             "format", "verify", NULL };
+    static char *names[] = { "source",         "access",    "populate", "max_header_size",
+                             "unknown_dtypes", "all_notes", "format",   "verify",
+                             "token",          "timeout",   NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -125,11 +145,14 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     int all_notes = 0;
     const char *format = NULL;
     int verify = 0;
+    PyObject *timeout = NULL;
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzp:open", names, &from, &access, &populate,
-                                     &max_header_size, &unknown_dtypes, &all_notes, &format, &verify) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzpzO:open", names, &from, &access, &populate,
+                                     &max_header_size, &unknown_dtypes, &all_notes, &format, &verify, &options.token,
+                                     &timeout) ||
+        model_timeout_from(state, timeout, &options.timeout_ms) < 0 ||
         model_access_from(state, access, &options.access, &automatic) < 0 ||
         py_format_from(state, format, &options.format) < 0 || model_source_init(&source, from) < 0) {
         return NULL;
@@ -406,16 +429,6 @@ static PyObject *model_find(PyObject *self, PyObject *name)
 
 /* ---- Metadata and notes ------------------------------------------------------------------------------------------- */
 
-static int model_add_pair(PyObject *dict, const coffer_pair *pair)
-{
-    PyObject *key = PyUnicode_FromStringAndSize(pair->key, (Py_ssize_t)pair->key_len);
-    PyObject *value = PyUnicode_FromStringAndSize(pair->value, (Py_ssize_t)pair->value_len);
-    const int result = key == NULL || value == NULL ? -1 : PyDict_SetItem(dict, key, value);
-    Py_XDECREF(key);
-    Py_XDECREF(value);
-    return result;
-}
-
 /* Of several files the pairs of all; where they differ, those of the first. */
 static PyObject *model_metadata(PyObject *self, PyObject *unused)
 {
@@ -430,11 +443,8 @@ static PyObject *model_metadata(PyObject *self, PyObject *unused)
     for (size_t shard = coffer_shard_count(model); dict != NULL && shard-- > 0;) {
         const coffer_table *table = coffer_shard_table(model, shard);
         any = any || coffer_table_has_metadata(table);
-        coffer_pair pair;
-        for (size_t i = 0; dict != NULL && coffer_table_metadata_at(table, i, &pair); i++) {
-            if (model_add_pair(dict, &pair) < 0) {
-                Py_CLEAR(dict);
-            }
+        if (py_model_add_metadata(dict, table) < 0) {
+            Py_CLEAR(dict);
         }
     }
     py_handle_release(handle);
@@ -495,6 +505,7 @@ static PyMethodDef model_methods[] = {
     { "infos", model_infos, METH_NOARGS, "(name, dtype, shape, offset, nbytes) of each, in the order of their data." },
     { "dtypes", model_dtypes, METH_NOARGS, "The names of all tensors' dtypes, each once." },
     { "metadata", model_metadata, METH_NOARGS, "The header's metadata, or None." },
+    { "headers", py_model_headers, METH_NOARGS, "(metadata, tensors) of each file." },
     { "notes", model_notes, METH_NOARGS,
       "What is legal but suspicious: (description, how often, first offset, file)." },
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
@@ -516,6 +527,7 @@ static PyGetSetDef model_attributes[] = {
     { "closed", model_closed, NULL, "Whether close was called.", NULL },
     { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors, layout A\".", NULL },
     { "shards", model_shards, NULL, "The paths of its files; of memory and descriptors, one that is empty.", NULL },
+    { "index_metadata", py_model_index_metadata, NULL, "The JSON text of what the index has as its metadata.", NULL },
     { "data_offset", model_data_offset, NULL, "Where the data start in the file.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

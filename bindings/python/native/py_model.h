@@ -33,4 +33,9 @@ PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs)
 PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs);
 
+/* What the headers say, file by file (py_model_headers.c). */
+int py_model_add_metadata(PyObject *dict, const coffer_table *table);
+PyObject *py_model_headers(PyObject *self, PyObject *unused);
+PyObject *py_model_index_metadata(PyObject *self, void *closure);
+
 #endif

@@ -5,6 +5,7 @@ one file in it."""
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 from pathlib import Path
@@ -13,9 +14,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import array_file
+from hub_models import Hub, Repository
 
 SOURCE = Path(os.environ["COFFER_SOURCE_DIR"])
-DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/python.md", "bindings/python/README.md"]
+DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/hub.md", "docs/python.md", "bindings/python/README.md"]
 
 
 def model() -> bytes:
@@ -28,7 +30,27 @@ def model() -> bytes:
     return array_file(arrays, {"format": "pt"})
 
 
+def large() -> dict[str, bytes]:
+    """A model of three files."""
+    names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
+    index = {"metadata": {"total_size": 768}, "weight_map": {f"layer.{i}": name for i, name in enumerate(names)}}
+    files = {name: array_file({f"layer.{i}": np.zeros((8, 8), np.float32)}) for i, name in enumerate(names)}
+    return files | {"model.safetensors.index.json": json.dumps(index).encode()}
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """The Hub that the documents speak of."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith("HF_")]:
+        monkeypatch.delenv(name)
+    with Hub({"owner/small": Repository({"model.safetensors": model()}), "owner/large": Repository(large())}) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.origin)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+        yield running
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.usefixtures("hub")
 def test_examples(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("model.safetensors").write_bytes(model())

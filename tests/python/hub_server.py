@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Hub on the loopback interface: the routes of the Hugging Face Hub by which clients find files and read them, with its headers
+and its ways to refuse.
+
+    with Hub({"owner/name": Repository({"model.safetensors": content})}) as hub: HF_ENDPOINT is hub.origin
+"""
+
+import hashlib
+import re
+import urllib.parse
+from dataclasses import dataclass, field
+
+from web_server import Server
+
+COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
+ROUTE = re.compile(r"/((?:datasets/|spaces/)?(?:[^/]+/)?[^/]+)/resolve/([^/]+)/([^?]+)(?:\?.*)?")
+
+
+@dataclass
+class Repository:
+    """Files by name; datasets are called "datasets/owner/name"."""
+
+    files: dict
+    revisions: list = field(default_factory=lambda: ["main", COMMIT])
+    token: str | None = None  # who may see it; None: everybody
+    gated: bool = False  # it is seen, but not read
+
+
+class Hub(Server):
+    """`stored_apart`: files named like that are redirected to another path, as large files are."""
+
+    def __init__(self, repositories, latency=0.0, stored_apart=r".*\.safetensors"):
+        super().__init__(behave=self.route, latency=latency)
+        self.repositories = repositories
+        self.stored_apart = re.compile(stored_apart)
+
+    @property
+    def asked(self):
+        """(method, path without a query) of each request, in their order."""
+        return [(request.method, request.path.partition("?")[0]) for request in self.log]
+
+    def route(self, request):
+        if request.path.startswith("/stored/"):
+            repository, _, name = urllib.parse.unquote(request.path.removeprefix("/stored/")).partition("//")
+            return self.send(request, self.repositories[repository].files[name], {})
+        match = ROUTE.fullmatch(request.path)
+        if match is None:
+            return self.refuse(request, 404, None)
+        name, revision, file = match[1], urllib.parse.unquote(match[2]), urllib.parse.unquote(match[3])
+        return self.resolve(request, name, revision, file)
+
+    def resolve(self, request, name, revision, file):
+        repository = self.repositories.get(name)
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if repository is None or repository.token not in (None, bearer):
+            return self.refuse(request, 401, "RepoNotFound")
+        if repository.gated:
+            return self.refuse(request, 403 if bearer else 401, "GatedRepo")
+        if revision not in repository.revisions:
+            return self.refuse(request, 404, "RevisionNotFound")
+        content = repository.files.get(file)
+        if content is None:
+            return self.refuse(request, 404, "EntryNotFound", {"X-Repo-Commit": COMMIT})
+        digest = hashlib.sha256(content).hexdigest()
+        headers = {"X-Repo-Commit": COMMIT, "ETag": '"%s"' % digest, "Accept-Ranges": "bytes"}
+        if self.stored_apart.fullmatch(file):
+            headers |= {"X-Linked-Etag": '"%s"' % digest, "X-Linked-Size": str(len(content))}
+            location = "/stored/" + urllib.parse.quote("%s//%s" % (name, file))
+            return self.answer(request, 302, headers | {"Location": self.url(location)}, b"")
+        return self.send(request, content, headers)
+
+    def send(self, request, content, headers):
+        if request.method == "HEAD" or request.range is None:
+            return self.answer(request, 200, headers, content)
+        return request.ranges(content, headers)
+
+    def refuse(self, request, status, reason, headers=()):
+        said = {} if reason is None else {"X-Error-Code": reason, "X-Error-Message": "no"}
+        return self.answer(request, status, dict(headers) | said, b"no")
+
+    def answer(self, request, status, headers, body):
+        """What GET would be answered with, without its body for HEAD."""
+        request.head(status, {"Content-Length": len(body)} | headers)
+        if request.method != "HEAD":
+            request.raw(body)
