@@ -27,7 +27,7 @@ coffer_status coffer__intake_slide(coffer__intake *in, size_t done, coffer_error
 {
     intake_drop(in, done);
     const size_t missing = coffer__intake_missing(in);
-    if (missing == 0 || in->size >= in->supply->window_size) {
+    if (in->size >= in->supply->window_size) {
         return COFFER_OK;
     }
     const size_t room = in->supply->window_size - in->size;
@@ -52,5 +52,4 @@ coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error 
 void coffer__intake_free(coffer__intake *in)
 {
     coffer__free(in->allocator, in->block, in->block_size);
-    in->block = NULL;
 }

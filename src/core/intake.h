@@ -35,7 +35,7 @@ static inline size_t coffer__intake_missing(const coffer__intake *in)
     return (size_t)(in->end - in->origin) - in->size;
 }
 
-/* Drops the first `done` bytes of what is here, and fills the window up with what is missing. */
+/* Drops the first `done` bytes of what is here, and fills the window up with what is missing, which must be something. */
 coffer_status coffer__intake_slide(coffer__intake *in, size_t done, coffer_error *err);
 /* Drops the first `done` bytes of what is here, and gets all that is missing. */
 coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error *err);

@@ -148,7 +148,7 @@ static coffer_status json_unicode_escape(coffer__json *json, uint32_t *code_poin
                                "at byte %u, an escape is half of a surrogate pair without the other half",
                                json_offset(json));
     }
-    *code_point = 0x10000 + ((first - 0xD800) << 10 | (second - 0xDC00));
+    *code_point = 0x10000 + ((first & 0x3FF) << 10 | (second & 0x3FF));
     json->in.position += 12;
     return COFFER_OK;
 }
@@ -218,7 +218,7 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
         if (json_here(json) == '"') {
             break;
         }
-        uint32_t code_point = 0;
+        uint32_t code_point;
         char bytes[4];
         const coffer_status status = json_character(json, &code_point);
         if (status != COFFER_OK) {

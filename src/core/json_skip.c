@@ -54,7 +54,7 @@ static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coff
 
 static uint32_t skip_key_field(const uint8_t *key, size_t at)
 {
-    uint32_t value = 0;
+    uint32_t value;
     memcpy(&value, key + at, sizeof value);
     return value;
 }
@@ -85,8 +85,8 @@ static coffer_status skip_read_key(coffer__json *json, coffer__scratch *scratch)
     const uint32_t position = (uint32_t)json->in.position;
     /* What an escape stands for is never longer than the escape, so the input's rest bounds the key. A short guess first: the
        rest may be a hundred megabytes. */
-    bool has_control = false;
-    size_t length = 0;
+    bool has_control;
+    size_t length;
     coffer__json measure = *json;
     coffer_status status = coffer__json_string(&measure, NULL, &length, &has_control);
     if (status == COFFER_OK) {
@@ -182,15 +182,14 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
         full = full || !skip_append(&significand, text[i]);
         power += full ? 1 : 0;
     }
-    full = false;
     for (i += i < text_len && text[i] == '.' ? 1 : 0; i < text_len && skip_is_digit(text[i]); i++) {
         full = full || !skip_append(&significand, text[i]);
         power -= full ? 0 : 1;
     }
     int64_t exponent = 0;
-    const bool negative = i + 1 < text_len && text[i + 1] == '-';
-    for (i += 1; i < text_len; i++) {
-        if (skip_is_digit(text[i]) && exponent < INT32_MAX) {
+    const bool negative = i < text_len && text[i + 1] == '-';
+    for (; i < text_len; i++) {
+        if (skip_is_digit(text[i]) && exponent < UINT32_MAX) {
             exponent = exponent * 10 + (text[i] - '0');
         }
     }
@@ -210,30 +209,34 @@ static void skip_digits(coffer__json *json, size_t *count)
     }
 }
 
-static bool skip_one_of(coffer__json *json, char a, char b)
+/* Consumes a byte that is one of some characters. */
+static bool skip_one_of(coffer__json *json, const char *characters)
 {
-    const bool found = coffer__left(&json->in) > 0 && (json->in.base[json->in.position] == (uint8_t)a ||
-                                                       json->in.base[json->in.position] == (uint8_t)b);
-    json->in.position += found ? 1 : 0;
-    return found;
+    for (; *characters != '\0'; characters++) {
+        if (coffer__next_is(&json->in, characters, 1)) {
+            json->in.position++;
+            return true;
+        }
+    }
+    return false;
 }
 
 static coffer_status skip_number(coffer__json *json)
 {
     const size_t start = json->in.position;
-    size_t digits = 0;
-    skip_one_of(json, '-', '-');
+    size_t digits;
+    skip_one_of(json, "-");
     const bool zero = coffer__next_is(&json->in, "0", 1);
     skip_digits(json, &digits);
     if (digits == 0 || (zero && digits > 1)) {
         json->in.position = zero ? start : json->in.position;
         return coffer__json_error(json, zero ? "a number has a leading zero" : "a digit should be here");
     }
-    if (skip_one_of(json, '.', '.')) {
+    if (skip_one_of(json, ".")) {
         skip_digits(json, &digits);
     }
-    if (digits > 0 && skip_one_of(json, 'e', 'E')) {
-        skip_one_of(json, '+', '-');
+    if (digits > 0 && skip_one_of(json, "eE")) {
+        skip_one_of(json, "+-");
         skip_digits(json, &digits);
     }
     if (digits == 0) {
@@ -252,8 +255,8 @@ static coffer_status skip_scalar(coffer__json *json)
     static const size_t lengths[] = { 4, 5, 4 };
     const uint8_t next = coffer__json_peek(json);
     if (next == '"') {
-        size_t length = 0;
-        bool has_control = false;
+        size_t length;
+        bool has_control;
         return coffer__json_string(json, NULL, &length, &has_control);
     }
     if (next == '-' || skip_is_digit(next)) {
@@ -297,7 +300,7 @@ static coffer_status skip_advance(coffer__json *json, skip_stack *stack, coffer_
 {
     while (stack->depth > 0) {
         const bool is_object = stack->is_object[stack->depth - 1];
-        bool more = false;
+        bool more;
         coffer_status status = coffer__json_next(json, is_object ? '}' : ']', &more);
         if (status != COFFER_OK) {
             return status;

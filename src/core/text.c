@@ -56,7 +56,7 @@ size_t coffer__utf8_valid_len(const char *text, size_t text_len)
 {
     size_t at = 0;
     while (at < text_len) {
-        uint32_t code_point = 0;
+        uint32_t code_point;
         const size_t size = coffer__utf8_decode(text + at, text_len - at, &code_point);
         if (size == 0) {
             break;
@@ -78,9 +78,10 @@ static bool misleads_a_terminal(uint32_t code_point)
            (code_point >= 0x2028 && code_point <= 0x202E) || (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-static size_t write_hex(char *out, uint32_t value, size_t least)
+/* At least two digits. */
+static size_t write_hex(char *out, uint32_t value)
 {
-    size_t digits = least;
+    size_t digits = 2;
     while (digits < 8 && value >> (4 * digits) != 0) {
         digits++;
     }
@@ -94,17 +95,17 @@ static size_t write_hex(char *out, uint32_t value, size_t least)
    of `text` that it was. */
 static size_t escape_one(const char *text, size_t text_len, char *out, size_t *out_len)
 {
-    uint32_t code_point = 0;
+    uint32_t code_point;
     const size_t size = coffer__utf8_decode(text, text_len, &code_point);
     if (size == 0 || (size == 1 && misleads_a_terminal(code_point))) {
         out[0] = '\\';
         out[1] = 'x';
-        *out_len = 2 + write_hex(out + 2, (unsigned char)text[0], 2);
+        *out_len = 2 + write_hex(out + 2, (unsigned char)text[0]);
         return 1;
     }
     if (misleads_a_terminal(code_point)) {
         memcpy(out, "\\u{", 3);
-        *out_len = 3 + write_hex(out + 3, code_point, 1);
+        *out_len = 3 + write_hex(out + 3, code_point);
         out[(*out_len)++] = '}';
         return size;
     }
@@ -122,7 +123,7 @@ size_t coffer_escape(const char *text, size_t text_len, char *out, size_t out_si
     size_t written = 0;
     for (size_t at = 0; at < text_len;) {
         char piece[12];
-        size_t piece_len = 0;
+        size_t piece_len;
         at += escape_one(text + at, text_len - at, piece, &piece_len);
         /* Once something did not fit, nothing more is written, so that what is there is a prefix. */
         if (written == needed && piece_len < out_size && needed < out_size - piece_len) {
@@ -150,7 +151,7 @@ void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out
     bool in_head = true;
     for (size_t at = 0; at < text_len;) {
         char piece[12];
-        size_t piece_len = 0;
+        size_t piece_len;
         at += escape_one(text + at, text_len - at, piece, &piece_len);
         if (in_head && piece_len > half - written) {
             memcpy(out + written, ellipsis, sizeof ellipsis - 1);

@@ -117,6 +117,15 @@ static void test_next(void **state)
         }
         end(&in);
     }
+    static const char *const expected[] = { "a comma or \"}\" should be here", "a comma or \"]\" should be here" };
+    for (size_t i = 0; i < 2; i++) {
+        reading in;
+        bool more = false;
+        begin(&in, "1");
+        expect_failed(&in, coffer__json_next(&in.json, "}]"[i], &more), COFFER_ERR_JSON, 0);
+        assert_non_null(strstr(in.err.message, expected[i]));
+        end(&in);
+    }
 }
 
 static void test_type_errors_name_what_is_there(void **state)
@@ -179,6 +188,8 @@ static void test_strings(void **state)
     check_string("\"\\\"\\\\\\/\"", "\"\\/", 3, false);
     check_string("\"\\u0041\\u00e9\\u20AC\\uffff\"", "A\xC3\xA9\xE2\x82\xAC\xEF\xBF\xBF", 9, false);
     check_string("\"\\u0000\"", "\0", 1, true);
+    check_string("\"\\u0020\\u001f\"", " \x1F", 2, true);
+    check_string("\"\\u0020\"", " ", 1, false);
     check_string("\"\\ud83d\\ude00\"", "\xF0\x9F\x98\x80", 4, false);
     check_string("\"\\uD800\\uDC00\\uDBFF\\uDFFF\"", "\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 8, false);
     check_string("\"\\ud7ff\\ue000\"", "\xED\x9F\xBF\xEE\x80\x80", 6, false);
@@ -222,6 +233,10 @@ static void test_strings_that_are_none(void **state)
         { "\"\\ud800\\u00zz\"", COFFER_ERR_UTF8, 1 },
         { "\"\\ud800\\udc0", COFFER_ERR_UTF8, 1 },
         { "\"\\udc00\\ud800\"", COFFER_ERR_UTF8, 1 },
+        { "\"\\udc00\\udc00\"", COFFER_ERR_UTF8, 1 },
+        { "\"\\ud800", COFFER_ERR_UTF8, 1 },
+        { "\"\\ud800\\", COFFER_ERR_UTF8, 1 },
+        { "\"\\ud800\\u", COFFER_ERR_UTF8, 1 },
         { "\"\\udfff\"", COFFER_ERR_UTF8, 1 },
         { "\"ab\xC3\"", COFFER_ERR_UTF8, 3 },
         { "\"ab\x80\"", COFFER_ERR_UTF8, 3 },
@@ -243,6 +258,22 @@ static void test_strings_that_are_none(void **state)
             assert_int_equal(length, 99);
             end(&in);
         }
+    }
+}
+
+/* A string that ends with the text does so within a string, not with a control character. */
+static void test_a_string_without_an_end(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "\"", "\"ab", "\"a\\n", "\"\xC3\xA9" };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        reading in;
+        size_t length = 0;
+        bool control = false;
+        begin(&in, texts[i]);
+        expect_failed(&in, coffer__json_string(&in.json, NULL, &length, &control), COFFER_ERR_JSON, strlen(texts[i]));
+        assert_non_null(strstr(in.err.message, "within a string"));
+        end(&in);
     }
 }
 
@@ -306,6 +337,8 @@ static void test_integers(void **state)
         { "18446744073709551615", UINT64_MAX, 20 },
         { "18446744073709551609 ", UINT64_MAX - 6, 20 },
         { "10x", 10, 2 },
+        { "10:", 10, 2 },
+        { "10/", 10, 2 },
     };
     reading in;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -332,6 +365,8 @@ static void test_integers(void **state)
         { "1e3", COFFER_ERR_NUMBER, 0 },
         { "1E3", COFFER_ERR_NUMBER, 0 },
         { "+1", COFFER_ERR_JSON, 0 },
+        { ":", COFFER_ERR_JSON, 0 },
+        { "/", COFFER_ERR_JSON, 0 },
         { "", COFFER_ERR_JSON, 0 },
         { " \"1\"", COFFER_ERR_TYPE, 1 },
         { "null", COFFER_ERR_TYPE, 0 },
@@ -391,8 +426,11 @@ static void test_skipped(void **state)
         "1e-99999999999999999999",
         "0e99999999999999999999",
         "1.7976931348623157e308",
+        "1e288",
+        "1797693134862315648e290",
         "1e308",
         "0.1e309",
+        "1.0000000000000000000000000000000000000001e300",
         "-1.7976931348623157e308",
         "10000000000000000000000e286",
         "1e-400",
@@ -430,6 +468,8 @@ static void test_not_skipped(void **state)
         { "-:", COFFER_ERR_JSON, 1 },
         { "01", COFFER_ERR_JSON, 0 },
         { "-01", COFFER_ERR_JSON, 0 },
+        { "-.5", COFFER_ERR_JSON, 1 },
+        { "-e5", COFFER_ERR_JSON, 1 },
         { "1.", COFFER_ERR_JSON, 2 },
         { "1.e5", COFFER_ERR_JSON, 2 },
         { "1e", COFFER_ERR_JSON, 2 },
@@ -441,6 +481,10 @@ static void test_not_skipped(void **state)
         { "1.7976931348623159e308", COFFER_ERR_NUMBER, 0 },
         { "1e99999999999999999999", COFFER_ERR_NUMBER, 0 },
         { "0.01e311", COFFER_ERR_NUMBER, 0 },
+        { "1.0000000000000000000000000000000000000001e309", COFFER_ERR_NUMBER, 0 },
+        { "20000000000000000000e289", COFFER_ERR_NUMBER, 0 },
+        /* Twenty digits that 64 bits hold, where nineteen of them would do. */
+        { "17976931348623156485e289", COFFER_ERR_NUMBER, 0 },
         { "123456789012345678901234567890e280", COFFER_ERR_NUMBER, 0 },
         { "[1 2]", COFFER_ERR_JSON, 3 },
         { "[1,]", COFFER_ERR_JSON, 3 },
@@ -480,6 +524,10 @@ static void test_not_skipped(void **state)
     begin(&in, "01");
     expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 0);
     assert_non_null(strstr(in.err.message, "a number has a leading zero"));
+    end(&in);
+    begin(&in, "{1:2}");
+    expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 1);
+    assert_non_null(strstr(in.err.message, "a key in quotes should be here"));
     end(&in);
     begin(&in, "-x");
     expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 1);
@@ -584,19 +632,53 @@ static void test_skipping_without_memory(void **state)
     assert_true(failed_while_closing > 0);
 }
 
-/* Places in the scratch memory have 32 bits; a header's keys can need more. */
+/* Keys of every length and number fill the scratch memory to any place; two that are equal are found, wherever they lie. */
+static void test_keys_of_every_length(void **state)
+{
+    (void)state;
+    for (size_t key_len = 2; key_len < 24; key_len++) {
+        for (size_t count = 1; count < 60; count++) {
+            char text[60 * 32];
+            size_t size = 0;
+            for (size_t i = 0; i < count; i++) {
+                size += (size_t)snprintf(text + size, sizeof text - size, "%c\"%0*zu\":1", i == 0 ? '{' : ',',
+                                         (int)key_len, i);
+            }
+            text[size] = '}';
+            reading in;
+            begin_n(&in, text, size + 1);
+            assert_int_equal(skip_value(&in, 0), COFFER_OK);
+            assert_int_equal(in.json.in.position, size + 1);
+            end(&in);
+            /* The last is the same as the first: their last digits are. */
+            memset(text + size - 3 - key_len, '0', key_len);
+            begin_n(&in, text, size + 1);
+            const coffer_status status = skip_value(&in, 0);
+            if (count > 1) {
+                expect_failed(&in, status, COFFER_ERR_DUPLICATE_KEY, size - 4 - key_len);
+            }
+            end(&in);
+        }
+    }
+}
+
+/* Places in the scratch memory have 32 bits; a header's keys can need more. They need no more than the last of these places. */
 static void test_scratch_has_an_end(void **state)
 {
     (void)state;
-    memory_meter meter;
-    const coffer_allocator allocator = metered_allocator(&meter);
-    coffer__scratch scratch = { &allocator, NULL, UINT32_MAX - 4, UINT32_MAX - 4 };
-    reading in;
-    begin(&in, "{\"key\":1}");
-    assert_int_equal(coffer__json_skip(&in.json, 0, &scratch), COFFER_ERR_MEMORY);
-    assert_int_equal(in.err.code, COFFER_ERR_MEMORY);
-    assert_int_equal(meter.requests, 0);
-    end(&in);
+    for (size_t short_of = 11; short_of <= 12; short_of++) {
+        memory_meter meter;
+        const coffer_allocator allocator = metered_allocator(&meter);
+        meter.fail_at = 1;
+        coffer__scratch scratch = { &allocator, NULL, UINT32_MAX - short_of, UINT32_MAX - short_of };
+        reading in;
+        begin(&in, "{\"key\":1}"); /* takes twelve bytes */
+        assert_int_equal(coffer__json_skip(&in.json, 0, &scratch), COFFER_ERR_MEMORY);
+        assert_int_equal(in.err.code, COFFER_ERR_MEMORY);
+        /* Where sizes have 32 bits, half as much again as these places is too much to ask for. */
+        assert_int_equal(meter.requests, short_of == 12 && SIZE_MAX > UINT32_MAX ? 1 : 0);
+        end(&in);
+    }
 }
 
 int main(void)
@@ -608,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_type_errors_name_what_is_there),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_strings_that_are_none),
+        cmocka_unit_test(test_a_string_without_an_end),
         cmocka_unit_test(test_a_nul_is_no_escape),
         cmocka_unit_test(test_written_strings),
         cmocka_unit_test(test_integers),
@@ -616,6 +699,7 @@ int main(void)
         cmocka_unit_test(test_the_largest_number_in_every_spelling),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_skipping_without_memory),
+        cmocka_unit_test(test_keys_of_every_length),
         cmocka_unit_test(test_scratch_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

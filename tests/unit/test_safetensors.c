@@ -688,7 +688,7 @@ static void test_tables_grow_for_everything(void **state)
     for (size_t i = 0; i < sizeof growings / sizeof growings[0]; i++) {
         size_t failures = 0;
         for (size_t rank = 20; rank < 300; rank++) {
-            for (size_t name_len = 1; name_len <= 8; name_len++) {
+            for (size_t name_len = 1; name_len <= 8; name_len += 3) {
                 memory_meter meter;
                 const coffer_allocator allocator = metered_allocator(&meter);
                 coffer_table *table = NULL;
@@ -707,7 +707,7 @@ static void test_tables_grow_for_everything(void **state)
                 assert_int_equal(meter.blocks, 0);
             }
         }
-        assert_true(failures > 3000);
+        assert_true(failures > 1000);
     }
 }
 

@@ -34,6 +34,9 @@ static void test_escape(void **state)
     expect_escaped("\xE2\x81\xA6", 3, "\\u{2066}");
     expect_escaped("\xD8\x9C", 2, "\\u{61c}");
     expect_escaped("\xFF\xC3", 2, "\\xff\\xc3");
+    expect_escaped("a b", 3, "a b");
+    /* What stands behind the text does not count. */
+    expect_escaped("a\xC3\xBC", 2, "a\\xc3");
     expect_escaped("\xF0\x9F\x92\xBE", 4, "\xF0\x9F\x92\xBE");
 }
 
@@ -93,6 +96,10 @@ static void test_escape_cut_keeps_both_ends(void **state)
         assert_memory_equal(out, text, half);
         assert_string_equal(out + strlen(out) - half, text + strlen(text) - half);
     }
+    /* What stands behind the text does not count. */
+    coffer__escape_cut("a name of more than sixteen bytes\xC3\xBC", 34, out, 16);
+    assert_string_equal(out, "a name\xE2\x80\xA6"
+                             "es\\xc3");
 }
 
 /* By another method than the decoder's: the ranges of the Unicode standard's table 3-7. */
@@ -148,6 +155,7 @@ static void test_utf8_agrees_with_the_standard(void **state)
     }
     assert_int_equal(coffer__utf8_valid_len("ok\xC3\xBC\xFF", 5), 4);
     assert_int_equal(coffer__utf8_valid_len("ok\xC3\xBC", 4), 4);
+    assert_int_equal(coffer__utf8_valid_len("ok\xC3\xBC", 3), 2);
 }
 
 static void test_write_u64(void **state)
@@ -161,22 +169,27 @@ static void test_write_u64(void **state)
     }
 }
 
+/* Among plain bytes of any kind, before and behind as well. */
 static void test_scan_agrees_with_its_twin(void **state)
 {
     (void)state;
-    uint8_t bytes[80];
-    for (unsigned special = 0; special < 256; special++) {
-        for (size_t at = 0; at < 48; at++) {
-            memset(bytes, 'a', sizeof bytes);
-            bytes[at] = (uint8_t)special;
-            bytes[at + 3] = (uint8_t)~special;
-            for (size_t size = 0; size <= 64; size += 7) {
-                size_t plain = 0;
-                while (plain < size && coffer__is_plain(bytes[plain])) {
-                    plain++;
+    static const char around[] = " #0AZa~";
+    for (size_t k = 0; k < sizeof around - 1; k++) {
+        for (unsigned special = 0; special < 256; special++) {
+            for (size_t at = 0; at < 48; at++) {
+                uint8_t memory[192];
+                uint8_t *bytes = memory + 64;
+                memset(memory, around[k], sizeof memory);
+                bytes[at] = (uint8_t)special;
+                bytes[at + 3] = (uint8_t)~special;
+                for (size_t size = 0; size <= 64; size += 7) {
+                    size_t plain = 0;
+                    while (plain < size && coffer__is_plain(bytes[plain])) {
+                        plain++;
+                    }
+                    assert_int_equal(coffer__scan_plain(bytes, size), plain);
+                    assert_int_equal(coffer__scan_plain_scalar(bytes, size), plain);
                 }
-                assert_int_equal(coffer__scan_plain(bytes, size), plain);
-                assert_int_equal(coffer__scan_plain_scalar(bytes, size), plain);
             }
         }
     }
