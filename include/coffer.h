@@ -765,7 +765,7 @@ typedef struct coffer_writer coffer_writer;
 typedef enum coffer_sync {
     COFFER_SYNC_REPLACE = 0, /* when an existing file is replaced: its new bytes are durable before the rename */
     COFFER_SYNC_ALWAYS = 1,  /* always, and the directory entry too, before finish returns */
-    COFFER_SYNC_NEVER = 2
+    COFFER_SYNC_NEVER = 2    /* and a large file that is replaced is given up by a thread that outlives the call */
 } coffer_sync;
 
 /* The caller's own place to write to. write_at stores all `size` bytes at `offset` or fails, like coffer_source's read_at;

@@ -134,6 +134,10 @@ int coffer__os_sync_names(int directory);
 int coffer__os_open_directory(const char *path, int *directory);
 int coffer__os_sync_directory(const char *path);
 int coffer__os_rename(const char *from, const char *to);
+/* The same where a large file may be replaced: the system gives its memory and its place up on a thread of its own, which
+   outlives the call and touches nothing else. It is done within the call where the device has little room left, which the
+   next file may need, and where that cannot be had. */
+int coffer__os_rename_without_wait(const char *from, const char *to);
 int coffer__os_unlink(const char *path);
 /* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */
 int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info);

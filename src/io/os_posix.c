@@ -26,6 +26,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -38,6 +39,8 @@
 /* From this size on a buffer begins where a huge page can. */
 #define OS_HUGE_PAGE ((size_t)2 << 20)
 #define OS_PERMISSIONS 07777u
+/* Giving up a file of less takes no longer than starting a thread does. */
+#define OS_LARGE_FILE ((uint64_t)32 << 20)
 
 /* ---- threads --------------------------------------------------------------------------------------------------------- */
 
@@ -102,17 +105,23 @@ static void *os_thread_main(void *arg)
     return NULL;
 }
 
-int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg)
+/* With all signals blocked. */
+static int os_thread_create(pthread_t *thread, void *(*main)(void *), void *arg)
 {
-    thread->run = run;
-    thread->arg = arg;
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int os_error = pthread_create(&thread->posix, NULL, os_thread_main, thread);
+    const int os_error = pthread_create(thread, NULL, main, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return os_error;
+}
+
+int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg)
+{
+    thread->run = run;
+    thread->arg = arg;
+    return os_thread_create(&thread->posix, os_thread_main, thread);
 }
 
 void coffer__os_thread_join(coffer__thread *thread)
@@ -549,6 +558,75 @@ int coffer__os_rename(const char *from, const char *to)
 {
     return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
 }
+
+#ifdef MADV_DONTFORK
+
+/* Whether to replace the file takes long, and there is room for another one before its place is free. */
+static bool os_is_large(int fd)
+{
+    struct stat info;
+    struct statvfs device;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1 || fstatvfs(fd, &device) != 0) {
+        return false;
+    }
+    const uint64_t size = (uint64_t)info.st_blocks * 512;
+    return size >= OS_LARGE_FILE && size / device.f_frsize < device.f_bavail;
+}
+
+/* Maps a byte of the file, which nobody looks at: until it is unmapped, the file exists. A descriptor would do that too, but a
+   child process that is forked meanwhile would have it as well, and keep the file for as long as it lives. */
+static void *os_hold(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        return NULL;
+    }
+    void *page = os_is_large(fd) ? mmap(NULL, 1, PROT_NONE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    (void)close(fd);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(page, 1, MADV_DONTFORK) != 0) {
+        (void)munmap(page, 1);
+        return NULL;
+    }
+    return page;
+}
+
+static void *os_let_go_main(void *page)
+{
+    (void)munmap(page, 1);
+    return NULL;
+}
+
+static void os_let_go(void *page)
+{
+    pthread_t thread;
+    if (os_thread_create(&thread, os_let_go_main, page) == 0) {
+        (void)pthread_detach(thread);
+    } else {
+        (void)munmap(page, 1);
+    }
+}
+
+int coffer__os_rename_without_wait(const char *from, const char *to)
+{
+    void *replaced = os_hold(to);
+    const int os_error = coffer__os_rename(from, to);
+    if (replaced != NULL) {
+        os_let_go(replaced);
+    }
+    return os_error;
+}
+
+#else
+
+int coffer__os_rename_without_wait(const char *from, const char *to)
+{
+    return coffer__os_rename(from, to);
+}
+
+#endif
 
 int coffer__os_unlink(const char *path)
 {

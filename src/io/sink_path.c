@@ -187,7 +187,7 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
         if (status != COFFER_OK) {
             return status;
         }
-        os_error = exists ? coffer__temporary_replace(&state->temporary, path)
+        os_error = exists ? coffer__temporary_replace(&state->temporary, path, state->sync != COFFER_SYNC_NEVER)
                           : coffer__temporary_place(&state->temporary, path);
         /* Somebody else's file came there meanwhile: it is to be replaced with the same care as any other. */
     } while (os_error == EEXIST && !exists);

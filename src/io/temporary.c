@@ -71,10 +71,11 @@ int coffer__temporary_settle(coffer__temporary *temporary)
 
 int coffer__temporary_place(coffer__temporary *temporary, const char *target)
 {
-    return temporary->named ? coffer__temporary_replace(temporary, target) : coffer__os_name(temporary->fd, target);
+    return temporary->named ? coffer__temporary_replace(temporary, target, true)
+                            : coffer__os_name(temporary->fd, target);
 }
 
-int coffer__temporary_replace(coffer__temporary *temporary, const char *target)
+int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait)
 {
     int os_error = 0;
     if (!temporary->named) {
@@ -83,7 +84,8 @@ int coffer__temporary_replace(coffer__temporary *temporary, const char *target)
             return os_error;
         }
     }
-    os_error = coffer__os_rename(temporary->name.text, target);
+    os_error = wait ? coffer__os_rename(temporary->name.text, target)
+                    : coffer__os_rename_without_wait(temporary->name.text, target);
     if (os_error == 0) {
         temporary->named = false;
     }

@@ -26,9 +26,10 @@ int coffer__temporary_settle(coffer__temporary *temporary);
 /* Gives the file the name `target`, where nothing lies. EEXIST when something does; but a file that has a name already
    takes the place of what came there since somebody looked. */
 int coffer__temporary_place(coffer__temporary *temporary, const char *target);
-/* Gives the file the name `target`, in the place of what lies there, at once. After a failure the file is kept: it is
-   `named`, unless it could not even be given a name beside the target. */
-int coffer__temporary_replace(coffer__temporary *temporary, const char *target);
+/* Gives the file the name `target`, in the place of what lies there, at once; `wait`: until that is given up, see
+   coffer__os_rename_without_wait. After a failure the file is kept: it is `named`, unless it could not even be given a name
+   beside the target. */
+int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait);
 /* Lets the file go: it vanishes, unless it was placed. */
 void coffer__temporary_discard(coffer__temporary *temporary);
 /* Lets the file go, but leaves it under `name` where it is named. */

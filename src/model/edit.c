@@ -376,7 +376,7 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
         coffer__temporary_discard(&clone);
         return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
     }
-    *done = coffer__temporary_replace(&clone, job->path.text) == 0;
+    *done = coffer__temporary_replace(&clone, job->path.text, true) == 0;
     coffer__temporary_discard(&clone);
     if (!*done || job->options.sync != COFFER_SYNC_ALWAYS) {
         return COFFER_OK;
