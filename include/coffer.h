@@ -749,10 +749,10 @@ typedef struct coffer_fetch_options {
 
 /*
  * Downloads a model that was opened by URL (or copies one that was opened by path) into a folder that exists, under its files'
- * names; of a model of several files with an index. `wanted` has a flag for each tensor, by its number for coffer_at: then the
- * files have only those tensors; NULL: all, and every file as it is, byte for byte. Files get their names when every one of them
- * is complete. Until then they are NAME.coffer-part, with which the next call for the same goes on, whatever ended this one.
- * A SHA-256 that the server states is compared. docs/network.md has the rest.
+ * names; of several files with an index, of a model named as a whole with its config.json, tokenizer and the like. `wanted` has a
+ * flag for each tensor, by its number for coffer_at: then the files have only those tensors; NULL: all, and every file as it is,
+ * byte for byte. Files get their names when every one of them is complete. Until then they are NAME.coffer-part, with which the
+ * next call for the same goes on, whatever ended this one. A SHA-256 that the server states is compared. docs/network.md has the rest.
  */
 COFFER_API coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
                                       const coffer_fetch_options *options, coffer_error *err);

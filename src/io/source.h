@@ -90,6 +90,8 @@ coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web
 /* What tells one version of what lies behind a URL from another: its ETag, or its date; "" when there is none, and for any other
    source. Borrowed. */
 const char *coffer__source_validator(const coffer__source *source);
+/* The commit of the Hub's repository that it came from, in COFFER__HUB_MOST_REVISION bytes; "" when there is none. Borrowed. */
+const char *coffer__source_commit(const coffer__source *source);
 /* The SHA-256 that the server states of the whole file; false when it states none. */
 bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32]);
 

@@ -39,7 +39,8 @@ typedef struct coffer__source_http {
     char modified[64];
     char linked_etag[128]; /* what the Hub and an object store say of the whole file's digest, or "" */
     char checksum[64];
-    uint8_t *head; /* the file's first bytes */
+    char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
+    uint8_t *head;                          /* the file's first bytes */
     size_t head_size;
     coffer__mutex lock;        /* … but what this guards: */
     coffer__web_address place; /* where redirects led */
@@ -259,6 +260,9 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
     if (file->head_size == 0 && file->linked_etag[0] == '\0') {
         memcpy(file->linked_etag, answer.linked_etag, sizeof file->linked_etag);
     }
+    if (file->head_size == 0) {
+        memcpy(file->commit, answer.commit, sizeof file->commit);
+    }
     if (answer.end == COFFER__HTTP_DONE) {
         source_http_conclude(part, &answer.reply);
     }
@@ -393,6 +397,12 @@ const char *coffer__source_validator(const coffer__source *source)
     }
     const source_http *file = source->as.http;
     return file->etag[0] != '\0' ? file->etag : file->modified;
+}
+
+const char *coffer__source_commit(const coffer__source *source)
+{
+    static const char none[COFFER__HUB_MOST_REVISION] = "";
+    return source->ops->read_watched == source_http_read_watched ? source->as.http->commit : none;
 }
 
 bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32])

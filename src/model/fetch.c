@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching: the files of an opened model, or some of its tensors as files of their own, come into a folder. What a file is going
- * to be is a head, which is in memory, and moves, which say where the rest comes from: of a whole file there is no head and one
- * move, of a file of some tensors the head is its new header, and an index is nothing but head. All come in pieces (part.h),
- * several ranges of them at once, and get their names when every one of them is complete, the index last.
+ * Fetching: the files of an opened model, or some of its tensors as files of their own, come into a folder, and with a model that
+ * was named as a whole what lies beside it (fetch_beside.h). What a file is going to be is a head, which is in memory, and moves,
+ * which say where the rest comes from: of a whole file there is no head and one move, of a file of some tensors the head is its
+ * new header, and an index is nothing but head. All come in pieces (part.h), several ranges of them at once, and get their names
+ * when every one of them is complete, the index last.
  */
 #include "alloc.h"
 #include "error.h"
+#include "fetch_beside.h"
 #include "header.h"
 #include "json.h"
 #include "model.h"
@@ -23,7 +25,9 @@
 #define FETCH_BATCH_PIECES 4 /* that are in memory at a time: 32 MiB */
 
 typedef struct fetch_file {
-    const coffer__shard *shard; /* NULL: the index */
+    const coffer__shard *shard;   /* NULL: it has no tensors */
+    const coffer__source *source; /* NULL: the index */
+    const char *path;             /* the source's, for failures */
     coffer__path target;
     uint64_t size;
     const uint8_t *head; /* borrowed: from the header, or the index's text */
@@ -41,6 +45,7 @@ typedef struct fetch_job {
     const coffer_fetch_options *options;
     const bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
+    coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
     fetch_file *files;
     size_t file_count;
     size_t file_room;
@@ -128,7 +133,7 @@ static void fetch_add_move(fetch_file *file, uint64_t from, uint64_t to, uint64_
     if (file->move_count > 0 && next[-1].from + next[-1].size == from && next[-1].to + next[-1].size == to) {
         next[-1].size += size;
     } else if (size > 0) {
-        *next = (coffer__move){ &file->shard->source, from, to, size };
+        *next = (coffer__move){ file->source, from, to, size };
         file->move_count++;
     }
 }
@@ -180,7 +185,7 @@ static coffer_status fetch_plan_all(fetch_job *job, fetch_file *file, coffer_err
 {
     const coffer_status status = fetch_allocate_moves(job, file, 1, err);
     if (status == COFFER_OK) {
-        file->size = file->shard->source.size;
+        file->size = file->source->size;
         fetch_add_move(file, 0, 0, file->size);
     }
     return status;
@@ -190,11 +195,32 @@ static coffer_status fetch_plan_file(fetch_job *job, size_t shard, coffer_error 
 {
     fetch_file *file = &job->files[job->file_count++];
     file->shard = &job->model->shards[shard];
-    const coffer_status status = fetch_target(job, file->shard->path, &file->target, err);
+    file->source = &file->shard->source;
+    file->path = file->shard->path;
+    const coffer_status status = fetch_target(job, file->path, &file->target, err);
     if (status != COFFER_OK) {
         return status;
     }
     return job->wanted != NULL ? fetch_plan_some(job, file, shard, err) : fetch_plan_all(job, file, err);
+}
+
+/* ---- beside the tensors ------------------------------------------------------------------------------------------ */
+
+static coffer_status fetch_plan_beside(fetch_job *job, coffer_error *err)
+{
+    const coffer__beside_file *beside = NULL;
+    coffer_status status = coffer__beside_open(&job->beside, job->model, err);
+    for (size_t i = 0; status == COFFER_OK && (beside = coffer__beside_at(job->beside, i)) != NULL; i++) {
+        if (!beside->there) {
+            continue;
+        }
+        fetch_file *file = &job->files[job->file_count++];
+        file->source = &beside->source;
+        file->path = beside->name;
+        status = fetch_target(job, beside->name, &file->target, err);
+        status = status == COFFER_OK ? fetch_plan_all(job, file, err) : status;
+    }
+    return status;
 }
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
@@ -236,18 +262,43 @@ static size_t fetch_put_weights(const fetch_job *job, char *out, size_t at)
     return at;
 }
 
+/* What the model's index has as metadata, with the size that its tensors have now. */
+static size_t fetch_put_metadata(const coffer__several *several, uint64_t total, char *out, size_t at)
+{
+    char digits[20];
+    const size_t digits_len = coffer__write_u64(digits, total);
+    const char *text = several->metadata;
+    const size_t len = several->metadata_len;
+    if (several->total_size_len > 0) {
+        const size_t behind = several->total_size_from + several->total_size_len;
+        at = fetch_put(out, at, text, several->total_size_from);
+        at = fetch_put(out, at, digits, digits_len);
+        return fetch_put(out, at, text + behind, len - behind);
+    }
+    size_t rest = 1; /* behind the brace, and what space follows it */
+    while (rest < len && (text[rest] == ' ' || text[rest] == '\n' || text[rest] == '\t' || text[rest] == '\r')) {
+        rest++;
+    }
+    at = fetch_put(out, at, "{\"total_size\": ", 15);
+    at = fetch_put(out, at, digits, digits_len);
+    if (rest >= len || text[rest] == '}') {
+        return fetch_put(out, at, "}", 1);
+    }
+    at = fetch_put(out, at, ", ", 2);
+    return fetch_put(out, at, text + rest, len - rest);
+}
+
 static size_t fetch_put_index(const fetch_job *job, char *out)
 {
-    static const char begin[] = "{\n  \"metadata\": {\n    \"total_size\": ";
-    static const char middle[] = "\n  },\n  \"weight_map\": {";
+    static const char begin[] = "{\n  \"metadata\": ";
+    static const char middle[] = ",\n  \"weight_map\": {";
     static const char end[] = "\n  }\n}\n";
-    char digits[20];
     uint64_t total = 0;
     for (size_t i = 0; i < coffer_count(job->model); i++) {
         total += job->wanted == NULL || job->wanted[i] ? coffer_at(job->model, i)->size : 0;
     }
     size_t at = fetch_put(out, 0, begin, sizeof begin - 1);
-    at = fetch_put(out, at, digits, coffer__write_u64(digits, total));
+    at = fetch_put_metadata(job->model->several, total, out, at);
     at = fetch_put(out, at, middle, sizeof middle - 1);
     at = fetch_put_weights(job, out, at);
     return fetch_put(out, at, end, sizeof end - 1);
@@ -291,7 +342,7 @@ static coffer_status fetch_plan_index(fetch_job *job, coffer_error *err)
 
 static coffer_status fetch_plan(fetch_job *job, coffer_error *err)
 {
-    job->file_room = job->model->shard_count + 1;
+    job->file_room = job->model->shard_count + COFFER__BESIDE_MOST + 1;
     job->files = coffer__alloc_zeroed(job->allocator, job->file_room * sizeof *job->files);
     if (job->files == NULL) {
         return fetch_no_memory(err);
@@ -303,7 +354,10 @@ static coffer_status fetch_plan(fetch_job *job, coffer_error *err)
     for (size_t i = 0; status == COFFER_OK && i < job->model->shard_count; i++) {
         status = fetch_wants(job, i) ? fetch_plan_file(job, i, err) : COFFER_OK;
     }
-    if (status == COFFER_OK && job->model->several != NULL) {
+    if (status == COFFER_OK && job->file_count > 0 && job->model->named_whole) {
+        status = fetch_plan_beside(job, err);
+    }
+    if (status == COFFER_OK && job->file_count > 0 && job->model->several != NULL) {
         status = fetch_plan_index(job, err);
     }
     return status;
@@ -375,7 +429,7 @@ static coffer_status fetch_transfer(fetch_job *job, const fetch_file *file, cons
         .threads = job->options->threads,
     };
     const coffer_status status = coffer__transfer(rows, count, &transfer, err);
-    return status == COFFER_OK ? status : coffer__fail_path(err, status, file->shard->path);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, file->path);
 }
 
 /* Fills the buffer with the pieces of a batch. */
@@ -430,7 +484,7 @@ static coffer_status fetch_open_parts(fetch_job *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         fetch_file *file = &job->files[i];
-        const char *validator = file->shard == NULL ? "" : coffer__source_validator(&file->shard->source);
+        const char *validator = file->source == NULL ? "" : coffer__source_validator(file->source);
         const coffer_status status = coffer__part_open(&file->part, &file->target, file->size, validator,
                                                        fetch_plan_number(file), job->allocator, err);
         if (status != COFFER_OK) {
@@ -469,7 +523,8 @@ static coffer_status fetch_verify(fetch_job *job, fetch_file *file, coffer_error
     uint8_t stated[32];
     uint8_t digest[32] = { 0 };
     coffer_hasher *hasher = NULL;
-    if (job->wanted != NULL || file->shard == NULL || !coffer__source_stated_sha256(&file->shard->source, stated) ||
+    const bool is_whole = file->source != NULL && file->head_size == 0;
+    if (!is_whole || !coffer__source_stated_sha256(file->source, stated) ||
         coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
@@ -485,7 +540,7 @@ static coffer_status fetch_verify(fetch_job *job, fetch_file *file, coffer_error
     coffer__fail(err, COFFER_ERR_ANSWER,
                  "what came is not what the server states: the SHA-256 of the whole is another one; it was removed, so "
                  "try again");
-    return coffer__fail_path(err, COFFER_ERR_ANSWER, file->shard->path);
+    return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -536,6 +591,7 @@ static void fetch_free(fetch_job *job)
         coffer__free(job->allocator, file->moves, file->move_room * sizeof *file->moves);
     }
     coffer__free(job->allocator, job->files, job->file_room * sizeof *job->files);
+    coffer__beside_close(job->beside);
     coffer__free(job->allocator, job->index, job->index_size);
     coffer__free(job->allocator, job->buffer, job->buffer_size);
 }

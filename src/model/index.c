@@ -103,7 +103,8 @@ static void index_total_size(coffer__index *index, const uint8_t *text, size_t l
 }
 
 /* One member of the metadata, which is known to be JSON. */
-static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch,
+                                           size_t metadata_at)
 {
     coffer__name key;
     uint32_t position = 0;
@@ -117,6 +118,8 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
     status = coffer__json_skip(json, 2, scratch);
     if (status == COFFER_OK && index_is(key, "total_size")) {
         index->total_size_at = at;
+        index->total_size_from = at - metadata_at;
+        index->total_size_len = json->in.position - at;
         index_total_size(index, json->in.base + at, json->in.position - at);
     }
     return status;
@@ -140,7 +143,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     json->in.position = at;
     status = index_open_object(json, "the index's metadata", &more);
     while (status == COFFER_OK && more) {
-        status = index_metadata_member(index, json, scratch);
+        status = index_metadata_member(index, json, scratch, at);
         status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
     }
     return status;

@@ -45,6 +45,8 @@ typedef struct coffer__index {
     size_t file_count;    /* of the shards, before some were left out */
     const char *metadata; /* the text of its value; NULL: none, or null */
     size_t metadata_len;
+    size_t total_size_from; /* where the value of total_size is in the metadata, … */
+    size_t total_size_len;  /* … and its bytes; 0: there is none */
     uint64_t total_size;
     uint64_t total_size_at;  /* where it is in the text; COFFER_NO_OFFSET: it is not stated */
     bool total_size_is_read; /* it is a whole number */

@@ -42,6 +42,10 @@ typedef struct coffer__taking_turns {
     coffer__mutex lock;
 } coffer__taking_turns;
 
+/* Makes of the caller's allocator one that many threads may call; it lives as long as `turns`. False where the system has no mutex. */
+bool coffer__turns_begin(coffer__taking_turns *turns, const coffer_allocator *allocator, coffer_allocator *shared);
+void coffer__turns_end(coffer__taking_turns *turns);
+
 /* What makes several files one model. */
 typedef struct coffer__several {
     coffer__taking_turns turns;
@@ -58,6 +62,8 @@ typedef struct coffer__several {
     size_t extra_size;
     char *metadata; /* the text of the index's */
     size_t metadata_len;
+    size_t total_size_from; /* where the value of total_size is in it, … */
+    size_t total_size_len;  /* … and its bytes; 0: there is none */
 } coffer__several;
 
 struct coffer {
@@ -65,6 +71,7 @@ struct coffer {
     size_t shard_count;
     coffer__shard *shards;
     coffer__several *several; /* NULL: one file */
+    bool named_whole;         /* it was opened as a folder or repository, or by its index, and not as one file */
     coffer__web *web;         /* of what was opened by a URL; else NULL */
 };
 

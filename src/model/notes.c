@@ -165,6 +165,8 @@ static coffer_status note_keep_metadata(coffer__several *several, const coffer__
         return note_no_memory(err);
     }
     several->metadata_len = index->metadata_len;
+    several->total_size_from = index->total_size_from;
+    several->total_size_len = index->total_size_len;
     memcpy(several->metadata, index->metadata, index->metadata_len);
     return COFFER_OK;
 }

@@ -302,6 +302,7 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
         return status;
     }
     (*model)->web = web;
+    (*model)->named_whole = (*model)->named_whole || folder;
     return COFFER_OK;
 }
 
@@ -325,6 +326,9 @@ static coffer_status open_folder(coffer **model, const char *path, const coffer_
         status = status == COFFER_OK ? status : coffer__fail_path(err, status, found.path.text);
     }
     coffer__found_free(&found, options->allocator);
+    if (status == COFFER_OK) {
+        (*model)->named_whole = true;
+    }
     return status;
 }
 

@@ -54,6 +54,18 @@ static void turns_free(void *ctx, void *block, size_t size)
     coffer__os_mutex_unlock(&turns->lock);
 }
 
+bool coffer__turns_begin(coffer__taking_turns *turns, const coffer_allocator *allocator, coffer_allocator *shared)
+{
+    turns->allocator = *allocator;
+    *shared = (coffer_allocator){ turns_alloc, turns_realloc, turns_free, turns };
+    return coffer__os_mutex_init(&turns->lock) == 0;
+}
+
+void coffer__turns_end(coffer__taking_turns *turns)
+{
+    coffer__os_mutex_deinit(&turns->lock);
+}
+
 /* ---- making and releasing ---------------------------------------------------------------------------------------- */
 
 static coffer__several *several_new(const coffer_allocator *allocator)
@@ -62,15 +74,13 @@ static coffer__several *several_new(const coffer_allocator *allocator)
     if (several == NULL) {
         return NULL;
     }
-    several->turns.allocator = *allocator;
-    several->allocator = (coffer_allocator){ turns_alloc, turns_realloc, turns_free, &several->turns };
     several->names.allocator = &several->allocator;
-    if (coffer__os_mutex_init(&several->turns.lock) != 0) {
+    if (!coffer__turns_begin(&several->turns, allocator, &several->allocator)) {
         coffer__free(allocator, several, sizeof *several);
         return NULL;
     }
     if (coffer__pool_init(&several->pool, SEVERAL_DESCRIPTORS, &several->allocator) != 0) {
-        coffer__os_mutex_deinit(&several->turns.lock);
+        coffer__turns_end(&several->turns);
         coffer__free(allocator, several, sizeof *several);
         return NULL;
     }
@@ -89,7 +99,7 @@ void coffer__several_free(coffer *model)
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
-    coffer__os_mutex_deinit(&several->turns.lock);
+    coffer__turns_end(&several->turns);
     coffer__free(&model->allocator, several, sizeof *several);
 }
 
@@ -101,7 +111,7 @@ static coffer *several_new_model(const coffer_allocator *allocator, coffer_error
         coffer__free(allocator, made, sizeof *made);
         if (several != NULL) {
             coffer__pool_deinit(&several->pool);
-            coffer__os_mutex_deinit(&several->turns.lock);
+            coffer__turns_end(&several->turns);
             coffer__free(allocator, several, sizeof *several);
         }
         (void)several_no_memory(err);
@@ -408,6 +418,7 @@ static coffer_status several_open_text(coffer **model, const char *path, coffer_
     if (status == COFFER_OK) {
         made->several->place.web = web;
         memcpy(made->several->place.commit, text->commit, sizeof text->commit);
+        made->named_whole = true;
     }
     status =
         status == COFFER_OK ? several_of_index(made, path, &index, options, err) : coffer__fail_path(err, status, path);

@@ -50,6 +50,116 @@ def test_a_model_comes_with_an_index(tmp_path):
     assert got == files
 
 
+# ---- Beside the tensors --------------------------------------------------------------------------------------------
+
+BESIDE = [
+    "config.json", "generation_config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+    "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.jinja",
+    "preprocessor_config.json", "processor_config.json",
+]  # fmt: skip
+CONFIG, TOKENIZER = b'{"model_type": "gpt2"}', b"{%s}" % (b" " * (9 << 20))
+
+
+@pytest.mark.parametrize("name", [INDEX, ""])
+def test_what_loaders_read_comes_along(tmp_path, name):
+    files, _ = make_model(2)
+    there = {"config.json": CONFIG, "tokenizer.json": TOKENIZER, "merges.txt": b""}
+    with serve(files | there | {"other.json": b"{}"}) as server:
+        fetch(server.url("/" + name), "-o", tmp_path)
+        asked = [path.rpartition("/")[2] for path in server.paths]
+        # Each of them once, whether it is there or not.
+        assert {name: asked.count(name) for name in BESIDE} == dict.fromkeys(BESIDE, 1) | {"tokenizer.json": asked.count("tokenizer.json")}
+    got = content(tmp_path)
+    assert json.loads(got.pop(INDEX)) == json.loads(files.pop(INDEX))
+    assert got == files | there
+
+
+def test_a_part_of_a_model_has_it_too(tmp_path):
+    files, _ = make_model(2)
+    with serve(files | {"config.json": CONFIG}) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path, "--filter", "s2.t0")
+    assert sorted(content(tmp_path)) == ["config.json", "model-00002-of-00002.safetensors", INDEX]
+    assert content(tmp_path)["config.json"] == CONFIG
+
+
+def test_a_folder_of_one_file(tmp_path):
+    with serve({"model.safetensors": SMALL, "config.json": CONFIG}, "/a/") as server:
+        fetch(server.url("/a/"), "-o", tmp_path)
+    assert content(tmp_path) == {"model.safetensors": SMALL, "config.json": CONFIG}
+
+
+def test_a_local_folder(tmp_path):
+    (tmp_path / "from").mkdir()
+    for name, bytes_ in {"model.safetensors": SMALL, "config.json": CONFIG, "other.json": b"{}"}.items():
+        (tmp_path / "from" / name).write_bytes(bytes_)
+    fetch(tmp_path / "from", "-o", tmp_path / "to")
+    assert content(tmp_path / "to") == {"model.safetensors": SMALL, "config.json": CONFIG}
+
+
+def test_a_file_that_was_named_comes_alone(tmp_path):
+    with serve({"model.safetensors": SMALL, "config.json": CONFIG}) as server:
+        fetch(server.url("/model.safetensors"), "-o", tmp_path)
+        assert server.paths == ["/model.safetensors"]
+    assert content(tmp_path) == {"model.safetensors": SMALL}
+
+
+@pytest.mark.parametrize("absent", [
+    lambda request: request.answer(403),
+    lambda request: request.answer(410),
+    lambda request: request.answer(200, {}, b"<!DOCTYPE html><html>Not found</html>"),
+])  # fmt: skip
+def test_ways_to_say_that_nothing_is_there(tmp_path, absent):
+    files, _ = make_model(1)
+    with serve(files) as server:
+        server.behave = lambda request: server.serve(request) if request.path[1:] in files else absent(request)
+        fetch(server.url("/" + INDEX), "-o", tmp_path)
+    assert sorted(content(tmp_path)) == sorted(files)
+
+
+def test_trouble_is_not_taken_for_absence(tmp_path):
+    files, _ = make_model(1)
+    with serve(files) as server:
+        server.behave = lambda request: request.answer(503) if "vocab.json" in request.path else server.serve(request)
+        said = fetch(server.url("/" + INDEX), "-o", tmp_path, code=3)
+        assert server.url("/vocab.json") in said and "503" in said
+    assert content(tmp_path) == {}
+
+
+def test_a_configuration_that_is_there_is_kept(tmp_path):
+    (tmp_path / "config.json").write_bytes(b"old")
+    files, _ = make_model(1)
+    with serve(files | {"config.json": CONFIG}) as server:
+        assert "config.json" in fetch(server.url("/" + INDEX), "-o", tmp_path, code=3)
+        assert content(tmp_path) == {"config.json": b"old"}
+        fetch(server.url("/" + INDEX), "-o", tmp_path, "-f")
+    assert content(tmp_path)["config.json"] == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"total_size": 900, "a": [1, {"b": null}], "c": "d"}', '{"total_size": 100, "a": [1, {"b": null}], "c": "d"}'),
+        ('{"a": 1, "total_size":9.0e2 }', '{"a": 1, "total_size":100 }'),
+        ('{"a": 1}', '{"total_size": 100, "a": 1}'),
+        ("{ }", '{"total_size": 100}'),
+        ("null", '{"total_size": 100}'),
+        (None, '{"total_size": 100}'),
+    ],
+)
+def test_what_an_index_says_besides_is_kept(tmp_path, before, after):
+    files, _ = make_model(3)
+    weights = json.dumps(json.loads(files[INDEX])["weight_map"])
+    text = '{"weight_map": %s}' % weights if before is None else '{"metadata": %s, "weight_map": %s}' % (before, weights)
+    with serve(files | {INDEX: text.encode()}) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path, "--filter", "s1.t0")
+    got = content(tmp_path)[INDEX].decode()
+    assert json.loads(got) == {"metadata": json.loads(after), "weight_map": {"s1.t0": "model-00001-of-00003.safetensors"}}
+    assert after in got
+
+
+# ---- Some tensors --------------------------------------------------------------------------------------------------
+
+
 def test_some_tensors_are_a_model_of_their_own(tmp_path):
     files, bodies = make_model(3)
     with serve(files) as server:
@@ -222,11 +332,19 @@ def test_a_stated_digest_is_compared(tmp_path, how, right, monkeypatch):
 
 @pytest.mark.parametrize(("words", "revision"), [([], "main"), (["--revision", "v2"], "v2")])
 def test_a_repository(tmp_path, monkeypatch, words, revision):
-    with Server(behave=lambda request: request.ranges(SMALL)) as server:
+    there = {"model.safetensors": SMALL, "config.json": CONFIG}
+
+    def behave(request):
+        bytes_ = there.get(request.path.rpartition("/")[2])
+        return request.answer(404) if bytes_ is None else request.ranges(bytes_, {"X-Repo-Commit": COMMIT})
+
+    with Server(behave=behave) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.origin)
         fetch("hf://owner/name", "-o", tmp_path, *words)
-        assert server.paths == ["/owner/name/resolve/%s/model.safetensors" % revision]
-    assert content(tmp_path) == {"model.safetensors": SMALL}
+        # All that follows the first file is of the commit that it was of.
+        assert server.paths[0] == "/owner/name/resolve/%s/model.safetensors" % revision
+        assert sorted(server.paths[1:]) == sorted("/owner/name/resolve/%s/%s" % (COMMIT, name) for name in BESIDE)
+    assert content(tmp_path) == there
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner"])

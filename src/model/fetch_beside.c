@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fetch_beside.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "sniff.h"
+
+#include <string.h>
+
+#define BESIDE_SNIFFED 512u
+
+/* As transformers, tokenizers, diffusers and PEFT call what they look for. */
+static const char *const beside_names[] = {
+    "config.json",
+    "generation_config.json",
+    "adapter_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+    "processor_config.json",
+};
+#define BESIDE_COUNT (sizeof beside_names / sizeof beside_names[0])
+_Static_assert(BESIDE_COUNT <= COFFER__BESIDE_MOST, "there is room for all of them");
+
+struct coffer__beside {
+    coffer_allocator caller;
+    coffer__taking_turns turns;
+    coffer_allocator allocator; /* the caller's, for one thread at a time */
+    coffer__pool pool;
+    coffer__place place;
+    coffer__beside_file files[BESIDE_COUNT];
+};
+
+static coffer_status beside_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
+}
+
+/* The folder of the model's files: of a repository of the Hub at the commit that they are of. */
+static coffer_status beside_place(coffer__beside *beside, const coffer *model, coffer_error *err)
+{
+    if (model->several != NULL) {
+        beside->place = model->several->place;
+        return COFFER_OK;
+    }
+    beside->place.web = model->web;
+    memcpy(beside->place.commit, coffer__source_commit(&model->shards->source), sizeof beside->place.commit);
+    return coffer__place_beside(&beside->place, model->shards->path, err);
+}
+
+/* Whether a file is not to be had, and not because something went wrong. */
+static bool beside_is_absent(coffer_status status)
+{
+    return status == COFFER_ERR_SHARD_MISSING || status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_ACCESS ||
+           status == COFFER_ERR_OFFLINE;
+}
+
+/* A server may say that it has a file, and send the page that tells people that it has not. */
+static bool beside_is_page(const coffer__source *source)
+{
+    uint8_t first[BESIDE_SNIFFED];
+    const size_t size = source->size < sizeof first ? (size_t)source->size : sizeof first;
+    return coffer__source_read(source, 0, first, size, NULL) == COFFER_OK &&
+           coffer__sniff(first, size, NULL) == COFFER_ERR_IS_HTML;
+}
+
+static void beside_open_file(void *arg)
+{
+    coffer__beside_file *file = arg;
+    coffer__beside *beside = file->whole;
+    const coffer__name name = { file->name, strlen(file->name) };
+    file->status = coffer__place_open(&beside->place, name, &beside->allocator, &beside->pool, &file->pooled,
+                                      &file->source, &file->error);
+    file->there = file->status == COFFER_OK;
+    if (file->there && beside_is_page(&file->source)) {
+        file->source.ops->close(&file->source);
+        file->there = false;
+    }
+    if (beside_is_absent(file->status)) {
+        file->status = COFFER_OK;
+    }
+}
+
+/* Opens all of them, each in a thread of its own, as opening is nothing but waiting. */
+static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err)
+{
+    bool started[BESIDE_COUNT];
+    for (size_t i = 0; i < BESIDE_COUNT; i++) {
+        coffer__beside_file *file = &beside->files[i];
+        file->name = beside_names[i];
+        file->whole = beside;
+        started[i] = beside->place.web != NULL && coffer__os_thread_start(&file->thread, beside_open_file, file) == 0;
+        if (!started[i]) {
+            beside_open_file(file);
+        }
+    }
+    const coffer__beside_file *failed = NULL;
+    for (size_t i = 0; i < BESIDE_COUNT; i++) {
+        coffer__beside_file *file = &beside->files[i];
+        if (started[i]) {
+            coffer__os_thread_join(&file->thread);
+        }
+        failed = failed == NULL && file->status != COFFER_OK ? file : failed;
+    }
+    if (failed == NULL) {
+        return COFFER_OK;
+    }
+    if (err != NULL) {
+        *err = failed->error;
+    }
+    coffer__path path;
+    (void)coffer__place_join(&beside->place, (coffer__name){ failed->name, strlen(failed->name) }, &path);
+    return coffer__fail_path(err, failed->status, path.text);
+}
+
+coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, coffer_error *err)
+{
+    const coffer_allocator caller = model->allocator;
+    coffer__beside *made = coffer__alloc_zeroed(&caller, sizeof *made);
+    *beside = NULL;
+    if (made == NULL) {
+        return beside_no_memory(err);
+    }
+    made->caller = caller;
+    if (!coffer__turns_begin(&made->turns, &caller, &made->allocator)) {
+        coffer__free(&caller, made, sizeof *made);
+        return beside_no_memory(err);
+    }
+    if (coffer__pool_init(&made->pool, BESIDE_COUNT, &made->allocator) != 0) {
+        coffer__turns_end(&made->turns);
+        coffer__free(&caller, made, sizeof *made);
+        return beside_no_memory(err);
+    }
+    coffer_status status = beside_place(made, model, err);
+    status = status == COFFER_OK ? beside_open_files(made, err) : status;
+    if (status != COFFER_OK) {
+        coffer__beside_close(made);
+        return status;
+    }
+    *beside = made;
+    return COFFER_OK;
+}
+
+const coffer__beside_file *coffer__beside_at(const coffer__beside *beside, size_t i)
+{
+    return beside != NULL && i < BESIDE_COUNT ? &beside->files[i] : NULL;
+}
+
+void coffer__beside_close(coffer__beside *beside)
+{
+    if (beside == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < BESIDE_COUNT; i++) {
+        if (beside->files[i].there) {
+            beside->files[i].source.ops->close(&beside->files[i].source);
+        }
+    }
+    coffer__pool_deinit(&beside->pool);
+    coffer__turns_end(&beside->turns);
+    const coffer_allocator caller = beside->caller;
+    coffer__free(&caller, beside, sizeof *beside);
+}
