@@ -119,14 +119,21 @@ static coffer_status parse_supplied(supplied *from, size_t window_size, const co
     return status;
 }
 
-/* The same, with memory for the table alone or without a limit. */
-static coffer_status parse_window(const header_text *text, size_t window_size, bool one_block, coffer_table **table,
-                                  coffer_error *err)
+/* The same, with memory for the table alone. */
+static coffer_status parse_frugally(supplied *from, size_t window_size, coffer_table **table, coffer_error *err)
 {
     size_t given = 0;
     const coffer_allocator one = { one_alloc, one_realloc, one_free, &given };
+    return parse_supplied(from, window_size, &one, table, err);
+}
+
+/* With memory for the table alone or without a limit. */
+static coffer_status parse_window(const header_text *text, size_t window_size, bool one_block, coffer_table **table,
+                                  coffer_error *err)
+{
     supplied from = { text, 0, 0 };
-    return parse_supplied(&from, window_size, one_block ? &one : coffer_libc_allocator(), table, err);
+    return one_block ? parse_frugally(&from, window_size, table, err)
+                     : parse_supplied(&from, window_size, coffer_libc_allocator(), table, err);
 }
 
 static void expect_same_tables(const coffer_table *a, const coffer_table *b)
@@ -252,7 +259,7 @@ static void test_many_usual_tensors(void **state)
     /* A window moves when its end is reached, and not before. */
     supplied from = { &text, 0, 0 };
     coffer_table *table = NULL;
-    assert_int_equal(parse_supplied(&from, 2000, coffer_libc_allocator(), &table, &err), COFFER_OK);
+    assert_int_equal(parse_frugally(&from, 2000, &table, &err), COFFER_OK);
     assert_true(from.reads <= 3);
     coffer_table_free(table);
     coffer_table_free(whole);
@@ -447,12 +454,12 @@ static void test_messages_name_the_missing_field(void **state)
 static void test_names_of_unknown_dtypes(void **state)
 {
     (void)state;
-    for (int length = 1; length < 40; length++) {
+    for (int length = 0; length < 40; length++) {
         char json[512];
         char name[64];
         coffer_table *table = NULL;
         coffer_error err;
-        snprintf(name, sizeof name, "%0*d", length, 7);
+        snprintf(name, sizeof name, "%.*s", length, "0123456789012345678901234567890123456789");
         snprintf(json, sizeof json,
                  "{\"a\":{\"dtype\":\"%s\",\"shape\":[],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"%sX\",\"shape\":[],"
                  "\"data_offsets\":[1,2]}}",
@@ -532,12 +539,13 @@ static void test_nearly_usual_is_refused_where_it_differs(void **state)
           "follow the comma" },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[100],\"data_offsets\":[0,100]},"
           "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[",
-          "{\"a,104]}}          ", COFFER_ERR_TYPE, "an integer, not an object" },
+          "{\"a,104]}}                    ", COFFER_ERR_TYPE, "an integer, not an object" },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[", ",]}}", COFFER_ERR_JSON, "a value" },
-        { "{", "a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", COFFER_ERR_JSON, "a key in quotes" },
-        { "{", "U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", COFFER_ERR_JSON, "a key in quotes" },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,0,1]", "}}          ", COFFER_ERR_MISSING_FIELD,
-          "data_offsets" },
+        { "{", "a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}                    ", COFFER_ERR_JSON,
+          "a key in quotes" },
+        { "{", "U8\",\"shape\":[0],\"data_offsets\":[0,0]}}                    ", COFFER_ERR_JSON, "a key in quotes" },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,0,1]", "}}                    ",
+          COFFER_ERR_MISSING_FIELD, "data_offsets" },
         { "{\"__metadata__\":", "nulX}", COFFER_ERR_TYPE, "not null" },
         { "{\"a\":", "1", COFFER_ERR_TYPE, "a tensor must be an object, not a number" },
     };
@@ -593,6 +601,33 @@ static void test_unknown_keys_with_deep_values(void **state)
     }
 }
 
+/* A member that is as deep as any may be is here when its end is. */
+static void test_a_window_for_deep_values(void **state)
+{
+    (void)state;
+    static header_text text;
+    text_begin(&text);
+    for (int i = 0; i < 8; i++) {
+        char member[512];
+        snprintf(member, sizeof member,
+                 "%c\"%d\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[%d,%d],\"x\":", i == 0 ? '{' : ',', i, i,
+                 i + 1);
+        const size_t start = strlen(member);
+        memset(member + start, '[', 125);
+        memset(member + start + 125, ']', 125);
+        memcpy(member + start + 250, "}", 2);
+        text_put(&text, member);
+    }
+    text_end(&text);
+    coffer_table *table = NULL;
+    coffer_error err;
+    supplied from = { &text, 0, 0 };
+    assert_int_equal(parse_supplied(&from, 400, coffer_libc_allocator(), &table, &err), COFFER_OK);
+    assert_int_equal(coffer_table_count(table), 8);
+    assert_true(from.largest <= 400);
+    coffer_table_free(table);
+}
+
 /* ---- how tables grow ---- */
 
 /* What comes behind a tensor of many dimensions. */
@@ -617,6 +652,10 @@ static const growing growings[] = {
     { "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
       "\"__metadata__\":{\"\":\"a value of some length, by which the room for it is told\"}",
       1, 1 },
+    { "\"__metadata__\":{\"a\":\"\",\"b\":\"\",\"c\":\"\",\"d\":\"\",\"e\":\"\",\"f\":\"\",\"g\":\"\",\"h\":\"\",\"i\":"
+      "\"\",\"j\":\"\",\"k\":\"\",\"l\":\"\"},"
+      "\"x\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}",
+      1, 12 },
     { "\"b\":{\"dtype\":\"unknown, and of a name that takes some room\",\"shape\":[1],\"data_offsets\":[0,1]},"
       "\"c\":{\"dtype\":\"seven..\",\"shape\":[1],\"data_offsets\":[1,2]}",
       2, 0 },
@@ -748,6 +787,7 @@ int main(void)
         cmocka_unit_test(test_nearly_usual_is_refused_where_it_differs),
         cmocka_unit_test(test_the_place_of_the_metadata),
         cmocka_unit_test(test_unknown_keys_with_deep_values),
+        cmocka_unit_test(test_a_window_for_deep_values),
         cmocka_unit_test(test_tables_grow_for_everything),
         cmocka_unit_test(test_tables_from_windows_are_no_larger),
     };
