@@ -312,9 +312,10 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
         return COFFER_OK;
     }
+    /* In the shape's room is enough for what is copied behind the name. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
-    const coffer_status status = coffer__builder_reserve(builder, shape_at + 16 + BT_USUAL_RANK * sizeof(uint64_t),
-                                                         coffer__left(&in), reader->err);
+    const coffer_status status =
+        coffer__builder_reserve(builder, shape_at + BT_USUAL_RANK * sizeof(uint64_t), coffer__left(&in), reader->err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -121,7 +121,7 @@ static coffer_status check_declaration(const char *name, size_t name_len, coffer
     if (coffer__dtype(dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE, "%d is not the number of a dtype", (int64_t)dtype);
     }
-    uint64_t bits = 0;
+    uint64_t bits;
     if (rank > UINT32_MAX || !coffer__tensor_bits(dtype, shape, rank, &bits)) {
         return coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1");
     }

@@ -251,8 +251,8 @@ static uint64_t values_drop_bits(uint64_t value, unsigned drop)
     return (value + below_half + (value >> drop & 1)) >> drop;
 }
 
-/* The code of a finite magnitude, given by a double's bits without the sign, in a format smaller than a double; the one
-   behind the largest number is that of infinity. */
+/* The code of a magnitude, given by a double's bits without the sign, in a format smaller than a double; of what is beyond
+   the largest number, and of infinity, that of infinity or one above it. */
 static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitude)
 {
     const unsigned drop = VALUES_DOUBLE_MANTISSA - info->mantissa;
@@ -264,10 +264,8 @@ static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitud
     }
     /* Subnormal: the hidden bit shows, and every step below the least exponent drops one more bit. */
     const uint64_t hidden = (uint64_t)1 << VALUES_DOUBLE_MANTISSA;
-    const uint64_t below = rebase + 1 - exponent;
-    return below + drop > VALUES_DOUBLE_MANTISSA + 2
-               ? 0
-               : values_drop_bits(hidden | (magnitude & (hidden - 1)), drop + (unsigned)below);
+    const uint64_t dropped = drop + rebase + 1 - exponent;
+    return dropped > 63 ? 0 : values_drop_bits(hidden | (magnitude & (hidden - 1)), (unsigned)dropped);
 }
 
 static uint64_t values_encode(const coffer__dtype_info *info, double value)
@@ -279,9 +277,6 @@ static uint64_t values_encode(const coffer__dtype_info *info, double value)
     const uint64_t magnitude = bits & (UINT64_MAX >> 1);
     if (magnitude > VALUES_DOUBLE_INFINITY) {
         return sign | infinity | (uint64_t)1 << (info->mantissa - 1);
-    }
-    if (magnitude == VALUES_DOUBLE_INFINITY) {
-        return sign | infinity;
     }
     const uint64_t nearest = info->bits == 64 ? magnitude : values_nearest(info, magnitude);
     return sign | (nearest < infinity ? nearest : infinity);
