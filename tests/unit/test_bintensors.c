@@ -311,9 +311,11 @@ static coffer_table *parse(const char *header, size_t size, const coffer_parse_o
     memcpy(file + 8, header, size);
     coffer_table *table = NULL;
     coffer_error err;
+    memset(&err, 0x5A, sizeof err);
     const coffer_status status = coffer_parse(&table, NULL, file, 8 + size, coffer_libc_allocator(), options, &err);
     memset(file, 0xAA, sizeof file); /* nothing points there any more */
     assert_int_equal(status, COFFER_OK);
+    assert_int_equal(err.tensor[0], 0x5A); /* what succeeds says nothing of a failure */
     return table;
 }
 
@@ -423,6 +425,18 @@ static void test_messages_with_numbers(void **state)
     REFUSED("\0\1\1a\x0F\0\0\0", COFFER_ERR_DTYPE, 8 + 4, "at byte 12, 15 is not the number of one of the format's 15");
     REFUSED("\0\1\1a\x0B\2\2\3\0\x17", COFFER_ERR_SIZE, 8 + 2,
             "dtype and shape make 24 bytes, but the range from 0 to 23 has 23");
+}
+
+/* Only 251, 252 and 253 begin a number, and none of more bytes than its place allows. */
+static void test_markers_that_are_none(void **state)
+{
+    (void)state;
+    REFUSED("\0\xFE\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1", COFFER_ERR_NUMBER, 8 + 1,
+            "at byte 9, 0xfe does not begin a number of at most 8 bytes");
+    REFUSED("\0\xFF\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1", COFFER_ERR_NUMBER, 8 + 1,
+            "at byte 9, 0xff does not begin a number of at most 8 bytes");
+    REFUSED("\0\1\1a\xFD\1\0\0\0\0\0\0\0\0\0\0", COFFER_ERR_NUMBER, 8 + 4,
+            "at byte 12, 0xfd does not begin a number of at most 4 bytes");
 }
 
 /* A list whose count says more than the rest of the header can hold is refused at its count; one that can be there is not. */
@@ -634,6 +648,81 @@ static void test_long_numbers_at_the_very_end(void **state)
     }
 }
 
+/* In layout A the last name ends where the header does, or just before. */
+static void test_names_at_the_very_end(void **state)
+{
+    (void)state;
+    for (size_t length = 150; length < 170; length++) {
+        const size_t size = 2 + 4 + 1 + 1 + length + 1;
+        uint8_t *file = malloc(8 + size); /* as large as it must be, so that a byte too many read is seen */
+        assert_non_null(file);
+        memset(file, 0, 8);
+        file[0] = (uint8_t)size;
+        memcpy(file + 8, "\0\1\1\0\0\1\1", 7);
+        file[8 + 7] = (uint8_t)length;
+        memset(file + 8 + 8, 'n', length);
+        file[8 + size - 1] = 0;
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        options.format = COFFER_FORMAT_BINTENSORS_ALPHA;
+        coffer_table *table = NULL;
+        assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, coffer_libc_allocator(), &options, NULL),
+                         COFFER_OK);
+        assert_int_equal(coffer_table_at(table, 0)->name_len, length);
+        assert_memory_equal(coffer_table_at(table, 0)->name, file + 8 + 8, length);
+        coffer_table_free(table);
+        free(file);
+    }
+}
+
+/* Many tensors of as many dimensions as usual ones have, and of one more: wherever the table's block is full, each has its own. */
+static void test_where_the_block_grows(void **state)
+{
+    (void)state;
+    enum { COUNT = 60 };
+    for (unsigned rank = 7; rank <= 9; rank++) {
+        for (unsigned shift = 0; shift < 24; shift++) {
+            static uint8_t file[8 + 2048];
+            uint8_t *out = file + 8;
+            *out++ = 0;
+            *out++ = COUNT + 1;
+            memcpy(out, "\0\1", 2);
+            out = put_number(out + 2, shift, 0);
+            memset(out, 1, shift);
+            out += shift;
+            out = put_number(out, 0, 0);
+            out = put_number(out, 1, 0);
+            for (unsigned i = 0; i < COUNT; i++) {
+                const uint8_t name[] = { 2, (uint8_t)('a' + i / 10), (uint8_t)('a' + i % 10), 1, (uint8_t)rank };
+                memcpy(out, name, sizeof name);
+                out += sizeof name;
+                for (unsigned d = 0; d < rank; d++) {
+                    *out++ = (uint8_t)(d == 0 ? 0 : 100 + d);
+                }
+                out = put_number(out, 1, 0);
+                out = put_number(out, 1, 0);
+            }
+            const size_t size = (size_t)(out - file) - 8;
+            file[0] = (uint8_t)size;
+            file[1] = (uint8_t)(size >> 8);
+            memory_meter meter;
+            const coffer_allocator allocator = metered_allocator(&meter);
+            coffer_table *table = NULL;
+            assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, NULL, NULL), COFFER_OK);
+            assert_true(meter.requests > 1);
+            for (unsigned i = 0; i < COUNT; i++) {
+                const char name[] = { (char)('a' + i / 10), (char)('a' + i % 10) };
+                const coffer_tensor *tensor = coffer_table_find(table, name, 2);
+                assert_non_null(tensor);
+                assert_int_equal(tensor->rank, rank);
+                for (unsigned d = 0; d < rank; d++) {
+                    assert_int_equal(tensor->shape[d], d == 0 ? 0 : 100 + d);
+                }
+            }
+            coffer_table_free(table);
+        }
+    }
+}
+
 /* How much memory a table begins with: what was measured for usual headers, which is enough for them; whoever changes it
    measures again. */
 static void test_the_first_size_of_a_table(void **state)
@@ -660,7 +749,31 @@ static void test_the_first_size_of_a_table(void **state)
     coffer_header_free(header);
 }
 
-/* Reading can fail wherever memory is asked for: for tensors in the usual form, for others, for pairs and for names. */
+/* Parses with each request for memory failing in turn; returns how many there are. */
+static size_t fail_each_request(const uint8_t *file, size_t size, coffer_format format)
+{
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.format = format;
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, NULL), COFFER_OK);
+    coffer_table_free(table);
+    const size_t requests = meter.requests;
+    for (size_t i = 1; i <= requests; i++) {
+        coffer_error err;
+        meter.requests = 0;
+        meter.fail_at = i;
+        table = NULL;
+        assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, &err), COFFER_ERR_MEMORY);
+        assert_int_equal(err.code, COFFER_ERR_MEMORY);
+        assert_null(table);
+        assert_int_equal(meter.blocks, 0);
+    }
+    return requests;
+}
+
+/* Reading can fail wherever memory is asked for: for tensors in the usual form, for others, and for places of names. */
 static void test_no_memory_to_read(void **state)
 {
     (void)state;
@@ -680,26 +793,36 @@ static void test_no_memory_to_read(void **state)
             memset(file + 16, 1, rank);
             memcpy(file + 16 + rank, "\0\1", 2);
         }
-        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
-        options.format = kind == 1 ? COFFER_FORMAT_BINTENSORS_ALPHA : COFFER_FORMAT_BINTENSORS;
-        memory_meter meter;
-        const coffer_allocator allocator = metered_allocator(&meter);
-        coffer_table *table = NULL;
-        assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, NULL), COFFER_OK);
-        coffer_table_free(table);
-        const size_t requests = meter.requests;
-        assert_true(requests > (kind == 0 ? 0 : 1));
-        for (size_t i = 1; i <= requests; i++) {
-            coffer_error err;
-            meter.requests = 0;
-            meter.fail_at = i;
-            table = NULL;
-            assert_int_equal(coffer_parse(&table, NULL, file, 8 + size, &allocator, &options, &err), COFFER_ERR_MEMORY);
-            assert_int_equal(err.code, COFFER_ERR_MEMORY);
-            assert_null(table);
-            assert_int_equal(meter.blocks, 0);
-        }
+        const size_t requests =
+            fail_each_request(file, size, kind == 1 ? COFFER_FORMAT_BINTENSORS_ALPHA : COFFER_FORMAT_BINTENSORS);
+        assert_int_equal(requests, kind == 0 ? 1 : 2);
         free(file);
+    }
+}
+
+/* The same of many short tensors, for which the block grows, and a last one whose name is longer than what is left of it. */
+static void test_no_memory_for_the_last(void **state)
+{
+    (void)state;
+    for (unsigned count = 20; count < 40; count++) {
+        uint8_t file[8 + 512] = { 0 };
+        uint8_t *out = file + 8;
+        *out++ = 0;
+        *out++ = (uint8_t)(count + 1);
+        for (unsigned i = 0; i < count; i++) {
+            const uint8_t tensor[] = { 2, (uint8_t)('a' + i / 10), (uint8_t)('a' + i % 10), 1, 1, 0, 0, 0 };
+            memcpy(out, tensor, sizeof tensor);
+            out += sizeof tensor;
+        }
+        *out++ = 100;
+        memset(out, 'n', 100);
+        out += 100;
+        memcpy(out, "\1\1\0\0\0", 5);
+        out += 5;
+        const size_t size = (size_t)(out - file) - 8;
+        file[0] = (uint8_t)size;
+        file[1] = (uint8_t)(size >> 8);
+        assert_true(fail_each_request(file, size, COFFER_FORMAT_BINTENSORS) > 1);
     }
 }
 
@@ -897,6 +1020,7 @@ int main(void)
         cmocka_unit_test(test_long_numbers_are_counted),
         cmocka_unit_test(test_hidden_bytes_are_counted),
         cmocka_unit_test(test_messages_with_numbers),
+        cmocka_unit_test(test_markers_that_are_none),
         cmocka_unit_test(test_counts_that_cannot_be),
         cmocka_unit_test(test_names_in_layout_a),
         cmocka_unit_test(test_half_a_character_at_the_end),
@@ -904,8 +1028,11 @@ int main(void)
         cmocka_unit_test(test_the_end_of_the_largest_file),
         cmocka_unit_test(test_tensors_read_the_same_everywhere),
         cmocka_unit_test(test_long_numbers_at_the_very_end),
+        cmocka_unit_test(test_names_at_the_very_end),
+        cmocka_unit_test(test_where_the_block_grows),
         cmocka_unit_test(test_the_first_size_of_a_table),
         cmocka_unit_test(test_no_memory_to_read),
+        cmocka_unit_test(test_no_memory_for_the_last),
         cmocka_unit_test(test_metadata_that_fill_the_block),
         cmocka_unit_test(test_numbers_far_from_the_end),
         cmocka_unit_test(test_a_name_that_comes_twice_far_from_the_end),

@@ -242,7 +242,10 @@ static void test_which_case_is_noted(void **state)
             coffer_table_free(table);
         }
     }
-    /* Letters, and no others. */
+    /* Letters, from the first to the last, and no others. */
+    coffer_table *letters = table_of("z,a,A,Z", true);
+    assert_int_equal(coffer_table_note(letters, COFFER_NOTE_CASE).count, 2);
+    coffer_table_free(letters);
     coffer_table *table = table_of("[,{,@,`,1,Q", true);
     assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, 0);
     coffer_table_free(table);
@@ -512,7 +515,9 @@ static void test_slots_for_the_room_that_is_there(void **state)
     (void)state;
     for (size_t room = 0; room <= 96; room += 8) {
         coffer__builder builder;
-        assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
+        memory_meter meter;
+        const coffer_allocator allocator = metered_allocator(&meter);
+        assert_int_equal(coffer__builder_init(&builder, &allocator, 0, NULL), COFFER_OK);
         add_entry(&builder, "a", 0);
         add_entry(&builder, "b", 1);
         add_entry(&builder, "c", 2);
@@ -521,8 +526,10 @@ static void test_slots_for_the_room_that_is_there(void **state)
         coffer_table *table = sealed(&builder);
         assert_int_equal(table->slot_count, room < 64 ? 4 : 8);
         assert_int_equal(table->block_size, room < 32 ? size + 32 - room : size);
+        assert_int_equal(meter.requests, room < 32 ? 2 : 1);
         for (size_t i = 0; i < 3; i++) {
             const coffer_tensor *tensor = coffer_table_at(table, i);
+            assert_ptr_equal(tensor->name, (const coffer__entry *)(const void *)tensor + 1);
             assert_int_equal(tensor->name[0], 'a' + (int)i);
             assert_ptr_equal(coffer_table_find(table, tensor->name, 1), tensor);
         }
@@ -539,7 +546,8 @@ static void test_how_a_table_grows(void **state)
         size_t size;
         size_t header_left;
         size_t more; /* than is needed at once, or DOUBLED */
-    } rows[] = { { 1000, 0, 0 }, { 600, 100, 400 }, { 1000, 10, 40 }, { 1000, 1000000, DOUBLED }, { 100000, 3, 0 } };
+    } rows[] = { { 1000, 0, 0 },  { 1001, 0, 0 }, { 607, 100, 400 }, { 1000, 10, 40 }, { 1000, 1000000, DOUBLED },
+                 { 100000, 3, 0 } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         coffer__builder builder;
         assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
