@@ -43,18 +43,6 @@ static coffer_status beside_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
 }
 
-/* The folder of the model's files: of a repository of the Hub at the commit that they are of. */
-static coffer_status beside_place(coffer__beside *beside, const coffer *model, coffer_error *err)
-{
-    if (model->several != NULL) {
-        beside->place = model->several->place;
-        return COFFER_OK;
-    }
-    beside->place.web = model->web;
-    memcpy(beside->place.commit, coffer__source_commit(&model->shards->source), sizeof beside->place.commit);
-    return coffer__place_beside(&beside->place, model->shards->path, err);
-}
-
 /* Whether a file is not to be had, and not because something went wrong. */
 static bool beside_is_absent(coffer_status status)
 {
@@ -138,7 +126,7 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         coffer__free(&caller, made, sizeof *made);
         return beside_no_memory(err);
     }
-    coffer_status status = beside_place(made, model, err);
+    coffer_status status = coffer__model_place(model, &made->place, err);
     status = status == COFFER_OK ? beside_open_files(made, err) : status;
     if (status != COFFER_OK) {
         coffer__beside_close(made);

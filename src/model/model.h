@@ -79,6 +79,9 @@ struct coffer {
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
 /* Fails because coffer__model_shard found none, or because the model or tensor is NULL. */
 coffer_status coffer__model_stranger(coffer_error *err);
+/* The folder of the files of a model that has a path; of a repository of the Hub at the commit that they are of. It lives no longer
+   than the model. */
+coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err);
 /* Adds to an error what is known of where it happened. */
 coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
                                  const coffer_tensor *tensor);

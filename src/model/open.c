@@ -436,6 +436,18 @@ coffer_status coffer__model_stranger(coffer_error *err)
                         "not a tensor of this model: pass the pointer that its coffer_find or coffer_at returned");
 }
 
+coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err)
+{
+    if (model->several != NULL) {
+        *place = model->several->place;
+        return COFFER_OK;
+    }
+    memset(place, 0, sizeof *place);
+    place->web = model->web;
+    memcpy(place->commit, coffer__source_commit(&model->shards->source), sizeof place->commit);
+    return coffer__place_beside(place, model->shards->path, err);
+}
+
 coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
                                  const coffer_tensor *tensor)
 {

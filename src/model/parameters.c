@@ -8,9 +8,11 @@
  *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
  *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
  *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what is behind .quant_state do not count
- *   none: MLX            a U32 .weight with .scales beside it has 32 / bits; .scales and .biases say how to unpack
+ *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, its module's own where those are stated; .scales and
+ *                        .biases say how to unpack
  *
- * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are.
+ * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are. Where the outermost object says
+ * nothing of quantisation, that of the language model in it is looked at.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -38,21 +40,33 @@ typedef enum parameters_method {
     PARAMETERS_MLX
 } parameters_method;
 
+/* A module of MLX that has bits of its own. */
+typedef struct parameters_module {
+    coffer__name name;
+    uint64_t bits;
+} parameters_module;
+
 /* What config.json says of quantisation. */
 typedef struct parameters_config {
     coffer_allocator allocator;
     coffer__json json;
     coffer__scratch scratch;
-    char *text; /* every string that was read, one behind the other; as long as the file, which is enough */
+    size_t depth; /* objects that are open */
+    char *text;   /* every string that was read, one behind the other; as long as the file, which is enough */
     size_t text_size;
     size_t text_used;
     coffer__name *left_out; /* patterns of modules that are not quantised */
     size_t left_out_count;
     size_t left_out_room;
+    parameters_module *modules;
+    size_t module_count;
+    size_t module_room;
+    coffer__names module_names;
     coffer__name method;
     coffer__name format;
     uint64_t bits;
     uint64_t packed_bits; /* num_bits of compressed-tensors */
+    uint64_t module_bits; /* of the module that is being read; 0: it states none */
     bool quantised;
     bool four_bits; /* load_in_4bit */
 } parameters_config;
@@ -74,10 +88,14 @@ static coffer_status parameters_string(parameters_config *config, coffer__name *
     return status;
 }
 
+static coffer_status parameters_skip(parameters_config *config)
+{
+    return coffer__json_skip(&config->json, config->depth, &config->scratch);
+}
+
 static coffer_status parameters_string_or_skip(parameters_config *config, coffer__name *string)
 {
-    return coffer__json_peek(&config->json) == '"' ? parameters_string(config, string)
-                                                   : coffer__json_skip(&config->json, 2, &config->scratch);
+    return coffer__json_peek(&config->json) == '"' ? parameters_string(config, string) : parameters_skip(config);
 }
 
 /* A number that is no plain integer is passed over. */
@@ -86,26 +104,50 @@ static coffer_status parameters_number(parameters_config *config, uint64_t *numb
     coffer__json_space(&config->json);
     coffer__json there = config->json;
     there.err = NULL;
-    const coffer_status status = coffer__json_skip(&config->json, 2, &config->scratch);
+    const coffer_status status = parameters_skip(config);
     if (status == COFFER_OK && coffer__json_u64(&there, number) == COFFER_OK) {
         *number = there.in.position == config->json.in.position ? *number : 0;
     }
     return status;
 }
 
+/* A list with room for one item more; NULL, with the failure told, without memory. */
+static void *parameters_grow(parameters_config *config, void *items, size_t count, size_t *room, size_t item_size)
+{
+    if (count < *room) {
+        return items;
+    }
+    const size_t wanted = *room == 0 ? 16 : 2 * *room;
+    void *grown = coffer__realloc(&config->allocator, items, *room * item_size, wanted * item_size);
+    if (grown == NULL) {
+        (void)coffer__fail(config->json.err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
+        return NULL;
+    }
+    *room = wanted;
+    return grown;
+}
+
 static coffer_status parameters_add_left_out(parameters_config *config, coffer__name pattern)
 {
-    if (config->left_out_count == config->left_out_room) {
-        const size_t room = config->left_out_room == 0 ? 16 : 2 * config->left_out_room;
-        coffer__name *grown = coffer__realloc(&config->allocator, config->left_out,
-                                              config->left_out_room * sizeof *grown, room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(config->json.err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
-        }
-        config->left_out = grown;
-        config->left_out_room = room;
+    coffer__name *grown = parameters_grow(config, config->left_out, config->left_out_count, &config->left_out_room,
+                                          sizeof *config->left_out);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    config->left_out = grown;
     config->left_out[config->left_out_count++] = pattern;
+    return COFFER_OK;
+}
+
+static coffer_status parameters_add_module(parameters_config *config, coffer__name name)
+{
+    parameters_module *grown =
+        parameters_grow(config, config->modules, config->module_count, &config->module_room, sizeof *config->modules);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    config->modules = grown;
+    config->modules[config->module_count++] = (parameters_module){ name, config->module_bits };
     return COFFER_OK;
 }
 
@@ -114,7 +156,7 @@ static coffer_status parameters_left_out(parameters_config *config)
     coffer__json *json = &config->json;
     bool more = true;
     if (coffer__json_peek(json) != '[') {
-        return coffer__json_skip(json, 2, &config->scratch);
+        return parameters_skip(config);
     }
     coffer_status status = coffer__json_expect(json, '[', "a list");
     if (status == COFFER_OK && coffer__json_peek(json) == ']') {
@@ -138,12 +180,13 @@ static coffer_status parameters_object(parameters_config *config,
     coffer__json *json = &config->json;
     bool more = true;
     if (coffer__json_peek(json) != '{') {
-        return coffer__json_skip(json, 2, &config->scratch);
+        return parameters_skip(config);
     }
     coffer_status status = coffer__json_expect(json, '{', "an object");
     if (status == COFFER_OK && coffer__json_peek(json) == '}') {
         return coffer__json_expect(json, '}', "the end of an object");
     }
+    config->depth++;
     while (status == COFFER_OK && more) {
         coffer__name key = { NULL, 0 };
         status = parameters_string(config, &key);
@@ -151,26 +194,39 @@ static coffer_status parameters_object(parameters_config *config,
         status = status == COFFER_OK ? member(config, key) : status;
         status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
     }
+    config->depth--;
     return status;
 }
 
 /* config_groups: {group: {weights: {num_bits}}} */
 static coffer_status parameters_weights_member(parameters_config *config, coffer__name key)
 {
-    return parameters_is(key, "num_bits") ? parameters_number(config, &config->packed_bits)
-                                          : coffer__json_skip(&config->json, 5, &config->scratch);
+    return parameters_is(key, "num_bits") ? parameters_number(config, &config->packed_bits) : parameters_skip(config);
 }
 
 static coffer_status parameters_group_member(parameters_config *config, coffer__name key)
 {
     return parameters_is(key, "weights") ? parameters_object(config, parameters_weights_member)
-                                         : coffer__json_skip(&config->json, 4, &config->scratch);
+                                         : parameters_skip(config);
 }
 
 static coffer_status parameters_groups_member(parameters_config *config, coffer__name key)
 {
     (void)key;
     return parameters_object(config, parameters_group_member);
+}
+
+static coffer_status parameters_module_member(parameters_config *config, coffer__name key)
+{
+    return parameters_is(key, "bits") ? parameters_number(config, &config->module_bits) : parameters_skip(config);
+}
+
+/* MLX: {module: {bits}}. */
+static coffer_status parameters_read_module(parameters_config *config, coffer__name name)
+{
+    config->module_bits = 0;
+    const coffer_status status = parameters_object(config, parameters_module_member);
+    return status == COFFER_OK && config->module_bits > 0 ? parameters_add_module(config, name) : status;
 }
 
 static coffer_status parameters_quantisation_member(parameters_config *config, coffer__name key)
@@ -193,30 +249,58 @@ static coffer_status parameters_quantisation_member(parameters_config *config, c
     if (parameters_is(key, "modules_to_not_convert") || parameters_is(key, "ignore")) {
         return parameters_left_out(config);
     }
-    return coffer__json_skip(&config->json, 2, &config->scratch);
+    return parameters_read_module(config, key);
 }
 
 static coffer_status parameters_config_member(parameters_config *config, coffer__name key)
 {
     const bool mlx = parameters_is(key, "quantization");
     if (!mlx && !parameters_is(key, "quantization_config")) {
-        return coffer__json_skip(&config->json, 1, &config->scratch);
+        return parameters_skip(config);
     }
     config->quantised = config->quantised || coffer__json_peek(&config->json) == '{';
     return parameters_object(config, parameters_quantisation_member);
 }
 
+/* Of a model of several kinds of input, what belongs to the language model. */
+static coffer_status parameters_inner_member(parameters_config *config, coffer__name key)
+{
+    static const char *const inner[] = { "text_config", "language_config", "llm_config" };
+    for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
+        if (parameters_is(key, inner[i])) {
+            return parameters_object(config, parameters_config_member);
+        }
+    }
+    return parameters_skip(config);
+}
+
+static coffer__name parameters_module_name(const void *ctx, uint32_t item)
+{
+    return ((const parameters_config *)ctx)->modules[item].name;
+}
+
 static coffer_status parameters_read_config(parameters_config *config, const uint8_t *text, size_t size,
                                             coffer_error *err)
 {
-    config->json = (coffer__json){ .in = { .base = text, .length = size }, .err = err };
+    uint32_t twice = 0;
+    const coffer__json whole = { .in = { .base = text, .length = size }, .err = err };
     config->scratch.allocator = &config->allocator;
     config->text_size = size + 1;
     config->text = coffer__alloc(&config->allocator, config->text_size);
     if (config->text == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
     }
-    return parameters_object(config, parameters_config_member);
+    config->json = whole;
+    coffer_status status = parameters_object(config, parameters_config_member);
+    if (status == COFFER_OK && !config->quantised) {
+        /* Nothing was kept, so the room for text serves again. */
+        config->json = whole;
+        config->text_used = 0;
+        status = parameters_object(config, parameters_inner_member);
+    }
+    config->module_names =
+        (coffer__names){ &config->allocator, parameters_module_name, config, config->module_count, 0, NULL, NULL };
+    return status == COFFER_OK ? coffer__names_build(&config->module_names, &twice, err) : status;
 }
 
 static void parameters_free_config(parameters_config *config)
@@ -224,6 +308,8 @@ static void parameters_free_config(parameters_config *config)
     coffer__scratch_free(&config->scratch);
     coffer__free(&config->allocator, config->text, config->text_size);
     coffer__free(&config->allocator, config->left_out, config->left_out_room * sizeof *config->left_out);
+    coffer__names_free(&config->module_names);
+    coffer__free(&config->allocator, config->modules, config->module_room * sizeof *config->modules);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -341,13 +427,22 @@ static uint64_t parameters_bits(const parameters_config *config, parameters_meth
     return bits > 0 && bits <= 32 ? bits : PARAMETERS_USUAL_BITS;
 }
 
-static parameters_share parameters_share_of_mlx(const coffer *model, coffer__name name, const coffer_tensor *tensor,
-                                                uint64_t bits)
+/* Bits of a weight of MLX: its module's own, if those are stated. */
+static uint64_t parameters_bits_of_module(const parameters_config *config, coffer__name weight, uint64_t bits)
+{
+    const size_t len = weight.len - (sizeof ".weight" - 1);
+    const uint32_t found = coffer__names_find(&config->module_names, weight.text, len);
+    const uint64_t own = found == COFFER__NO_NAME ? 0 : config->modules[found].bits;
+    return own > 0 && own <= 32 ? own : bits;
+}
+
+static parameters_share parameters_share_of_mlx(const coffer *model, const parameters_config *config, coffer__name name,
+                                                const coffer_tensor *tensor, uint64_t bits)
 {
     static const char *const helpers[] = { ".scales", ".biases" };
     if (tensor->dtype == COFFER_U32 && parameters_ends(name, ".weight") &&
         parameters_beside(model, name, ".weight", ".scales") != NULL) {
-        return (parameters_share){ 32, bits };
+        return (parameters_share){ 32, parameters_bits_of_module(config, name, bits) };
     }
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         const coffer_tensor *weight =
@@ -406,7 +501,7 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
         }
         return config->four_bits && tensor->dtype == COFFER_U8 ? (parameters_share){ 2, 1 } : one;
     case PARAMETERS_MLX:
-        return parameters_share_of_mlx(model, name, tensor, bits);
+        return parameters_share_of_mlx(model, config, name, tensor, bits);
     default:
         return one;
     }
@@ -457,11 +552,12 @@ static void parameters_note(const parameters_config *config, coffer_parameters *
         coffer__fail(&said, COFFER_OK, "%q: weights of 4 bits, two in each byte; scales do not count",
                      config->method.text, config->method.len);
     } else {
-        coffer__fail(&said, COFFER_OK, "%q: weights of %u bits%s, unpacked; scales do not count",
+        coffer__fail(&said, COFFER_OK, "%q: weights of %u bits%s%s, unpacked; scales do not count",
                      method == PARAMETERS_MLX ? "mlx" : config->method.text,
                      method == PARAMETERS_MLX ? (size_t)3 : config->method.len, bits,
                      (method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits) == bits ? ""
-                                                                                                    : " (not stated)");
+                                                                                                    : " (not stated)",
+                     method == PARAMETERS_MLX && config->module_count > 0 ? ", or what a module states of itself" : "");
     }
     memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
 }
@@ -488,19 +584,24 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
     return COFFER_OK;
 }
 
+/* The configuration beside the model's first file; false when there is none that can be read. */
+static bool parameters_find_config(const coffer *model, coffer__whole *whole)
+{
+    coffer__place place;
+    const coffer__name name = { PARAMETERS_CONFIG, sizeof PARAMETERS_CONFIG - 1 };
+    return model->shards->path != NULL && coffer__model_place(model, &place, NULL) == COFFER_OK &&
+           coffer__place_read_beside(&place, name, PARAMETERS_MOST_CONFIG, &model->allocator, whole, NULL) == COFFER_OK;
+}
+
 coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
                                       coffer_parameters *counts, coffer_error *err)
 {
-    coffer__path path;
     coffer__whole whole = { .bytes = NULL };
     if (model == NULL || counts == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model, or where to count, is NULL");
     }
     memset(counts, 0, sizeof *counts);
-    const char *file = config == NULL ? coffer_shard_path(model, 0) : "";
-    if (file[0] == '\0' || !coffer__path_sibling(&path, file, PARAMETERS_CONFIG) ||
-        coffer__place_read(path.text, model->web, PARAMETERS_MOST_CONFIG, &model->allocator, &whole, NULL) !=
-            COFFER_OK) {
+    if (config != NULL || !parameters_find_config(model, &whole)) {
         return parameters_count_by(model, (const uint8_t *)config, config == NULL ? 0 : config_len, counts, err);
     }
     const coffer_status status = parameters_count_by(model, whole.bytes, whole.size, counts, err);

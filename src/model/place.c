@@ -345,6 +345,20 @@ coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t mo
     return status;
 }
 
+coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
+                                        const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
+{
+    coffer__path path;
+    coffer_status status = COFFER_OK;
+    memset(whole, 0, sizeof *whole);
+    if (place->web != NULL) {
+        status = place_url_of(place, name, &path, err);
+    } else if (!coffer__place_join(place, name, &path)) {
+        status = coffer__trouble(err, "read the file", NULL, ENAMETOOLONG);
+    }
+    return status == COFFER_OK ? coffer__place_read(path.text, place->web, most, allocator, whole, err) : status;
+}
+
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator)
 {
     coffer__free(allocator, whole->bytes, whole->size);

@@ -54,6 +54,9 @@ coffer_status coffer__place_open(const coffer__place *place, coffer__name name, 
    the path is a URL. */
 coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
                                  coffer__whole *whole, coffer_error *err);
+/* The same for a file of a place, wherever its links lead. */
+coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
+                                        const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator);
 
 #endif

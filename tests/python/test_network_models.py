@@ -3,7 +3,9 @@
 
 import ctypes
 import json
+import os
 import re
+import subprocess
 
 import pytest
 
@@ -164,6 +166,61 @@ def test_an_index_that_breaks_off_is_asked_for_again():
         with Model(server.url("/" + INDEX)) as model:
             assert model.code == "OK", model.message
             assert len(server.log) == 4
+
+
+# ---- Counting parameters ---------------------------------------------------------------------------------------------
+
+CLI = os.environ["COFFER_CLI"]
+CONFIG = json.dumps({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}).encode()
+
+
+def counted(url):
+    """What coffer info says of parameters: as stored and as trained, and what was assumed."""
+    result = subprocess.run([CLI, "info", "--json", url], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)[0]
+    return said["parameters"], said["trained"]["parameters"], said["trained"]["assumed"]
+
+
+ASSUMED = '"bitsandbytes": weights of 4 bits, two in each byte; scales do not count'
+
+
+@pytest.mark.parametrize(("name", "more"), [(INDEX, 1), ("", 2)])
+def test_counting_takes_one_more_for_the_configuration(name, more):
+    files, _ = make_model(3)
+    with serve(files | {"config.json": CONFIG}, "/a/") as server:
+        assert counted(server.url("/a/" + name)) == (900, 1800, ASSUMED)
+        assert len(server.log) == more + 3 + 1
+        assert server.paths.count("/a/config.json") == 1
+
+
+def test_counting_in_one_file():
+    content, _ = file_with_header(1000, 3, 100)
+    with serve({"m.safetensors": content, "config.json": CONFIG}) as server:
+        assert counted(server.url("/m.safetensors?signed=1")) == (300, 600, ASSUMED)
+        assert server.paths == ["/m.safetensors?signed=1", "/config.json"]
+
+
+@pytest.mark.parametrize("config", [None, b"{}", b'{"quantization_config": null}'])
+def test_counting_what_is_not_quantised(config):
+    content, _ = file_with_header(1000, 3, 100)
+    with serve({"m.safetensors": content} | ({} if config is None else {"config.json": config})) as server:
+        assert counted(server.url("/m.safetensors"))[:2] == (300, 300)
+        assert len(server.log) == 2
+
+
+def test_a_configuration_of_a_repository_is_of_its_commit(monkeypatch):
+    content, _ = file_with_header(1000, 3, 100)
+    there = {"model.safetensors": content, "config.json": CONFIG}
+
+    def behave(request):
+        bytes_ = there.get(request.path.rpartition("/")[2])
+        return request.answer(404) if bytes_ is None else request.ranges(bytes_, {"X-Repo-Commit": COMMIT})
+
+    with Server(behave=behave) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.origin)
+        assert counted("hf://owner/name") == (300, 600, ASSUMED)
+        assert server.paths == ["/owner/name/resolve/main/model.safetensors", "/owner/name/resolve/%s/config.json" % COMMIT]
 
 
 # ---- Repositories --------------------------------------------------------------------------------------------------

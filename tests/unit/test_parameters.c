@@ -185,6 +185,53 @@ static void test_mlx(void **state)
     assert_string_equal(counts.assumed, "\"mlx\": weights of 4 bits, unpacked; scales do not count");
 }
 
+static void test_mlx_modules_with_bits_of_their_own(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = {
+        { "a.weight", COFFER_U32, 1, { 4 } },   { "a.scales", COFFER_F16, 1, { 1 } },
+        { "b.weight", COFFER_U32, 1, { 4 } },   { "b.scales", COFFER_F16, 1, { 1 } },
+        { "b.c.weight", COFFER_U32, 1, { 4 } }, { "b.c.scales", COFFER_F16, 1, { 1 } },
+        { ".weight", COFFER_U32, 1, { 4 } },    { ".scales", COFFER_F16, 1, { 1 } },
+    };
+    coffer_parameters counts = COUNTED(
+        specs, "{\"quantization\": {\"b\": {\"group_size\": 32, \"bits\": 8, \"x\": [{}]}, \"bits\": 4, \"b.c\": "
+               "false, \"none\": {\"bits\": 2}, \"\": {\"bits\": 2}, \"a\": {\"bits\": 33}}}");
+    assert_int_equal(counts.trained[COFFER_U32], 4 * 8 + 4 * 4 + 4 * 8 + 4 * 16);
+    assert_int_equal(counts.compatible[COFFER_U32], 4 * 8 + 4 * 4 + 4 * 8 + 4 * 16);
+    assert_int_equal(counts.trained[COFFER_F16], 0);
+    assert_string_equal(counts.assumed,
+                        "\"mlx\": weights of 4 bits, or what a module states of itself, unpacked; scales do "
+                        "not count");
+    /* The same module twice is no JSON that anybody writes: the first counts. */
+    counts = COUNTED(specs, "{\"quantization\": {\"bits\": 4, \"b\": {\"bits\": 8}, \"b\": {\"bits\": 2}}}");
+    assert_int_equal(counts.trained[COFFER_U32], 3 * 4 * 8 + 4 * 4);
+}
+
+static void test_the_language_model_within(void **state)
+{
+    (void)state;
+#define INNER "{\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 8}}"
+    static const struct {
+        const char *config;
+        uint64_t trained;
+    } cases[] = {
+        { "{\"text_config\": " INNER "}", 20 * 4 },
+        { "{\"vision_config\": " INNER ", \"llm_config\": " INNER "}", 20 * 4 },
+        { "{\"language_config\": " INNER ", \"quantization_config\": null}", 20 * 4 },
+        { "{\"vision_config\": " INNER "}", 40 },
+        { "{\"a\": {\"text_config\": " INNER "}}", 40 },
+        { "{\"text_config\": 1}", 40 },
+        /* What the outermost object says goes first, wherever it stands. */
+        { "{\"text_config\": " INNER ", \"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}}", 20 * 8 },
+        { "{\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}, \"text_config\": " INNER "}", 20 * 8 },
+    };
+#undef INNER
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(COUNTED(gptq, cases[i].config).trained[COFFER_I32], cases[i].trained);
+    }
+}
+
 static void test_other_methods(void **state)
 {
     (void)state;
@@ -275,6 +322,8 @@ int main(void)
         cmocka_unit_test(test_mxfp4),
         cmocka_unit_test(test_bitsandbytes),
         cmocka_unit_test(test_mlx),
+        cmocka_unit_test(test_mlx_modules_with_bits_of_their_own),
+        cmocka_unit_test(test_the_language_model_within),
         cmocka_unit_test(test_other_methods),
         cmocka_unit_test(test_configurations_that_are_none),
         cmocka_unit_test(test_config_beside_the_file),
