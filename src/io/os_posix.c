@@ -25,6 +25,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -127,6 +128,13 @@ int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void
 void coffer__os_thread_join(coffer__thread *thread)
 {
     (void)pthread_join(thread->posix, NULL);
+}
+
+size_t coffer__os_descriptors(void)
+{
+    struct rlimit limit = { .rlim_cur = 0 };
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 unsigned coffer__os_processors(void)

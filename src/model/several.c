@@ -15,8 +15,10 @@
 
 /* Reading a header is waiting, on a network file system most of all, so processors do not bound it. */
 #define SEVERAL_THREADS 16u
-/* Behind a URL it is nothing but waiting. */
-#define SEVERAL_THREADS_FAR 64u
+/* Behind a URL it is nothing but waiting, so that most models are asked for all of their files at once: each turn less is a
+   journey less. A connection takes three descriptors, and half of those that the process may have are left to it. */
+#define SEVERAL_THREADS_FAR 192u
+#define SEVERAL_DESCRIPTORS_FAR 6u
 /* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
 #define SEVERAL_DESCRIPTORS 64u
 #define SEVERAL_ITEM_SIZE sizeof(const coffer_tensor *) /* of the list of tensors */
@@ -182,10 +184,20 @@ static void several_work(void *arg)
     }
 }
 
+/* How many files are asked for at once. */
+static size_t several_threads(const coffer__place *place)
+{
+    if (place->web == NULL) {
+        return SEVERAL_THREADS;
+    }
+    const size_t connections = coffer__os_descriptors() / SEVERAL_DESCRIPTORS_FAR;
+    return connections < SEVERAL_THREADS_FAR ? connections : SEVERAL_THREADS_FAR;
+}
+
 static void several_run(several_job *job)
 {
     coffer__thread threads[SEVERAL_THREADS_FAR];
-    const size_t bound = job->model->several->place.web != NULL ? SEVERAL_THREADS_FAR : SEVERAL_THREADS;
+    const size_t bound = several_threads(&job->model->several->place);
     const size_t most = job->failed < bound ? job->failed : bound;
     size_t started = 1;
     while (started < most && coffer__os_thread_start(&threads[started], several_work, job) == 0) {

@@ -526,6 +526,7 @@ static void test_words(void **state)
     assert_string_equal(err.path, "some/path");
     assert_int_equal(coffer__trouble(NULL, "do it", "some/path", ENOENT), COFFER_ERR_NOT_FOUND);
     assert_true(coffer__os_processors() >= 1);
+    assert_true(coffer__os_descriptors() >= 16);
 }
 
 static void test_path_texts(void **state)
