@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import re
+import resource
 import subprocess
 
 import pytest
@@ -55,6 +56,18 @@ def test_an_index_takes_a_request_for_each_file(shards):
             assert model.read(name) == bodies[name]
         # All of such small files came with the headers.
         assert len(server.log) == 1 + shards
+
+
+def test_few_descriptors_are_enough():
+    """As many files are asked for at once as half of the descriptors allow."""
+    files, _ = make_model(100)
+    with serve(files) as server:
+        command = [os.environ["COFFER_CLI"], "ls", "--json", server.url("/" + INDEX)]
+        limit = (60, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        said = subprocess.run(command, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
+        assert (said.returncode, said.stderr) == (0, b"")
+        assert len(server.log) == 101
+        assert 2 <= len({request.connection for request in server.log}) <= 10
 
 
 def test_headers_that_do_not_fit_take_one_more_each():

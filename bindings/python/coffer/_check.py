@@ -16,8 +16,9 @@ class Note:
 
     text: str
     count: int
-    offset: int  # the byte of the file where it was seen first
-    path: str  # that file, which matters where a model has several
+    offset: int | None  # the byte of the file where it was seen first; None where it is at no byte
+    path: str  # that file, which matters where a model has several; of what the model is as a whole, as it was opened
+    subject: str | None = None  # the tensor or file that such a note is about, the first of them
 
 
 @dataclass(frozen=True)

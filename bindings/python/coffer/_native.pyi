@@ -92,8 +92,8 @@ class Model:
     def headers(self) -> list[tuple[dict[str, str], dict[str, tuple[str, tuple[int, ...], tuple[int, int]]]]]:
         """Of each file, as `shards` has them: its metadata, and its tensors as {name: (dtype, shape, (begin, end))}, offsets being
         those in the data."""
-    def notes(self) -> list[tuple[str, int, int, str]]:
-        """What is legal but suspicious: (description, how often, byte offset of the first, the file's path)."""
+    def notes(self) -> list[tuple[str, int, int | None, str, str | None]]:
+        """What is legal but suspicious: (description, how often, byte offset of the first, the file's path, what it is about)."""
     def read_many(
         self, names: Iterable[str] | None = None, *, progress: Progress | None = None, threads: int = 0
     ) -> list[Buffer]:

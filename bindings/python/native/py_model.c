@@ -455,20 +455,47 @@ static PyObject *model_metadata(PyObject *self, PyObject *unused)
     return dict;
 }
 
-/* What shard `shard` has of `kind`, if anything. */
-static int model_add_note(PyObject *list, const coffer *model, size_t shard, coffer_note_kind kind)
+/* Appends a note that was seen; `path` is taken over. */
+static int model_add_note(PyObject *list, coffer_note_kind kind, coffer_note note, PyObject *path, const char *subject)
 {
-    const coffer_note note = coffer_table_note(coffer_shard_table(model, shard), kind);
-    if (note.count == 0) {
-        return 0;
-    }
-    PyObject *path = PyUnicode_DecodeFSDefault(coffer_shard_path(model, shard));
-    PyObject *item = path == NULL ? NULL
-                                  : Py_BuildValue("(sKKO)", coffer_note_text(kind), (unsigned long long)note.count,
-                                                  (unsigned long long)note.offset, path);
+    PyObject *offset = note.offset == COFFER_NO_OFFSET ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(note.offset);
+    PyObject *item =
+        path == NULL || offset == NULL
+            ? NULL
+            : Py_BuildValue("(sKOOz)", coffer_note_text(kind), (unsigned long long)note.count, offset, path, subject);
     const int result = item == NULL ? -1 : PyList_Append(list, item);
     Py_XDECREF(item);
+    Py_XDECREF(offset);
     Py_XDECREF(path);
+    return result;
+}
+
+/* What shard `shard` has, of every kind. */
+static int model_add_notes_of_shard(PyObject *list, const coffer *model, size_t shard)
+{
+    int result = 0;
+    for (int kind = 0; result == 0 && kind < COFFER_NOTE_UNINDEXED; kind++) {
+        const coffer_note note = coffer_table_note(coffer_shard_table(model, shard), (coffer_note_kind)kind);
+        if (note.count > 0) {
+            PyObject *path = PyUnicode_DecodeFSDefault(coffer_shard_path(model, shard));
+            result = model_add_note(list, (coffer_note_kind)kind, note, path, NULL);
+        }
+    }
+    return result;
+}
+
+/* What the model has as a whole, opened as `path`. */
+static int model_add_notes_of_whole(PyObject *list, const coffer *model, PyObject *path)
+{
+    int result = 0;
+    for (int kind = COFFER_NOTE_UNINDEXED; result == 0 && kind < COFFER_NOTE_COUNT; kind++) {
+        const char *subject = NULL;
+        const coffer_note note = coffer_model_note(model, (coffer_note_kind)kind, &subject);
+        if (note.count > 0) {
+            result =
+                model_add_note(list, (coffer_note_kind)kind, note, Py_NewRef(path), *subject == '\0' ? NULL : subject);
+        }
+    }
     return result;
 }
 
@@ -481,14 +508,15 @@ static PyObject *model_notes(PyObject *self, PyObject *unused)
     }
     const coffer *model = py_handle_model(handle);
     PyObject *list = PyList_New(0);
-    for (size_t shard = 0; list != NULL && shard < coffer_shard_count(model); shard++) {
-        for (int kind = 0; list != NULL && kind < COFFER_NOTE_COUNT; kind++) {
-            if (model_add_note(list, model, shard, (coffer_note_kind)kind) < 0) {
-                Py_CLEAR(list);
-            }
-        }
+    PyObject *path = ((model_object *)self)->path;
+    int result = list == NULL ? -1 : model_add_notes_of_whole(list, model, path == NULL ? Py_None : path);
+    for (size_t shard = 0; result == 0 && shard < coffer_shard_count(model); shard++) {
+        result = model_add_notes_of_shard(list, model, shard);
     }
     py_handle_release(handle);
+    if (result < 0) {
+        Py_CLEAR(list);
+    }
     return list;
 }
 
@@ -507,7 +535,7 @@ static PyMethodDef model_methods[] = {
     { "metadata", model_metadata, METH_NOARGS, "The header's metadata, or None." },
     { "headers", py_model_headers, METH_NOARGS, "(metadata, tensors) of each file." },
     { "notes", model_notes, METH_NOARGS,
-      "What is legal but suspicious: (description, how often, first offset, file)." },
+      "What is legal but suspicious: (description, how often, first offset, file, subject)." },
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors, each into a Buffer of its own." },
     { "read_into", (PyCFunction)(void (*)(void))py_model_read_into, METH_VARARGS | METH_KEYWORDS,

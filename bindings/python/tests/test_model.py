@@ -43,7 +43,7 @@ def test_metadata(path):
 
 def test_notes():
     model = Model.open(b"\x0c\0\0\0\0\0\0\0   {}       ", all_notes=True)
-    assert model.notes() == [("white space before the header", 1, 8, "")]
+    assert model.notes() == [("white space before the header", 1, 8, "", None)]
 
 
 def test_access_is_chosen(path):

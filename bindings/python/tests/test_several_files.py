@@ -24,7 +24,7 @@ def index(tmp_path):
         (tmp_path / name).write_bytes(array_file(arrays, metadata))
     weight_map = {tensor: name for name, arrays in zip(names, (FIRST, SECOND), strict=True) for tensor in arrays}
     path = tmp_path / "model.safetensors.index.json"
-    path.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
+    path.write_text(json.dumps({"metadata": {"total_size": 54}, "weight_map": weight_map}))
     return path
 
 

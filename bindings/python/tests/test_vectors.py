@@ -32,7 +32,7 @@ def test_every_vector_gets_its_verdict(from_memory):
             assert (caught.value.code, caught.value.offset) == (what, int(at)), file.name
             continue
         model = Model.open(source, all_notes=True, unknown_dtypes=unknown)
-        assert [offset for _, _, offset, _ in model.notes()] == ([int(at)] if verdict == "note" else []), file.name
+        assert [offset for _, _, offset, _, _ in model.notes()] == ([int(at)] if verdict == "note" else []), file.name
         content = file.read_bytes()
         for tensor in model.tensors():
             assert tensor.tobytes() == content[tensor.offset : tensor.offset + tensor.nbytes], file.name
