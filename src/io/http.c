@@ -150,8 +150,11 @@ static bool http_set(const coffer__libcurl *curl, CURL *easy, http_exchange *exc
     set = set && curl->easy_setopt(easy, CURLOPT_HEADERDATA, exchange) == CURLE_OK;
     set = set && curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, http_take_body) == CURLE_OK;
     set = set && curl->easy_setopt(easy, CURLOPT_WRITEDATA, exchange) == CURLE_OK;
-    if (request->certificates != NULL) {
+    if (request->authorities != NULL && request->authorities->store != NULL) {
+        set = set && coffer__authorities_set(request->authorities, curl, easy);
+    } else if (request->certificates != NULL) {
         set = set && curl->easy_setopt(easy, CURLOPT_CAINFO, request->certificates) == CURLE_OK;
+        set = set && curl->easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
     }
     if (request->sigv4 != NULL) {
         /* As it is signed, it is sent. */

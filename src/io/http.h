@@ -9,6 +9,7 @@
 #ifndef COFFER_IO_HTTP_H
 #define COFFER_IO_HTTP_H
 
+#include "authorities.h"
 #include "coffer.h"
 #include "http_text.h"
 #include "libcurl.h"
@@ -41,14 +42,15 @@ typedef struct coffer__http_reply {
 
 typedef struct coffer__http_request {
     const char *url;
-    const char *range;          /* "0-65535"; NULL: everything */
-    const char *if_range;       /* a strong validator, or NULL */
-    const char *bearer;         /* a token for this host, or NULL */
-    const char *sigv4;          /* "aws:amz:REGION:s3", or NULL */
-    const char *user;           /* "KEY:SECRET" for it */
-    const char *const *headers; /* more lines, ended by NULL; or NULL */
-    const char *certificates;   /* the file with those to trust, or NULL: the system's */
-    uint64_t timeout_ms;        /* without a sign from the other side */
+    const char *range;                      /* "0-65535"; NULL: everything */
+    const char *if_range;                   /* a strong validator, or NULL */
+    const char *bearer;                     /* a token for this host, or NULL */
+    const char *sigv4;                      /* "aws:amz:REGION:s3", or NULL */
+    const char *user;                       /* "KEY:SECRET" for it */
+    const char *const *headers;             /* more lines, ended by NULL; or NULL */
+    const char *certificates;               /* the file with those to trust, or NULL: the system's … */
+    const coffer__authorities *authorities; /* … unless they were read; or NULL */
+    uint64_t timeout_ms;                    /* without a sign from the other side */
     /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. */
     bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
     void *ctx;

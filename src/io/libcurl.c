@@ -13,8 +13,10 @@ static const struct libcurl_row {
     size_t place;
 } libcurl_rows[] = {
     { "curl_global_init", offsetof(coffer__libcurl, global_init) },
+    { "curl_version_info", offsetof(coffer__libcurl, version_info) },
     { "curl_easy_init", offsetof(coffer__libcurl, easy_init) },
     { "curl_easy_setopt", offsetof(coffer__libcurl, easy_setopt) },
+    { "curl_easy_getinfo", offsetof(coffer__libcurl, easy_getinfo) },
     { "curl_easy_reset", offsetof(coffer__libcurl, easy_reset) },
     { "curl_easy_strerror", offsetof(coffer__libcurl, easy_strerror) },
     { "curl_easy_cleanup", offsetof(coffer__libcurl, easy_cleanup) },

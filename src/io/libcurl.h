@@ -21,8 +21,10 @@
 
 typedef struct coffer__libcurl {
     CURLcode (*global_init)(long flags);
+    curl_version_info_data *(*version_info)(CURLversion age);
     CURL *(*easy_init)(void);
     CURLcode (*easy_setopt)(CURL *easy, CURLoption option, ...);
+    CURLcode (*easy_getinfo)(CURL *easy, CURLINFO info, ...);
     void (*easy_reset)(CURL *easy);
     const char *(*easy_strerror)(CURLcode code);
     void (*easy_cleanup)(CURL *easy);

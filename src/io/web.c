@@ -32,6 +32,8 @@ struct coffer__web {
     coffer__mutex lock; /* guards what follows */
     bool opened;        /* libcurl; its table does not change afterwards */
     coffer__libcurl curl;
+    bool proving; /* the authorities are read, if they can be; they do not change afterwards */
+    coffer__authorities authorities;
     size_t idle_count;
     coffer__http_line idle[WEB_MOST_IDLE];
 };
@@ -149,6 +151,7 @@ void coffer__web_free(coffer__web *web)
     for (size_t i = 0; i < web->idle_count; i++) {
         coffer__http_line_close(&web->curl, &web->idle[i]);
     }
+    coffer__authorities_close(&web->authorities);
     coffer__os_mutex_deinit(&web->lock);
     const coffer_allocator allocator = web->allocator;
     coffer__free(&allocator, web, sizeof *web);
@@ -172,6 +175,22 @@ static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, co
         return status;
     }
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a connection");
+}
+
+/* Those that a server is proved by, read when the first one has to be; whoever comes meanwhile waits. */
+static const coffer__authorities *web_authorities(coffer__web *web, const coffer__web_address *address)
+{
+    if (address->url.scheme != COFFER__SCHEME_HTTPS) {
+        return NULL;
+    }
+    coffer__os_mutex_lock(&web->lock);
+    if (!web->proving) {
+        coffer__authorities_open(&web->authorities, &web->curl,
+                                 web->certificates[0] != '\0' ? web->certificates : NULL);
+        web->proving = true;
+    }
+    coffer__os_mutex_unlock(&web->lock);
+    return &web->authorities;
 }
 
 static void web_give_line(coffer__web *web, coffer__http_line *line)
@@ -290,6 +309,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         request.ctx = &asking;
         answer->from = next;
         web_authorise(web, &answer->from, lines, &request);
+        request.authorities = web_authorities(web, &answer->from);
         answer->end = coffer__http_exchange(&web->curl, line, &request, &answer->reply, &answer->words);
         web_remember(answer);
         if (answer->reply.reason[0] == '\0') {

@@ -152,6 +152,27 @@ def test_an_authority_that_is_not_trusted(nginx):
         assert "SSL_CERT_FILE" in model.message
 
 
+def test_a_file_of_authorities_that_is_not_there(nginx, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(nginx.folder / "nothing"))
+    with Model(nginx.secure_url("secure")) as model:
+        assert model.code == "CERTIFICATE", model.message
+
+
+def test_the_authorities_are_read_once_for_all_connections(nginx, tmp_path, monkeypatch):
+    """From a pipe, which has them once: who looks again waits for ever."""
+    (nginx.files / "once").mkdir()
+    files, _ = make_model(5)
+    for name, content in files.items():
+        (nginx.files / "once" / name).write_bytes(content)
+    os.mkfifo(tmp_path / "authorities")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authorities"))
+    command = [os.environ["COFFER_CLI"], "ls", nginx.secure_url("once/" + INDEX)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        (tmp_path / "authorities").write_bytes((nginx.folder / "ca.pem").read_bytes())
+        assert process.wait(60) == 0, process.stderr.read()
+    assert len({line["connection"] for name in files for line in nginx.log("once/" + name)}) > 1
+
+
 def test_a_certificate_for_another_name(nginx, certificates):
     with Model("https://127.0.0.1:%d/secure" % nginx.secure) as model:
         assert model.code == "CERTIFICATE", model.message
