@@ -4,12 +4,13 @@
  *
  * All of it is inline and none of it has a thought of its own: what a function does, costs and refuses is said in coffer.h, at
  * the function of the same name. Where C takes a `coffer_*` struct of options, so does C++; `nullptr` stands for the defaults.
+ * What cannot fail and hands out nothing to be released, such as coffer_version and coffer_dtype_bits, is called as it is.
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing else is
  *     thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer and buffer own what they hold; they can be moved and not copied, and one that was moved
- *     from can only be assigned to or go. A tensor and every span are borrowed, from the model that they came from, which may be
- *     moved meanwhile, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, hasher, manifest and buffer own what they hold; they can be moved and not
+ *     copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the model
+ *     that they came from, which may be moved meanwhile, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the machine
  *     is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which are any dtype's
@@ -116,14 +117,34 @@ private:
     coffer_error fields_;
 };
 
+/* Text that is safe on a terminal, of a name for one. */
+inline std::string escape(std::string_view text)
+{
+    std::string safe(coffer_escape(text.data(), text.size(), nullptr, 0), '\0');
+    (void)coffer_escape(text.data(), text.size(), safe.data(), safe.size() + 1);
+    return safe;
+}
+
 namespace detail
 {
 
-inline void check(coffer_status status, const coffer_error &err)
+/* Calls a function that takes a coffer_error last, and throws what it fails with. */
+template <class... Parameters, class... Arguments>
+void call(coffer_status (*function)(Parameters...), Arguments... arguments)
 {
-    if (status != COFFER_OK) {
+    coffer_error err;
+    if (function(arguments..., &err) != COFFER_OK) {
         throw error(err);
     }
+}
+
+/* The same for one that hands out a new object first. */
+template <class Object, class... Parameters, class... Arguments>
+Object *make(coffer_status (*function)(Object **, Parameters...), Arguments... arguments)
+{
+    Object *made = nullptr;
+    call(function, &made, arguments...);
+    return made;
 }
 
 /* A failure that this header finds itself. */
@@ -146,6 +167,16 @@ inline std::size_t memory_size(std::uint64_t size)
         fail(COFFER_ERR_MEMORY, "more bytes than this machine can have in memory");
     }
     return static_cast<std::size_t>(size);
+}
+
+/* Text that is there and empty, where nullptr would mean that it is not there. */
+inline const char *present(std::string_view text) noexcept
+{
+    return text.data() == nullptr ? "" : text.data();
+}
+inline const char *present(const std::optional<std::string_view> &text) noexcept
+{
+    return text ? present(*text) : nullptr;
 }
 
 template <auto Release> struct release {
@@ -174,16 +205,16 @@ template <class T> constexpr coffer_dtype dtype_of() noexcept
     }
 }
 
-/* Refuses a tensor whose elements are not of type T. */
-template <class T> void require_dtype(const coffer_tensor *tensor)
+/* Refuses elements that are not of type T; `tensor` may be nullptr, when it is not known yet. */
+template <class T> void require_dtype(coffer_dtype dtype, const coffer_tensor *tensor)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     static_assert(sizeof(T) == 1, "the file's numbers are little-endian, this machine's are not: use tensor::decode");
 #endif
     constexpr coffer_dtype wanted = dtype_of<T>();
-    if (wanted != COFFER_UNKNOWN_DTYPE && tensor->dtype != wanted) {
-        fail(COFFER_ERR_ARGUMENT,
-             std::string("the tensor holds ") + coffer_tensor_dtype_name(tensor) + ", not " + coffer_dtype_name(wanted),
+    if (wanted != COFFER_UNKNOWN_DTYPE && dtype != wanted) {
+        const char *held = tensor != nullptr ? coffer_tensor_dtype_name(tensor) : coffer_dtype_name(dtype);
+        fail(COFFER_ERR_ARGUMENT, std::string("the tensor holds ") + held + ", not " + coffer_dtype_name(wanted),
              tensor);
     }
 }
@@ -234,6 +265,16 @@ private:
     std::size_t size_ = 0;
 };
 
+/* Numbers as elements of a float dtype, to be written; tensor::decode is the other way. */
+inline buffer encode(coffer_dtype dtype, span<const double> values)
+{
+    buffer bytes(values.size() * (coffer_dtype_bits(dtype) / 8));
+    if (coffer_encode(dtype, values.data(), values.size(), bytes.data()) != COFFER_OK) {
+        detail::fail(COFFER_ERR_ARGUMENT, "numbers are encoded as F16, BF16, F32, F64 or F8_E5M2 only");
+    }
+    return bytes;
+}
+
 /* Which part of a tensor is meant: Python's slices, as text or piece by piece.
        cofferpp::slice("0, :4")    cofferpp::slice{cofferpp::slice::at(0), cofferpp::slice::range(0, 4)} */
 class slice
@@ -250,7 +291,9 @@ public:
             count = indices_.size();
             status = coffer_slice_parse(text.data(), text.size(), indices_.data(), &count, &err);
         }
-        detail::check(status, err);
+        if (status != COFFER_OK) {
+            throw error(err);
+        }
         indices_.resize(count);
     }
 
@@ -283,6 +326,37 @@ private:
     std::vector<coffer_index> indices_;
 };
 
+/* ---- Digests --------------------------------------------------------------------------------------------------------- */
+
+/* Computes digests of bytes that come in pieces, one after the other. */
+class hasher
+{
+public:
+    explicit hasher(coffer_algorithm algorithm)
+        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, coffer_libc_allocator()))
+    {
+    }
+
+    void update(span<const std::byte> bytes) { detail::call(coffer_hasher_update, get(), bytes.data(), bytes.size()); }
+    void update(std::string_view text)
+    {
+        update(span<const std::byte>(reinterpret_cast<const std::byte *>(text.data()), text.size()));
+    }
+    /* The digest of all bytes since the last one. */
+    std::vector<std::uint8_t> finish()
+    {
+        std::vector<std::uint8_t> digest(coffer_algorithm_digest_size(algorithm_));
+        detail::call(coffer_hasher_finish, get(), digest.data(), digest.size());
+        return digest;
+    }
+
+    coffer_hasher *get() const noexcept { return self_.get(); }
+
+private:
+    coffer_algorithm algorithm_;
+    detail::handle<coffer_hasher, coffer_hasher_free> self_;
+};
+
 /* ---- Models ---------------------------------------------------------------------------------------------------------- */
 
 /* A tensor of an opened model: a view, to be copied as one likes. */
@@ -300,22 +374,18 @@ public:
     std::uint64_t offset() const noexcept { return self_->offset; }
     std::uint32_t shard() const noexcept { return self_->shard; }
     const coffer_tensor *get() const noexcept { return self_; }
+    const coffer *model() const noexcept { return model_; }
 
     /* The bytes where they lie, without a copy. */
-    span<const std::byte> data() const
-    {
-        coffer_error err;
-        const void *bytes = coffer_data(model_, self_, &err);
-        if (bytes == nullptr) {
-            throw error(err);
-        }
-        return { static_cast<const std::byte *>(bytes), detail::memory_size(self_->size) };
-    }
+    span<const std::byte> data() const { return bytes_of<const std::byte>(coffer_data); }
+    /* The same, to be changed in memory: of a model that was opened with COFFER_MAP_PRIVATE. */
+    span<std::byte> data_mutable() const { return bytes_of<std::byte>(coffer_data_mutable); }
+    bool is_aligned() const noexcept { return coffer_is_aligned(model_, self_); }
     /* The same as numbers. COFFER_ERR_UNSUPPORTED where they are not aligned, as files of other programs may have them;
        values() copies and does not mind. */
     template <class T> span<const T> as() const
     {
-        detail::require_dtype<T>(self_);
+        detail::require_dtype<T>(self_->dtype, self_);
         const auto bytes = data();
         if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) != 0) {
             detail::fail(COFFER_ERR_UNSUPPORTED, "the tensor is not aligned in its file: read a copy of it", self_);
@@ -326,16 +396,18 @@ public:
     /* Reads into memory of exactly the right size. */
     void read(span<std::byte> place, const coffer_read_options *options = nullptr) const
     {
-        coffer_error err;
-        detail::check(coffer_read(model_, self_, place.data(), place.size(), options, &err), err);
+        detail::call(coffer_read, model_, self_, place.data(), place.size(), options);
     }
     void read(const slice &part, span<std::byte> place, const coffer_read_options *options = nullptr) const
     {
-        coffer_error err;
         const auto indices = part.indices();
-        detail::check(
-            coffer_read_slice(model_, self_, indices.data(), indices.size(), place.data(), place.size(), options, &err),
-            err);
+        detail::call(coffer_read_slice, model_, self_, indices.data(), indices.size(), place.data(), place.size(),
+                     options);
+    }
+    /* Reads as many bytes as there is place for, from the tensor's byte `offset` on. */
+    void read_part(std::uint64_t offset, span<std::byte> place, const coffer_read_options *options = nullptr) const
+    {
+        detail::call(coffer_read_part, model_, self_, offset, place.data(), place.size(), options);
     }
     /* Reads into new memory. */
     buffer read(const coffer_read_options *options = nullptr) const
@@ -354,7 +426,7 @@ public:
     template <class T> std::vector<T> values() const { return values<T>(slice{}); }
     template <class T> std::vector<T> values(const slice &part) const
     {
-        detail::require_dtype<T>(self_);
+        detail::require_dtype<T>(self_->dtype, self_);
         std::vector<T> numbers(detail::memory_size(size_of(part)) / sizeof(T));
         read(part, span<std::byte>(reinterpret_cast<std::byte *>(numbers.data()), numbers.size() * sizeof(T)));
         return numbers;
@@ -375,6 +447,18 @@ public:
         return numbers;
     }
 
+    coffer_digest digest(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    {
+        coffer_digest found;
+        detail::call(coffer_digest_tensors, model_, &self_, std::size_t{ 1 }, algorithm, &found, options);
+        return found;
+    }
+    /* Throws when the tensor is not the one whose digest its file records. */
+    void verify(const coffer_read_options *options = nullptr) const
+    {
+        detail::call(coffer_verify, model_, &self_, std::size_t{ 1 }, nullptr, options);
+    }
+
     /* What a slice of this tensor will be, before it is read. */
     std::vector<std::uint64_t> shape_of(const slice &part) const
     {
@@ -392,11 +476,20 @@ public:
     }
 
 private:
-    void plan(const slice &part, std::uint64_t *shape, std::size_t *rank, std::uint64_t *size) const
+    template <class Byte, class Bytes>
+    span<Byte> bytes_of(Bytes *(*function)(const coffer *, const coffer_tensor *, coffer_error *)) const
     {
         coffer_error err;
+        Bytes *bytes = function(model_, self_, &err);
+        if (bytes == nullptr) {
+            throw error(err);
+        }
+        return { static_cast<Byte *>(bytes), detail::memory_size(self_->size) };
+    }
+    void plan(const slice &part, std::uint64_t *shape, std::size_t *rank, std::uint64_t *size) const
+    {
         const auto indices = part.indices();
-        detail::check(coffer_slice_shape(self_, indices.data(), indices.size(), shape, rank, size, &err), err);
+        detail::call(coffer_slice_shape, self_, indices.data(), indices.size(), shape, rank, size);
     }
 
     const coffer *model_;
@@ -408,25 +501,23 @@ class model
 {
 public:
     explicit model(const std::string &path, const coffer_open_options *options = nullptr)
+        : self_(detail::make(coffer_open, path.c_str(), options))
     {
-        open([&](coffer **out, coffer_error *err) { return coffer_open(out, path.c_str(), options, err); });
     }
     /* A file that is already in memory; borrowed. */
     explicit model(span<const std::byte> bytes, const coffer_open_options *options = nullptr)
+        : self_(detail::make(coffer_open_memory, bytes.data(), bytes.size(), options))
     {
-        open([&](coffer **out, coffer_error *err) {
-            return coffer_open_memory(out, bytes.data(), bytes.size(), options, err);
-        });
     }
     /* A range of an open file, to its end if not said otherwise. */
     explicit model(int fd, std::uint64_t offset = 0, std::uint64_t size = UINT64_MAX,
                    const coffer_open_options *options = nullptr)
+        : self_(detail::make(coffer_open_fd, fd, offset, size, options))
     {
-        open([&](coffer **out, coffer_error *err) { return coffer_open_fd(out, fd, offset, size, options, err); });
     }
     explicit model(const coffer_source &source, const coffer_open_options *options = nullptr)
+        : self_(detail::make(coffer_open_source, &source, options))
     {
-        open([&](coffer **out, coffer_error *err) { return coffer_open_source(out, &source, options, err); });
     }
 
     std::size_t size() const noexcept { return coffer_count(get()); }
@@ -482,7 +573,26 @@ public:
     iterator begin() const noexcept { return { get(), 0 }; }
     iterator end() const noexcept { return { get(), size() }; }
 
+    /* The numbers for operator[] in byte order of the names. */
+    std::vector<std::uint32_t> sorted_by_name() const
+    {
+        std::vector<std::uint32_t> order(size());
+        coffer_sort_by_name(get(), order.data());
+        return order;
+    }
+
     std::size_t shard_count() const noexcept { return coffer_shard_count(get()); }
+    /* Bytes of a shard's file; 0 when there is none of that number. */
+    std::uint64_t shard_size(std::size_t shard = 0) const noexcept { return coffer_shard_size(get(), shard); }
+    /* What a shard's header says, for coffer_table_format, coffer_table_slack and their kin. */
+    const coffer_table *table(std::size_t shard = 0) const
+    {
+        const coffer_table *found = coffer_shard_table(get(), shard);
+        if (found == nullptr) {
+            detail::fail(COFFER_ERR_ARGUMENT, "the model has no shard of this number");
+        }
+        return found;
+    }
     /* A shard's file as it was given, or as the index names it; "" when there is none. */
     std::string_view path(std::size_t shard = 0) const noexcept { return coffer_shard_path(get(), shard); }
     /* What the index, if there is one, has as its metadata: a JSON object, or "". */
@@ -491,6 +601,13 @@ public:
         std::size_t length = 0;
         const char *text = coffer_index_metadata(get(), &length);
         return text == nullptr ? std::nullopt : std::optional<std::string_view>(std::string_view(text, length));
+    }
+    /* A kind of note over all shards, and the name of the first tensor or file that it is about, or "". */
+    std::pair<coffer_note, std::string_view> note(coffer_note_kind kind) const noexcept
+    {
+        const char *subject = "";
+        const coffer_note seen = coffer_model_note(get(), kind, &subject);
+        return { seen, subject };
     }
     /* The value of a key in the metadata of a shard. */
     std::optional<std::string_view> metadata(std::string_view key, std::size_t shard = 0) const
@@ -513,27 +630,94 @@ public:
     /* Reads many tensors in one go; see coffer_read_many. */
     void read(span<const coffer_read_target> targets, const coffer_read_options *options = nullptr) const
     {
-        coffer_error err;
-        detail::check(coffer_read_many(get(), targets.data(), targets.size(), options, &err), err);
+        detail::call(coffer_read_many, get(), targets.data(), targets.size(), options);
+    }
+
+    /* The digests of all tensors, in their order; or of some. */
+    std::vector<coffer_digest> digests(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    {
+        return digest(nullptr, size(), algorithm, options);
+    }
+    std::vector<coffer_digest> digests(span<const coffer_tensor *const> tensors, coffer_algorithm algorithm,
+                                       const coffer_read_options *options = nullptr) const
+    {
+        return digest(listed(tensors), tensors.size(), algorithm, options);
+    }
+    /* From the digests of all tensors, that of the model's content. */
+    std::vector<std::uint8_t> content_digest(span<const coffer_digest> digests, coffer_algorithm algorithm) const
+    {
+        require_count(digests.size(), size());
+        std::vector<std::uint8_t> content(coffer_algorithm_digest_size(algorithm));
+        detail::call(coffer_digest_content, get(), digests.data(), algorithm, content.data(), content.size());
+        return content;
+    }
+    coffer_algorithm recorded_algorithm(std::size_t shard = 0) const noexcept
+    {
+        return coffer_recorded_algorithm(get(), shard);
+    }
+    /* Throws when not everything is what the files' digests say; before it does, `sound` has an answer for each tensor. */
+    void verify(const coffer_read_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
+    void verify(span<bool> sound, const coffer_read_options *options = nullptr) const
+    {
+        require_count(sound.size(), size());
+        verify(nullptr, size(), sound, options);
+    }
+    /* The same for some tensors; an empty `sound` is not wanted. */
+    void verify(span<const coffer_tensor *const> tensors, span<bool> sound = {},
+                const coffer_read_options *options = nullptr) const
+    {
+        if (!sound.empty()) {
+            require_count(sound.size(), tensors.size());
+        }
+        verify(listed(tensors), tensors.size(), sound, options);
+    }
+
+    /* Counts by the text of a config.json; if not said otherwise, of the one beside the model. */
+    coffer_parameters count_parameters(std::optional<std::string_view> config = std::nullopt) const
+    {
+        coffer_parameters counts;
+        const std::size_t length = config ? config->size() : 0;
+        detail::call(coffer_count_parameters, get(), detail::present(config), length, &counts);
+        return counts;
+    }
+
+    /* Downloads or copies the model into a folder that exists; or files with those tensors that are wanted, by number. */
+    void fetch(const std::string &folder, const coffer_fetch_options *options = nullptr) const
+    {
+        detail::call(coffer_fetch, get(), nullptr, folder.c_str(), options);
+    }
+    void fetch(const std::string &folder, span<const bool> wanted, const coffer_fetch_options *options = nullptr) const
+    {
+        require_count(wanted.size(), size());
+        detail::call(coffer_fetch, get(), wanted.data(), folder.c_str(), options);
     }
 
     coffer *get() const noexcept { return self_.get(); }
 
 private:
-    template <class Open> void open(Open call)
+    static void require_count(std::size_t given, std::size_t wanted)
     {
-        coffer *opened = nullptr;
-        coffer_error err;
-        detail::check(call(&opened, &err), err);
-        self_.reset(opened);
-    }
-    const coffer_table *table(std::size_t shard) const
-    {
-        const coffer_table *found = coffer_shard_table(get(), shard);
-        if (found == nullptr) {
-            detail::fail(COFFER_ERR_ARGUMENT, "the model has no shard of this number");
+        if (given != wanted) {
+            detail::fail(COFFER_ERR_ARGUMENT, "there has to be one entry for each tensor");
         }
+    }
+    /* A list that is empty is not nullptr, which would be all tensors. */
+    static const coffer_tensor *const *listed(span<const coffer_tensor *const> tensors) noexcept
+    {
+        static constexpr const coffer_tensor *nobody = nullptr;
+        return tensors.empty() ? &nobody : tensors.data();
+    }
+    std::vector<coffer_digest> digest(const coffer_tensor *const *tensors, std::size_t count,
+                                      coffer_algorithm algorithm, const coffer_read_options *options) const
+    {
+        std::vector<coffer_digest> found(count);
+        detail::call(coffer_digest_tensors, get(), tensors, count, algorithm, found.data(), options);
         return found;
+    }
+    void verify(const coffer_tensor *const *tensors, std::size_t count, span<bool> sound,
+                const coffer_read_options *options) const
+    {
+        detail::call(coffer_verify, get(), tensors, count, sound.empty() ? nullptr : sound.data(), options);
     }
 
     detail::handle<coffer, coffer_close> self_;
@@ -545,19 +729,14 @@ private:
 class header
 {
 public:
-    header()
-    {
-        coffer_header *made = nullptr;
-        coffer_error err;
-        detail::check(coffer_header_new(&made, coffer_libc_allocator(), &err), err);
-        self_.reset(made);
-    }
+    header() : self_(detail::make(coffer_header_new, coffer_libc_allocator())) {}
 
     /* Declares a tensor and returns its number. */
     std::size_t add(std::string_view name, coffer_dtype dtype, span<const std::uint64_t> shape)
     {
-        coffer_error err;
-        detail::check(coffer_header_add(get(), name.data(), name.size(), dtype, shape.data(), shape.size(), &err), err);
+        dtypes_.resize(size()); /* one more than there are tensors, when the last one was refused */
+        dtypes_.push_back(dtype);
+        detail::call(coffer_header_add, get(), name.data(), name.size(), dtype, shape.data(), shape.size());
         return size() - 1;
     }
     std::size_t add(std::string_view name, coffer_dtype dtype, std::initializer_list<std::uint64_t> shape)
@@ -566,62 +745,41 @@ public:
     }
     void set_metadata(std::string_view key, std::string_view value)
     {
-        coffer_error err;
-        detail::check(coffer_header_set_metadata(get(), key.data(), key.size(), value.data(), value.size(), &err), err);
+        detail::call(coffer_header_set_metadata, get(), key.data(), key.size(), value.data(), value.size());
     }
+    /* Makes room for digests in the metadata, when everything is declared; a writer does so itself. */
+    void reserve_digests(coffer_algorithm algorithm) { detail::call(coffer_header_reserve_digests, get(), algorithm); }
     /* Lays the file out; returns its first bytes, borrowed. Nothing can be declared afterwards. */
     span<const std::byte> build(const coffer_header_options *options = nullptr)
     {
         const void *bytes = nullptr;
         std::uint64_t size = 0;
-        coffer_error err;
-        detail::check(coffer_header_build(get(), options, &bytes, &size, nullptr, &err), err);
+        detail::call(coffer_header_build, get(), options, &bytes, &size, nullptr);
         return { static_cast<const std::byte *>(bytes), detail::memory_size(size) };
     }
     std::size_t size() const noexcept { return coffer_header_count(get()); }
     /* Where tensor `i` of the declaration will be; nullptr before the header is built. */
     const coffer_tensor *at(std::size_t i) const noexcept { return coffer_header_at(get(), i); }
+    /* What it was declared with; COFFER_UNKNOWN_DTYPE when `i` is not below size(). */
+    coffer_dtype dtype(std::size_t i) const noexcept { return i < size() ? dtypes_[i] : COFFER_UNKNOWN_DTYPE; }
 
     coffer_header *get() const noexcept { return self_.get(); }
 
 private:
+    std::vector<coffer_dtype> dtypes_; /* which the library tells only of a header that is built */
     detail::handle<coffer_header, coffer_header_free> self_;
 };
 
-/* A file being written. One that goes away before finish() leaves nothing behind. */
-class writer
+namespace detail
+{
+
+/* What is the same for one file and for a model of several. */
+template <class Object, auto Free, auto Write, auto Copy, auto Finish> class writing
 {
 public:
-    writer(const std::string &path, header declared, const coffer_writer_options *options = nullptr)
-        : header_(std::move(declared))
-    {
-        open([&](coffer_writer **out, coffer_error *err) {
-            return coffer_writer_open(out, header_.get(), path.c_str(), options, err);
-        });
-    }
-    writer(int fd, header declared, const coffer_writer_options *options = nullptr) : header_(std::move(declared))
-    {
-        open([&](coffer_writer **out, coffer_error *err) {
-            return coffer_writer_open_fd(out, header_.get(), fd, options, err);
-        });
-    }
-    writer(span<std::byte> memory, header declared, const coffer_writer_options *options = nullptr)
-        : header_(std::move(declared))
-    {
-        open([&](coffer_writer **out, coffer_error *err) {
-            return coffer_writer_open_memory(out, header_.get(), memory.data(), memory.size(), options, err);
-        });
-    }
-    writer(const coffer_sink &sink, header declared, const coffer_writer_options *options = nullptr)
-        : header_(std::move(declared))
-    {
-        open([&](coffer_writer **out, coffer_error *err) {
-            return coffer_writer_open_sink(out, header_.get(), &sink, options, err);
-        });
-    }
-    writer(writer &&) noexcept = default;
+    writing(writing &&) noexcept = default;
     /* The writer that was here goes before the header that it uses. */
-    writer &operator=(writer &&other) noexcept
+    writing &operator=(writing &&other) noexcept
     {
         self_ = std::move(other.self_);
         header_ = std::move(other.header_);
@@ -632,35 +790,168 @@ public:
     template <class Container> void write(std::size_t i, const Container &values, std::uint64_t offset = 0)
     {
         using element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(values))>>;
-        const coffer_tensor *declared = header_.at(i);
-        if (declared != nullptr) { /* else the library refuses the number */
-            detail::require_dtype<element>(declared);
+        if (i < header_.size()) { /* else the library refuses the number */
+            require_dtype<element>(header_.dtype(i), header_.at(i));
         }
-        coffer_error err;
-        detail::check(
-            coffer_writer_write(get(), i, offset, std::data(values), std::size(values) * sizeof(element), &err), err);
+        call(Write, get(), i, offset, std::data(values), std::size(values) * sizeof(element));
     }
-    /* Publishes the file when every byte was written. */
-    void finish()
+    /* Writes tensor `i` of the declaration with the bytes of one of a model; or many, which is faster in one go. */
+    void copy(std::size_t i, const tensor &source, const coffer_read_options *options = nullptr)
     {
-        coffer_error err;
-        detail::check(coffer_writer_finish(get(), &err), err);
+        const coffer_copy one[] = { { i, source.model(), source.get() } };
+        copy(one, options);
     }
+    void copy(span<const coffer_copy> copies, const coffer_read_options *options = nullptr)
+    {
+        call(Copy, get(), copies.data(), copies.size(), options);
+    }
+    /* Publishes what was written when every byte of it was. */
+    void finish() { call(Finish, get()); }
 
     const header &declared() const noexcept { return header_; }
-    coffer_writer *get() const noexcept { return self_.get(); }
+    Object *get() const noexcept { return self_.get(); }
+
+protected:
+    template <class... Parameters, class... Arguments>
+    writing(header declared, coffer_status (*open)(Object **, Parameters...), Arguments... arguments)
+        : header_(std::move(declared)), self_(make(open, header_.get(), arguments...))
+    {
+    }
+    ~writing() = default;
 
 private:
-    template <class Open> void open(Open call)
+    header header_;
+    handle<Object, Free> self_; /* last, so that it goes first */
+};
+
+} // namespace detail
+
+/* A file being written. One that goes away before finish() leaves nothing behind. */
+class writer : public detail::writing<coffer_writer, coffer_writer_free, coffer_writer_write, coffer_writer_copy,
+                                      coffer_writer_finish>
+{
+public:
+    writer(const std::string &path, header declared, const coffer_writer_options *options = nullptr)
+        : writing(std::move(declared), coffer_writer_open, path.c_str(), options)
     {
-        coffer_writer *opened = nullptr;
-        coffer_error err;
-        detail::check(call(&opened, &err), err);
-        self_.reset(opened);
+    }
+    writer(int fd, header declared, const coffer_writer_options *options = nullptr)
+        : writing(std::move(declared), coffer_writer_open_fd, fd, options)
+    {
+    }
+    writer(span<std::byte> memory, header declared, const coffer_writer_options *options = nullptr)
+        : writing(std::move(declared), coffer_writer_open_memory, memory.data(), memory.size(), options)
+    {
+    }
+    writer(const coffer_sink &sink, header declared, const coffer_writer_options *options = nullptr)
+        : writing(std::move(declared), coffer_writer_open_sink, &sink, options)
+    {
+    }
+};
+
+/* A model being written, as many files as it takes and their index. One that goes away before finish() leaves the old one. */
+class model_writer : public detail::writing<coffer_model_writer, coffer_model_writer_free, coffer_model_writer_write,
+                                            coffer_model_writer_copy, coffer_model_writer_finish>
+{
+public:
+    model_writer(const std::string &path, header declared, const coffer_model_writer_options *options = nullptr)
+        : writing(std::move(declared), coffer_model_writer_open, path.c_str(), options)
+    {
     }
 
-    header header_;
-    detail::handle<coffer_writer, coffer_writer_free> self_; /* last, so that it goes first */
+    /* The plan: how many files, the name of each, and which one tensor `i` of the declaration goes to. */
+    std::size_t shard_count() const noexcept { return coffer_model_writer_count(get()); }
+    std::string_view name(std::size_t shard) const noexcept
+    {
+        const char *name = coffer_model_writer_name(get(), shard);
+        return name == nullptr ? std::string_view() : name;
+    }
+    std::size_t shard_of(std::size_t i) const noexcept { return coffer_model_writer_shard_of(get(), i); }
+};
+
+/* ---- Editing --------------------------------------------------------------------------------------------------------- */
+
+/* A key of the metadata, and its new value; std::nullopt removes the key. */
+using edit = std::pair<std::string_view, std::optional<std::string_view>>;
+
+/* Changes the metadata of a file:
+       cofferpp::edit_metadata("m.safetensors", { { "license", "mit" }, { "draft", std::nullopt } }); */
+inline coffer_edit_way edit_metadata(const std::string &path, span<const edit> edits,
+                                     const coffer_edit_options *options = nullptr)
+{
+    std::vector<coffer_edit> all;
+    for (const auto &[key, value] : edits) {
+        all.push_back({ key.data(), key.size(), detail::present(value), value ? value->size() : 0 });
+    }
+    coffer_edit_way way{};
+    detail::call(coffer_edit_metadata, path.c_str(), all.data(), all.size(), options, &way);
+    return way;
+}
+inline coffer_edit_way edit_metadata(const std::string &path, std::initializer_list<edit> edits,
+                                     const coffer_edit_options *options = nullptr)
+{
+    return edit_metadata(path, span<const edit>(edits.begin(), edits.size()), options);
+}
+inline coffer_edit_way record_digests(const std::string &path, coffer_algorithm algorithm,
+                                      const coffer_edit_options *options = nullptr)
+{
+    coffer_edit_way way{};
+    detail::call(coffer_record_digests, path.c_str(), algorithm, options, &way);
+    return way;
+}
+/* Finishes what an interrupted edit, or an interrupted model_writer, left. */
+inline void recover(const std::string &path, const coffer_edit_options *options = nullptr)
+{
+    detail::call(coffer_recover, path.c_str(), options);
+}
+
+/* ---- Manifests ------------------------------------------------------------------------------------------------------- */
+
+/* Digests of files, kept beside them. */
+class manifest
+{
+public:
+    /* An empty one, and what statements call the model. */
+    explicit manifest(const std::string &model) : self_(detail::make(coffer_manifest_new, model.c_str(), nullptr)) {}
+    /* Reads one. With a public key, one that is signed by it. */
+    static manifest parse(std::string_view text, std::optional<std::string_view> key = std::nullopt)
+    {
+        return manifest(detail::make(coffer_manifest_parse, text.data(), text.size(), detail::present(key),
+                                     key ? key->size() : 0, nullptr));
+    }
+
+    void add(const std::string &name, coffer_algorithm algorithm, span<const std::uint8_t> digest)
+    {
+        if (digest.size() != coffer_algorithm_digest_size(algorithm)) {
+            detail::fail(COFFER_ERR_ARGUMENT, "the digest is not of its algorithm's size");
+        }
+        detail::call(coffer_manifest_add, get(), name.c_str(), algorithm, digest.data());
+    }
+    void ignore(const std::string &name) { detail::call(coffer_manifest_ignore, get(), name.c_str()); }
+    void set_follows_links(bool follows) noexcept { coffer_manifest_set_follows_links(get(), follows); }
+    /* Its text, borrowed until the next call. With a private key, signed. */
+    std::string_view write(coffer_manifest_format format, std::optional<std::string_view> key = std::nullopt)
+    {
+        const char *text = nullptr;
+        std::size_t length = 0;
+        detail::call(coffer_manifest_write, get(), format, detail::present(key), key ? key->size() : 0, &text, &length);
+        return { text, length };
+    }
+
+    std::size_t size() const noexcept { return coffer_manifest_count(get()); }
+    bool empty() const noexcept { return size() == 0; }
+    /* Entry `i`, below size(), in the order they were read or added. */
+    const coffer_manifest_entry &operator[](std::size_t i) const noexcept { return *coffer_manifest_at(get(), i); }
+    coffer_manifest_format format() const noexcept { return coffer_manifest_format_of(get()); }
+    bool ignores(const std::string &name) const noexcept { return coffer_manifest_ignores(get(), name.c_str()); }
+    bool follows_links() const noexcept { return coffer_manifest_follows_links(get()); }
+
+    coffer_manifest *get() const noexcept { return self_.get(); }
+
+private:
+    explicit manifest(coffer_manifest *read) noexcept : self_(read) {}
+
+    detail::handle<coffer_manifest, coffer_manifest_free> self_;
 };
 
 } // namespace cofferpp

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace
@@ -84,6 +85,9 @@ template <class T> constexpr bool moves_only()
 static_assert(moves_only<cofferpp::model>());
 static_assert(moves_only<cofferpp::header>());
 static_assert(moves_only<cofferpp::writer>());
+static_assert(moves_only<cofferpp::model_writer>());
+static_assert(moves_only<cofferpp::hasher>());
+static_assert(moves_only<cofferpp::manifest>());
 static_assert(moves_only<cofferpp::buffer>());
 static_assert(sizeof(cofferpp::model) == sizeof(coffer *), "an owner costs nothing");
 static_assert(std::is_trivially_copyable_v<cofferpp::tensor>);
@@ -126,6 +130,31 @@ void test_look_up()
     EXPECT(model.path() == "m.safetensors" && model.path(1).empty() && !model.index_metadata());
 }
 
+void test_what_else_a_model_says()
+{
+    const cofferpp::model model("m.safetensors");
+    EXPECT((model.sorted_by_name() == std::vector<std::uint32_t>{ 0, 2, 1 })); /* ids one w */
+    EXPECT(model.shard_size() == coffer_table_data_offset(model.table()) + 24 + 16 + 2 && model.shard_size(1) == 0);
+    EXPECT(coffer_table_format(model.table()) == COFFER_FORMAT_SAFETENSORS);
+    EXPECT(thrown_by([&] { return model.table(1); }).code() == COFFER_ERR_ARGUMENT);
+    const auto [note, subject] = model.note(COFFER_NOTE_CONTROL_NAME);
+    EXPECT(note.count == 0 && note.offset == COFFER_NO_OFFSET && subject.empty());
+    EXPECT(model.count_parameters().plain[COFFER_F32] == 6 && model.count_parameters("{}").plain[COFFER_I64] == 2);
+    EXPECT(model.count_parameters(std::string_view()).plain[COFFER_BF16] ==
+           1); /* by no text: not by one that is there */
+}
+
+void test_notes_have_a_subject()
+{
+    cofferpp::header declared;
+    declared.add("a\tb", COFFER_U8, { 0 });
+    const auto bytes = declared.build();
+    const cofferpp::model model(bytes);
+    const auto [note, subject] = model.note(COFFER_NOTE_CONTROL_NAME);
+    EXPECT(note.count == 1 && note.offset != COFFER_NO_OFFSET && subject.empty()); /* in memory it has no name */
+    EXPECT(cofferpp::escape(model[0].name()) == R"(a\x09b)" && cofferpp::escape({}).empty());
+}
+
 void test_an_index()
 {
     static const char text[] = R"({"metadata": {"total_size": 0}, "weight_map": {"w": "m.safetensors"}})";
@@ -133,6 +162,8 @@ void test_an_index()
     EXPECT(file != nullptr && std::fputs(text, file) >= 0 && std::fclose(file) == 0);
     const cofferpp::model model("m.index.json");
     EXPECT(model.index_metadata() == R"({"total_size": 0})" && model.path() == "m.safetensors");
+    const auto [note, subject] = model.note(COFFER_NOTE_UNINDEXED);
+    EXPECT(note.count == 2 && subject == "ids");
     unlink("m.index.json");
 }
 
@@ -195,6 +226,32 @@ void test_reading()
                                            { model.at("ids").get(), ids, sizeof ids } };
     model.read(targets);
     EXPECT(weights[5] == 5 && ids[0] == -1 && ids[1] == 7);
+}
+
+void test_reading_a_part()
+{
+    const cofferpp::model model("m.safetensors");
+    float middle[2] = {};
+    const cofferpp::span<std::byte> place(reinterpret_cast<std::byte *>(middle), sizeof middle);
+    model.at("w").read_part(8, place);
+    EXPECT(middle[0] == 2 && middle[1] == 3);
+    const auto outside = [&] {
+        model.at("w").read_part(20, place);
+        return 0;
+    };
+    EXPECT(thrown_by(outside).code() == COFFER_ERR_INDEX);
+}
+
+void test_data_to_be_changed()
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_MAP_PRIVATE;
+    const cofferpp::model model("m.safetensors", &options);
+    model.at("one").data_mutable()[1] = std::byte{ 0x40 };
+    EXPECT(model.at("one").data()[1] == std::byte{ 0x40 } && model.at("one").is_aligned());
+    const cofferpp::model unchanged("m.safetensors");
+    EXPECT(unchanged.at("one").data()[1] == std::byte{ 0x3F } && unchanged.at("one").model() == unchanged.get());
+    EXPECT(thrown_by([&] { return unchanged.at("one").data_mutable(); }).code() == COFFER_ERR_NOT_MAPPED);
 }
 
 int cancel(void *, std::uint64_t, std::uint64_t)
@@ -394,16 +451,249 @@ void test_what_a_header_refuses()
     EXPECT(thrown_by([&] { return declared.build(); }).code() == COFFER_ERR_DUPLICATE_NAME);
 }
 
+void test_encoding()
+{
+    const double values[] = { 1, -2 };
+    const cofferpp::buffer half = cofferpp::encode(COFFER_F16, values);
+    EXPECT(half.size() == 4 && half.data()[1] == std::byte{ 0x3C } && half.data()[3] == std::byte{ 0xC0 });
+    EXPECT(cofferpp::encode(COFFER_F64, {}).size() == 0);
+    EXPECT(thrown_by([&] { return cofferpp::encode(COFFER_I32, values); }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(thrown_by([&] { return cofferpp::encode(COFFER_UNKNOWN_DTYPE, values); }).code() == COFFER_ERR_ARGUMENT);
+}
+
+void test_copying()
+{
+    const cofferpp::model model("m.safetensors");
+    cofferpp::writer out("copy.safetensors", declare());
+    const coffer_copy both[] = { { 0, model.get(), model.at("w").get() }, { 1, model.get(), model.at("ids").get() } };
+    out.copy(both);
+    out.copy(2, model.at("one"));
+    out.finish();
+    EXPECT(cofferpp::model("copy.safetensors").shard_size() == model.shard_size());
+    cofferpp::writer wrong("wrong.safetensors", declare());
+    const auto refused = [&] {
+        wrong.copy(0, model.at("ids"));
+        return 0;
+    };
+    EXPECT(thrown_by(refused).code() == COFFER_ERR_WRITE_RANGE);
+    unlink("copy.safetensors");
+}
+
+/* ---- Models of several files ---- */
+
+cofferpp::model_writer start_model(const char *path)
+{
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = 24;
+    return cofferpp::model_writer(path, declare(), &options);
+}
+
+void test_a_model_of_several_files()
+{
+    const cofferpp::model source("m.safetensors");
+    cofferpp::model_writer out = start_model("s.safetensors");
+    EXPECT(out.shard_count() == 2 && out.name(0) == "s-00001-of-00002.safetensors" && out.name(2).empty());
+    EXPECT(out.shard_of(0) == 0 && out.shard_of(1) == 1 && out.shard_of(2) == 1);
+    EXPECT(out.declared().dtype(2) == COFFER_BF16 && out.declared().dtype(3) == COFFER_UNKNOWN_DTYPE);
+    const auto wrong = thrown_by([&] {
+        out.write(0, IDS);
+        return 0;
+    });
+    EXPECT(wrong.code() == COFFER_ERR_ARGUMENT && "the tensor holds F32, not I64"s == wrong.message());
+    out.write(0, WEIGHTS);
+    out.copy(1, source.at("ids"));
+    out.copy(2, source.at("one"));
+    out.finish();
+    {
+        const cofferpp::model model("s.safetensors.index.json");
+        EXPECT(model.size() == 3 && model.shard_count() == 2 && model.at("ids").values<std::int64_t>() == IDS);
+        EXPECT(model.at("ids").shard() == 1 && model.metadata("author", 1) == "nobody");
+    }
+    for (const char *name :
+         { "s-00001-of-00002.safetensors", "s-00002-of-00002.safetensors", "s.safetensors.index.json" }) {
+        EXPECT(unlink(name) == 0);
+    }
+}
+
+void test_a_model_writer_that_is_left_publishes_nothing()
+{
+    cofferpp::model_writer first = start_model("first.safetensors");
+    first.write(0, WEIGHTS);
+    EXPECT(mkdir("apart", 0700) == 0);
+    first = start_model("apart/second.safetensors");
+    const auto left = thrown_by([&] {
+        first.finish();
+        return 0;
+    });
+    EXPECT(left.code() == COFFER_ERR_MISSING_DATA);
+    {
+        const cofferpp::model_writer gone(std::move(first));
+    }
+    EXPECT(rmdir("apart") == 0);
+}
+
+/* ---- Editing ---- */
+
+void test_editing()
+{
+    write_file("e.safetensors");
+    EXPECT(cofferpp::edit_metadata("e.safetensors",
+                                   { { "license", "mit" }, { "author", std::nullopt }, { "none", "" } }) !=
+           COFFER_EDITED_NOTHING);
+    {
+        const cofferpp::model model("e.safetensors");
+        EXPECT(model.metadata("license") == "mit" && !model.metadata("author") && model.metadata("format") == "pt");
+        EXPECT(model.metadata("none") == "");
+    }
+    const std::vector<cofferpp::edit> edits = { { "none", std::string_view() } }; /* set to nothing, and not removed */
+    EXPECT(cofferpp::edit_metadata("e.safetensors", edits) == COFFER_EDITED_NOTHING);
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    options.mode = COFFER_EDIT_IN_PLACE;
+    const std::string large(10000, 'x');
+    EXPECT(thrown_by([&] {
+               return cofferpp::edit_metadata("e.safetensors", { { "k", large } }, &options);
+           }).code() == COFFER_ERR_NO_SLACK);
+    const auto nothing = thrown_by([] {
+        cofferpp::recover("e.safetensors");
+        return 0;
+    });
+    EXPECT(nothing.code() == COFFER_ERR_NO_UNDO && "e.safetensors"s == nothing.path());
+    unlink("e.safetensors");
+}
+
+/* ---- Integrity ---- */
+
+void test_hashing()
+{
+    cofferpp::hasher hasher(COFFER_SHA256);
+    const std::byte a[] = { std::byte{ 'a' } };
+    hasher.update(a);
+    hasher.update("bc");
+    const std::vector<std::uint8_t> abc = hasher.finish();
+    EXPECT(abc.size() == 32 && abc[0] == 0xBA && abc[31] == 0xAD);
+    hasher.update("");
+    EXPECT(hasher.finish()[0] == 0xE3); /* the next one begins anew */
+    EXPECT(thrown_by([] { return cofferpp::hasher(COFFER_NO_ALGORITHM); }).code() == COFFER_ERR_ARGUMENT);
+}
+
+void test_digests()
+{
+    const cofferpp::model model("m.safetensors");
+    const std::vector<coffer_digest> all = model.digests(COFFER_SHA256);
+    EXPECT(all.size() == 3 && std::memcmp(&all[1], model.digests(COFFER_SHA256).data() + 1, sizeof all[1]) == 0);
+    const coffer_tensor *some[] = { model.at("w").get() };
+    const coffer_digest w = model.digests(some, COFFER_SHA256).at(0);
+    EXPECT(std::memcmp(&w, &all[1], sizeof w) == 0);
+    const coffer_digest again = model.at("w").digest(COFFER_SHA256);
+    EXPECT(std::memcmp(&again, &w, sizeof w) == 0);
+    EXPECT(model.digests(cofferpp::span<const coffer_tensor *const>(), COFFER_SHA256).empty());
+    EXPECT(model.content_digest(all, COFFER_SHA256).size() == 32);
+    EXPECT(thrown_by([&] { return model.content_digest(model.digests(some, COFFER_SHA256), COFFER_SHA256); }).code() ==
+           COFFER_ERR_ARGUMENT);
+}
+
+void test_verifying()
+{
+    write_file("v.safetensors");
+    const auto verify = [](const auto &...given) {
+        return thrown_by([&] {
+            const cofferpp::model model("v.safetensors");
+            EXPECT((model.recorded_algorithm() == COFFER_SHA256) == model.metadata(COFFER_DIGESTS_KEY).has_value());
+            model.verify(given...);
+            return 0;
+        });
+    };
+    EXPECT(verify().code() == COFFER_ERR_NO_DIGESTS);
+    EXPECT(cofferpp::record_digests("v.safetensors", COFFER_SHA256) != COFFER_EDITED_NOTHING);
+    EXPECT(verify().code() == COFFER_OK);
+
+    std::uint64_t place = 0;
+    {
+        const cofferpp::model model("v.safetensors");
+        place = model.at("w").offset() + 3;
+        model.at("w").verify();
+    }
+    const int fd = open("v.safetensors", O_WRONLY);
+    EXPECT(pwrite(fd, "x", 1, static_cast<off_t>(place)) == 1 && close(fd) == 0);
+    bool sound[3] = {};
+    const auto damaged = verify(cofferpp::span<bool>(sound));
+    EXPECT(damaged.code() == COFFER_ERR_TENSOR_DIGEST && "w"s == damaged.tensor());
+    EXPECT(sound[0] && !sound[1] && sound[2]);
+    EXPECT(verify(cofferpp::span<bool>(sound, 2)).code() == COFFER_ERR_ARGUMENT);
+
+    const cofferpp::model model("v.safetensors");
+    const coffer_tensor *some[] = { model.at("one").get(), model.at("ids").get() };
+    model.verify(some);
+    EXPECT(thrown_by([&] {
+               model.verify(some, sound);
+               return 0;
+           }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(thrown_by([&] {
+               model.at("w").verify();
+               return 0;
+           }).code() == COFFER_ERR_TENSOR_DIGEST);
+    unlink("v.safetensors");
+}
+
+void test_manifests()
+{
+    cofferpp::manifest made("m");
+    cofferpp::hasher hasher(COFFER_SHA256);
+    made.add("m.safetensors", COFFER_SHA256, hasher.finish());
+    made.ignore("tmp");
+    made.set_follows_links(true);
+    EXPECT(made.size() == 1 && !made.empty() && made.ignores("tmp/x") && !made.ignores("m") && made.follows_links());
+    const std::string lines(made.write(COFFER_MANIFEST_LINES));
+    EXPECT(lines == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  m.safetensors\n");
+    const cofferpp::manifest read = cofferpp::manifest::parse(lines);
+    EXPECT(read.format() == COFFER_MANIFEST_LINES && "m.safetensors"s == read[0].name && read[0].digest[0] == 0xE3);
+    const std::uint8_t stub[] = { 1, 2, 3 };
+    EXPECT(thrown_by([&] {
+               made.add("x", COFFER_SHA256, stub);
+               return 0;
+           }).code() == COFFER_ERR_ARGUMENT);
+    /* An empty key is a bad one; only without any is a signature not looked at. */
+    EXPECT(thrown_by([&] { return cofferpp::manifest::parse(lines, std::string_view()); }).code() != COFFER_OK);
+    EXPECT(thrown_by([&] { return made.write(COFFER_MANIFEST_BUNDLE, "no key"); }).code() == COFFER_ERR_KEY);
+    EXPECT(thrown_by([] { return cofferpp::manifest::parse("nonsense"); }).code() == COFFER_ERR_MANIFEST);
+}
+
+/* ---- Fetching ---- */
+
+void test_fetching()
+{
+    const cofferpp::model model("m.safetensors");
+    const auto fetch = [&](const auto &...given) {
+        return thrown_by([&] {
+            model.fetch("here", given...);
+            return 0;
+        });
+    };
+    EXPECT(fetch().code() == COFFER_ERR_NOT_FOUND && mkdir("here", 0700) == 0);
+    EXPECT(fetch().code() == COFFER_OK && cofferpp::model("here/m.safetensors").size() == 3);
+    const bool wanted[] = { false, true, false };
+    coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
+    options.force = true;
+    EXPECT(fetch(cofferpp::span<const bool>(wanted), &options).code() == COFFER_OK);
+    EXPECT(cofferpp::model("here/m.safetensors").size() == 1);
+    EXPECT(fetch(cofferpp::span<const bool>(wanted, 2)).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(unlink("here/m.safetensors") == 0 && rmdir("here") == 0);
+}
+
 } // namespace
 
 int main()
 {
     write_file("m.safetensors");
     test_look_up();
+    test_what_else_a_model_says();
+    test_notes_have_a_subject();
     test_an_index();
     test_data();
     test_data_that_is_not_aligned();
     test_reading();
+    test_reading_a_part();
+    test_data_to_be_changed();
     test_options_arrive();
     test_slices();
     test_errors_carry_everything();
@@ -414,6 +704,16 @@ int main()
     test_what_a_writer_refuses();
     test_writing_to_memory_and_in_pieces();
     test_what_a_header_refuses();
+    test_encoding();
+    test_copying();
+    test_a_model_of_several_files();
+    test_a_model_writer_that_is_left_publishes_nothing();
+    test_editing();
+    test_hashing();
+    test_digests();
+    test_verifying();
+    test_manifests();
+    test_fetching();
     unlink("m.safetensors");
     std::printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
