@@ -91,8 +91,8 @@ static void check_hub(const char *text)
     }
     expect(coffer__hub_write(&name, "main", &written), "a name can be written");
     expect(coffer__hub_read(&again, written.text, NULL) == COFFER_OK, "and read again");
-    expect(strcmp(again.owner, name.owner) == 0 && strcmp(again.name, name.name) == 0 &&
-               strcmp(again.file, name.file) == 0,
+    expect(strcmp(again.kind, name.kind) == 0 && strcmp(again.owner, name.owner) == 0 &&
+               strcmp(again.name, name.name) == 0 && strcmp(again.file, name.file) == 0,
            "as the same one");
 }
 

@@ -229,8 +229,10 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
         fine = hub_keep(name->file, sizeof name->file, at + 1, at[len] == '/' ? len - 1 : len);
     }
     if (!fine) {
-        return coffer__fail(err, COFFER_ERR_URL, "%q is not hf://owner/name[@revision][/file]", text,
-                            coffer__text_len(text));
+        return coffer__fail(
+            err, COFFER_ERR_URL,
+            "%q is neither hf://owner/name[@revision][/file] nor, without an owner, hf://name@revision[/file]", text,
+            coffer__text_len(text));
     }
     return COFFER_OK;
 }
