@@ -678,7 +678,8 @@ static const growing growings[] = {
       "\"\",\"j\":\"\",\"k\":\"\",\"l\":\"\"},"
       "\"x\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}",
       1, 12 },
-    { "\"b\":{\"dtype\":\"unknown, and of a name that takes some room\",\"shape\":[1],\"data_offsets\":[0,1]},"
+    { "\"b\":{\"dtype\":\"unknown, and of a name that takes some "
+      "room\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]},"
       "\"c\":{\"dtype\":\"seven..\",\"shape\":[1],\"data_offsets\":[1,2]}",
       2, 0 },
 };
