@@ -321,6 +321,34 @@ static void test_written_strings(void **state)
     assert_memory_equal(written, "\"\"", 2);
 }
 
+/* Of a text among other bytes just its own are written, wherever in it something has to be escaped. */
+static void test_strings_written_from_among_others(void **state)
+{
+    (void)state;
+    for (size_t first = 0; first < 24; first++) {
+        for (size_t second = 0; second < 24; second++) {
+            char memory[96];
+            char *text = memory + 32;
+            char written[256];
+            char back[256];
+            memset(memory, 'a', sizeof memory);
+            text[first] = '\x01';
+            text[second] = '"';
+            const size_t size = coffer__json_write_string(written, text, 24);
+            assert_int_equal(size, 2 + 24 + 1 + (first == second ? 0 : 5));
+            reading in;
+            size_t length = 0;
+            bool control = false;
+            begin_n(&in, written, size);
+            assert_int_equal(coffer__json_string(&in.json, back, &length, &control), COFFER_OK);
+            assert_int_equal(in.json.in.position, size);
+            assert_int_equal(length, 24);
+            assert_memory_equal(back, text, 24);
+            end(&in);
+        }
+    }
+}
+
 /* ---- numbers ---- */
 
 static void test_integers(void **state)
@@ -693,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_a_string_without_an_end),
         cmocka_unit_test(test_a_nul_is_no_escape),
         cmocka_unit_test(test_written_strings),
+        cmocka_unit_test(test_strings_written_from_among_others),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_skipped),
         cmocka_unit_test(test_not_skipped),
