@@ -195,6 +195,18 @@ static void test_scan_agrees_with_its_twin(void **state)
     }
 }
 
+/* Words that are right for a scan which takes some other constant for eight backslashes. */
+static void test_scan_of_deceiving_words(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a4\\aaKaa", "a4a\\aKaa", "a4aa\\Kaa", "a4aaaK\\a", "a4aaaKa\\" };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const size_t plain = strcspn(texts[i], "\\");
+        assert_int_equal(coffer__scan_plain((const uint8_t *)texts[i], 8), plain);
+        assert_int_equal(coffer__scan_plain_scalar((const uint8_t *)texts[i], 8), plain);
+    }
+}
+
 /* The twin of coffer__leading_digits. */
 static size_t leading_digits_one_by_one(const uint8_t *bytes, uint64_t *value)
 {
@@ -300,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_utf8_agrees_with_the_standard),
         cmocka_unit_test(test_write_u64),
         cmocka_unit_test(test_scan_agrees_with_its_twin),
+        cmocka_unit_test(test_scan_of_deceiving_words),
         cmocka_unit_test(test_digits_agree_with_their_twin),
         cmocka_unit_test(test_short_texts),
         cmocka_unit_test(test_sort),
