@@ -337,10 +337,16 @@ public:
     {
     }
 
-    void update(span<const std::byte> bytes) { detail::call(coffer_hasher_update, get(), bytes.data(), bytes.size()); }
-    void update(std::string_view text)
+    /* A text, of a literal without its NUL, or anything else that is contiguous bytes. */
+    template <class Container> void update(const Container &bytes)
     {
-        update(span<const std::byte>(reinterpret_cast<const std::byte *>(text.data()), text.size()));
+        if constexpr (std::is_convertible_v<const Container &, std::string_view>) {
+            const std::string_view text = bytes;
+            detail::call(coffer_hasher_update, get(), text.data(), text.size());
+        } else {
+            static_assert(sizeof(*std::data(bytes)) == 1, "digests are of bytes: numbers differ between machines");
+            detail::call(coffer_hasher_update, get(), std::data(bytes), std::size(bytes));
+        }
     }
     /* The digest of all bytes since the last one. */
     std::vector<std::uint8_t> finish()

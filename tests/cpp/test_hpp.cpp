@@ -457,6 +457,14 @@ void test_encoding()
     const cofferpp::buffer half = cofferpp::encode(COFFER_F16, values);
     EXPECT(half.size() == 4 && half.data()[1] == std::byte{ 0x3C } && half.data()[3] == std::byte{ 0xC0 });
     EXPECT(cofferpp::encode(COFFER_F64, {}).size() == 0);
+    cofferpp::header declared;
+    declared.add("x", COFFER_F16, { 2 });
+    std::vector<std::byte> memory(declared.build().size() + half.size());
+    cofferpp::writer out(cofferpp::span<std::byte>(memory), std::move(declared));
+    out.write(0, half);
+    out.finish();
+    const cofferpp::model model(memory);
+    EXPECT((model.at("x").decode() == std::vector<double>{ 1, -2 }));
     EXPECT(thrown_by([&] { return cofferpp::encode(COFFER_I32, values); }).code() == COFFER_ERR_ARGUMENT);
     EXPECT(thrown_by([&] { return cofferpp::encode(COFFER_UNKNOWN_DTYPE, values); }).code() == COFFER_ERR_ARGUMENT);
 }
@@ -568,7 +576,8 @@ void test_hashing()
     cofferpp::hasher hasher(COFFER_SHA256);
     const std::byte a[] = { std::byte{ 'a' } };
     hasher.update(a);
-    hasher.update("bc");
+    hasher.update("b");
+    hasher.update(std::vector<unsigned char>{ 'c' });
     const std::vector<std::uint8_t> abc = hasher.finish();
     EXPECT(abc.size() == 32 && abc[0] == 0xBA && abc[31] == 0xAD);
     hasher.update("");
