@@ -338,6 +338,19 @@ static void test_the_size_of_a_pair(void **state)
     }
 }
 
+/* A name, a NUL, and then the shape at the next multiple of eight bytes. */
+static void test_where_shapes_lie(void **state)
+{
+    (void)state;
+    static const uint32_t rows[][2] = {
+        { 0, 8 }, { 1, 8 }, { 7, 8 }, { 8, 16 }, { 15, 16 }, { 16, 24 }, { 1000, 1008 }
+    };
+    assert_int_equal(sizeof(coffer__entry) % 8, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(coffer__entry_shape_at(rows[i][0]), sizeof(coffer__entry) + rows[i][1]);
+    }
+}
+
 /* The hash itself: how well it spreads names was measured, and whoever changes it measures again. Of words that are the same in
    either byte order, and of names that are shorter on machines of the common one. */
 static void test_the_hash(void **state)
@@ -822,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_how_many_slots),
         cmocka_unit_test(test_the_first_size),
         cmocka_unit_test(test_the_size_of_a_pair),
+        cmocka_unit_test(test_where_shapes_lie),
         cmocka_unit_test(test_the_hash),
         cmocka_unit_test(test_what_a_hash_depends_on),
         cmocka_unit_test(test_two_names_of_one_hash),
