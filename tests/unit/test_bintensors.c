@@ -149,6 +149,20 @@ static void test_every_dtype(void **state)
     assert_int_equal(coffer__dtype_tag(COFFER_UNKNOWN_DTYPE), COFFER__TAG_COUNT);
 }
 
+/* The format's own list of dtypes, by number. */
+static void test_the_numbers_of_dtypes(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+                                         "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64" };
+    assert_int_equal(sizeof names / sizeof names[0], COFFER__TAG_COUNT);
+    for (unsigned tag = 0; tag < COFFER__TAG_COUNT; tag++) {
+        const coffer_dtype dtype = coffer_dtype_from_name(names[tag], strlen(names[tag]));
+        assert_int_equal(coffer__dtype_tags[tag], dtype);
+        assert_int_equal(coffer__dtype_tag(dtype), tag);
+    }
+}
+
 static void test_formats_that_are_not_written(void **state)
 {
     (void)state;
@@ -1008,6 +1022,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_every_width),
         cmocka_unit_test(test_alignment_and_slack),
         cmocka_unit_test(test_every_dtype),
+        cmocka_unit_test(test_the_numbers_of_dtypes),
         cmocka_unit_test(test_formats_that_are_not_written),
         cmocka_unit_test(test_what_readers_would_refuse),
         cmocka_unit_test(test_what_items_claim),
