@@ -694,7 +694,7 @@ static void test_where_the_block_grows(void **state)
     (void)state;
     enum { COUNT = 60 };
     for (unsigned rank = 7; rank <= 9; rank++) {
-        for (unsigned shift = 0; shift < 24; shift++) {
+        for (unsigned shift = 0; shift < 120; shift++) {
             static uint8_t file[8 + 2048];
             uint8_t *out = file + 8;
             *out++ = 0;
@@ -814,12 +814,14 @@ static void test_no_memory_to_read(void **state)
     }
 }
 
-/* The same of many short tensors, for which the block grows, and a last one whose name is longer than what is left of it. */
+/* The same of many short tensors, for which the block grows, and a last one, which what is left of it may be too small for. */
 static void test_no_memory_for_the_last(void **state)
 {
     (void)state;
-    for (unsigned count = 20; count < 40; count++) {
-        uint8_t file[8 + 512] = { 0 };
+    for (unsigned turn = 0; turn < 120; turn++) {
+        const unsigned count = 20 + turn / 3;
+        const uint8_t length = turn % 3 == 0 ? 100 : (uint8_t)(turn % 3);
+        uint8_t file[8 + 1024] = { 0 };
         uint8_t *out = file + 8;
         *out++ = 0;
         *out++ = (uint8_t)(count + 1);
@@ -828,9 +830,9 @@ static void test_no_memory_for_the_last(void **state)
             memcpy(out, tensor, sizeof tensor);
             out += sizeof tensor;
         }
-        *out++ = 100;
-        memset(out, 'n', 100);
-        out += 100;
+        *out++ = length;
+        memset(out, 'n', length);
+        out += length;
         memcpy(out, "\1\1\0\0\0", 5);
         out += 5;
         const size_t size = (size_t)(out - file) - 8;
