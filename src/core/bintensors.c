@@ -380,8 +380,8 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
     for (size_t i = 0; i < rank && status == COFFER_OK; i++) {
         status = bt_number(reader, &shape[i]);
     }
-    uint64_t begin;
-    uint64_t end;
+    uint64_t begin = 0;
+    uint64_t end = 0;
     status = status == COFFER_OK ? bt_number(reader, &begin) : status;
     status = status == COFFER_OK ? bt_number(reader, &end) : status;
     if (status != COFFER_OK) {
