@@ -502,8 +502,8 @@ static void test_headers_cut_anywhere(void **state)
     (void)state;
     static const char *const headers[] = {
         "{\"a\":{\"dtype\":\"F8_E4M3FNUZ\",\"shape\":[12345678,123456789,0],\"data_offsets\":[0,0]}}",
-        "{\"a\":{\"dtype\":\"U8\",\"shape\":[400000000000000],\"data_offsets\":[0,400000000000000]},"
-        "\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[400000000000000,400000000000001]}}",
+        ("{\"a\":{\"dtype\":\"U8\",\"shape\":[400000000000000],\"data_offsets\":[0,400000000000000]},"
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[400000000000000,400000000000001]}}"),
         "{\"a\":{\"dtype\":\"A_NAME_OF_TWENTY_FOUR_BYTES_OR_MORE\",\"shape\":[],\"data_offsets\":[0,1]}}",
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
