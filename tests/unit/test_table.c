@@ -642,7 +642,9 @@ static void test_when_the_slots_are_given_up(void **state)
             const coffer_tensor *tensor = coffer_table_at(table, k);
             assert_int_equal(tensor->offset, k);
             assert_ptr_equal(coffer_table_find(table, tensor->name, tensor->name_len), tensor);
-            assert_null(coffer_table_find(table, tensor->name, tensor->name_len - 1));
+            char other[32] = "m"; /* all of them begin with n */
+            memcpy(other + 1, tensor->name + 1, tensor->name_len - 1);
+            assert_null(coffer_table_find(table, other, tensor->name_len));
         }
         assert_null(coffer_table_find(table, "~", 1));
         coffer_table_free(table);
