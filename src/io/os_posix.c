@@ -578,7 +578,8 @@ static bool os_is_large(int fd)
         return false;
     }
     const uint64_t size = (uint64_t)info.st_blocks * 512;
-    return size >= OS_LARGE_FILE && size / device.f_frsize < device.f_bavail;
+    /* A file system in user space may say that its blocks have no size. */
+    return size >= OS_LARGE_FILE && device.f_frsize > 0 && size / device.f_frsize < device.f_bavail;
 }
 
 /* Maps a byte of the file, which nobody looks at: until it is unmapped, the file exists. A descriptor would do that too, but a

@@ -27,6 +27,7 @@ static struct {
     bool is_held_in_child;
 } seen;
 static bool device_is_full;
+static bool device_says_nothing;
 static char watched[4096];
 
 /* Whether the process has a map of the watched file, under its name or after it lost it. */
@@ -80,6 +81,7 @@ int fstatvfs(int fd, struct statvfs *found)
 #endif
     const int result = next(fd, found);
     found->f_bavail = device_is_full ? 1 : found->f_bavail;
+    found->f_frsize = device_says_nothing ? 0 : found->f_frsize;
     return result;
 }
 
@@ -89,6 +91,7 @@ static int set_up(void **state)
     work_dir_make();
     memset(&seen, 0, sizeof seen);
     device_is_full = false;
+    device_says_nothing = false;
     snprintf(watched, sizeof watched, "%s", work_path("old"));
     file_write("new", "new", 3);
     return 0;
@@ -175,6 +178,15 @@ static void test_full_device_is_waited_for(void **state)
     assert_false(seen.is_held);
 }
 
+static void test_device_of_unknown_size_is_waited_for(void **state)
+{
+    (void)state;
+    write_old(LARGE);
+    device_says_nothing = true;
+    assert_replaced();
+    assert_false(seen.is_held);
+}
+
 static void test_target_of_a_link_is_not(void **state)
 {
     (void)state;
@@ -200,9 +212,10 @@ static void test_rename_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_large_file_is_held),         TEST(test_small_file_is_not),         TEST(test_nothing_is_held),
-        TEST(test_file_with_two_names_is_not), TEST(test_full_device_is_waited_for), TEST(test_target_of_a_link_is_not),
-        TEST(test_rename_that_fails),
+        TEST(test_large_file_is_held),        TEST(test_small_file_is_not),
+        TEST(test_nothing_is_held),           TEST(test_file_with_two_names_is_not),
+        TEST(test_full_device_is_waited_for), TEST(test_device_of_unknown_size_is_waited_for),
+        TEST(test_target_of_a_link_is_not),   TEST(test_rename_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
