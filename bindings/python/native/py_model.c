@@ -250,26 +250,6 @@ static PyObject *model_data_offset(PyObject *self, void *closure)
     return offset;
 }
 
-static PyObject *model_shards(PyObject *self, void *closure)
-{
-    (void)closure;
-    py_handle *handle = py_model_use(self);
-    if (handle == NULL) {
-        return NULL;
-    }
-    const coffer *model = py_handle_model(handle);
-    const size_t count = coffer_shard_count(model);
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *path = PyUnicode_DecodeFSDefault(coffer_shard_path(model, i));
-        if (path == NULL || PyList_SetItem(list, (Py_ssize_t)i, path) < 0) {
-            Py_CLEAR(list);
-        }
-    }
-    py_handle_release(handle);
-    return list;
-}
-
 static PyObject *model_format(PyObject *self, void *closure)
 {
     (void)closure;
@@ -308,66 +288,6 @@ static int model_contains(PyObject *self, PyObject *name)
     return found;
 }
 
-/* A list of what `make` makes of every tensor: of number order[i], or of number i where order is NULL. */
-static PyObject *model_list(PyObject *self, py_handle *handle, const uint32_t *order,
-                            PyObject *(*make)(const py_state *state, py_handle *handle, const coffer_tensor *tensor))
-{
-    const py_state *state = py_state_of(self);
-    const coffer *model = py_handle_model(handle);
-    const size_t count = coffer_count(model);
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = make(state, handle, coffer_at(model, order == NULL ? i : order[i]));
-        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
-            Py_CLEAR(list);
-        }
-    }
-    return list;
-}
-
-static PyObject *model_make_name(const py_state *state, py_handle *handle, const coffer_tensor *tensor)
-{
-    (void)state;
-    (void)handle;
-    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
-}
-
-static PyObject *model_make_info(const py_state *state, py_handle *handle, const coffer_tensor *tensor)
-{
-    PyObject *name = model_make_name(state, handle, tensor);
-    PyObject *dtype = py_dtype_name(state, tensor);
-    PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
-    if (name == NULL || dtype == NULL || shape == NULL) {
-        Py_XDECREF(name);
-        Py_XDECREF(dtype);
-        Py_XDECREF(shape);
-        return NULL;
-    }
-    return Py_BuildValue("(NNNKK)", name, dtype, shape, (unsigned long long)tensor->offset,
-                         (unsigned long long)tensor->size);
-}
-
-static PyObject *model_list_by_offset(PyObject *self, PyObject *(*make)(const py_state *state, py_handle *handle,
-                                                                        const coffer_tensor *tensor))
-{
-    py_handle *handle = py_model_use(self);
-    PyObject *list = handle == NULL ? NULL : model_list(self, handle, NULL, make);
-    py_handle_release(handle);
-    return list;
-}
-
-static PyObject *model_offset_keys(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return model_list_by_offset(self, model_make_name);
-}
-
-static PyObject *model_infos(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return model_list_by_offset(self, model_make_info);
-}
-
 static PyObject *model_dtypes(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -388,32 +308,6 @@ static PyObject *model_dtypes(PyObject *self, PyObject *unused)
     return found;
 }
 
-static PyObject *model_tensors(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    return model_list_by_offset(self, py_tensor_new);
-}
-
-static PyObject *model_keys(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    py_handle *handle = py_model_use(self);
-    if (handle == NULL) {
-        return NULL;
-    }
-    PyObject *list = NULL;
-    uint32_t *order = PyMem_Malloc(coffer_count(py_handle_model(handle)) * sizeof *order + 1);
-    if (order == NULL) {
-        PyErr_NoMemory();
-    } else {
-        coffer_sort_by_name(py_handle_model(handle), order);
-        list = model_list(self, handle, order, model_make_name);
-    }
-    PyMem_Free(order);
-    py_handle_release(handle);
-    return list;
-}
-
 static PyObject *model_find(PyObject *self, PyObject *name)
 {
     py_handle *handle = py_model_use(self);
@@ -425,6 +319,109 @@ static PyObject *model_find(PyObject *self, PyObject *name)
     PyObject *found = tensor == NULL ? NULL : py_tensor_new(state, handle, tensor);
     py_handle_release(handle);
     return found;
+}
+
+/* ---- Lists -------------------------------------------------------------------------------------------------------- */
+
+/* Of `count` things, in the order of their numbers or in that of `order` (NULL: none). */
+static PyObject *model_list(PyObject *self, py_handle *handle, size_t count, const uint32_t *order, py_model_make make)
+{
+    const py_state *state = py_state_of(self);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = make(state, handle, order == NULL ? i : order[i]);
+        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+PyObject *py_model_list(PyObject *self, size_t (*count)(const coffer *model), py_model_make make)
+{
+    py_handle *handle = py_model_use(self);
+    PyObject *list = handle == NULL ? NULL : model_list(self, handle, count(py_handle_model(handle)), NULL, make);
+    py_handle_release(handle);
+    return list;
+}
+
+static PyObject *model_make_path(const py_state *state, py_handle *handle, size_t i)
+{
+    (void)state;
+    return PyUnicode_DecodeFSDefault(coffer_shard_path(py_handle_model(handle), i));
+}
+
+static PyObject *model_make_name(const py_state *state, py_handle *handle, size_t i)
+{
+    (void)state;
+    const coffer_tensor *tensor = coffer_at(py_handle_model(handle), i);
+    return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
+}
+
+static PyObject *model_make_info(const py_state *state, py_handle *handle, size_t i)
+{
+    const coffer_tensor *tensor = coffer_at(py_handle_model(handle), i);
+    PyObject *name = model_make_name(state, handle, i);
+    PyObject *dtype = py_dtype_name(state, tensor);
+    PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
+    if (name == NULL || dtype == NULL || shape == NULL) {
+        Py_XDECREF(name);
+        Py_XDECREF(dtype);
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    return Py_BuildValue("(NNNKK)", name, dtype, shape, (unsigned long long)tensor->offset,
+                         (unsigned long long)tensor->size);
+}
+
+static PyObject *model_make_tensor(const py_state *state, py_handle *handle, size_t i)
+{
+    return py_tensor_new(state, handle, coffer_at(py_handle_model(handle), i));
+}
+
+static PyObject *model_shards(PyObject *self, void *closure)
+{
+    (void)closure;
+    return py_model_list(self, coffer_shard_count, model_make_path);
+}
+
+static PyObject *model_offset_keys(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return py_model_list(self, coffer_count, model_make_name);
+}
+
+static PyObject *model_infos(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return py_model_list(self, coffer_count, model_make_info);
+}
+
+static PyObject *model_tensors(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return py_model_list(self, coffer_count, model_make_tensor);
+}
+
+static PyObject *model_keys(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    PyObject *list = NULL;
+    const size_t count = coffer_count(py_handle_model(handle));
+    uint32_t *order = PyMem_Malloc(count * sizeof *order + 1);
+    if (order == NULL) {
+        PyErr_NoMemory();
+    } else {
+        coffer_sort_by_name(py_handle_model(handle), order);
+        list = model_list(self, handle, count, order, model_make_name);
+    }
+    PyMem_Free(order);
+    py_handle_release(handle);
+    return list;
 }
 
 /* ---- Metadata and notes ------------------------------------------------------------------------------------------- */

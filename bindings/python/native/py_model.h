@@ -18,6 +18,11 @@ typedef struct model_object {
 /* A reference to the model's handle, to be released; NULL and an exception when it is closed. */
 py_handle *py_model_use(PyObject *self);
 
+/* Makes an object of the model's tensor or file number `i`. */
+typedef PyObject *(*py_model_make)(const py_state *state, py_handle *handle, size_t i);
+/* A list of what `make` makes of every tensor, where `count` is coffer_count, or of every file (coffer_shard_count). */
+PyObject *py_model_list(PyObject *self, size_t (*count)(const coffer *model), py_model_make make);
+
 /* Which tensors, in the caller's order; the array is released by PyMem_Free, on failure too. */
 typedef struct py_choice {
     const coffer_tensor **tensors;

@@ -46,13 +46,14 @@ static int headers_add_tensor(const py_state *state, PyObject *dict, const coffe
 }
 
 /* (metadata, tensors). */
-static PyObject *headers_of(const py_state *state, const coffer_table *table)
+static PyObject *headers_make(const py_state *state, py_handle *handle, size_t i)
 {
+    const coffer_table *table = coffer_shard_table(py_handle_model(handle), i);
     PyObject *metadata = PyDict_New();
     PyObject *tensors = PyDict_New();
     int result = metadata == NULL || tensors == NULL ? -1 : py_model_add_metadata(metadata, table);
-    for (size_t i = 0; result == 0 && i < coffer_table_count(table); i++) {
-        result = headers_add_tensor(state, tensors, coffer_table_at(table, i), coffer_table_data_offset(table));
+    for (size_t k = 0; result == 0 && k < coffer_table_count(table); k++) {
+        result = headers_add_tensor(state, tensors, coffer_table_at(table, k), coffer_table_data_offset(table));
     }
     PyObject *pair = result < 0 ? NULL : PyTuple_Pack(2, metadata, tensors);
     Py_XDECREF(tensors);
@@ -63,21 +64,7 @@ static PyObject *headers_of(const py_state *state, const coffer_table *table)
 PyObject *py_model_headers(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    py_handle *handle = py_model_use(self);
-    if (handle == NULL) {
-        return NULL;
-    }
-    const coffer *model = py_handle_model(handle);
-    const size_t count = coffer_shard_count(model);
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = headers_of(py_state_of(self), coffer_shard_table(model, i));
-        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
-            Py_CLEAR(list);
-        }
-    }
-    py_handle_release(handle);
-    return list;
+    return py_model_list(self, coffer_shard_count, headers_make);
 }
 
 PyObject *py_model_index_metadata(PyObject *self, void *closure)
