@@ -38,33 +38,46 @@ static coffer *open_model(const hash_job *job, coffer_verifying verify)
     return model;
 }
 
+/* What is measured of a model that was just opened. */
+typedef coffer_status (*hash_work)(coffer *model, const hash_job *job, const coffer_read_options *options,
+                                   coffer_error *err);
+
 /* Opening is a part of it, so that every run begins without a map. */
-static double run_digest(void *ctx)
+static double run(const hash_job *job, hash_work work)
 {
-    const hash_job *job = ctx;
     coffer_error err;
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.threads = job->threads;
     const double start = bench_now();
     coffer *model = open_model(job, COFFER_VERIFY_NOTHING);
-    coffer_digest *digests = bench_alloc(coffer_count(model) * sizeof *digests);
-    bench_check(coffer_digest_tensors(model, NULL, coffer_count(model), job->algorithm, digests, &options, &err), &err);
-    free(digests);
+    bench_check(work(model, job, &options, &err), &err);
     coffer_close(model);
     return bench_now() - start;
 }
 
+static coffer_status digest(coffer *model, const hash_job *job, const coffer_read_options *options, coffer_error *err)
+{
+    coffer_digest *digests = bench_alloc(coffer_count(model) * sizeof *digests);
+    const coffer_status status =
+        coffer_digest_tensors(model, NULL, coffer_count(model), job->algorithm, digests, options, err);
+    free(digests);
+    return status;
+}
+
+static coffer_status verify(coffer *model, const hash_job *job, const coffer_read_options *options, coffer_error *err)
+{
+    (void)job;
+    return coffer_verify(model, NULL, coffer_count(model), NULL, options, err);
+}
+
+static double run_digest(void *ctx)
+{
+    return run(ctx, digest);
+}
+
 static double run_verify(void *ctx)
 {
-    const hash_job *job = ctx;
-    coffer_error err;
-    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
-    options.threads = job->threads;
-    const double start = bench_now();
-    coffer *model = open_model(job, COFFER_VERIFY_NOTHING);
-    bench_check(coffer_verify(model, NULL, coffer_count(model), NULL, &options, &err), &err);
-    coffer_close(model);
-    return bench_now() - start;
+    return run(ctx, verify);
 }
 
 static double load(const hash_job *job, coffer_verifying verify)
