@@ -6,6 +6,7 @@
 #include "support_cmocka.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,15 @@ void work_dir_remove(void)
 size_t work_dir_count(void)
 {
     return walk_directory(NULL);
+}
+
+size_t open_descriptors(void)
+{
+    size_t count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+    }
+    return count;
 }
 
 const char *work_path(const char *name)

@@ -17,6 +17,8 @@ void work_dir_remove(void);
 const char *work_path(const char *name);
 /* How many names the directory has. */
 size_t work_dir_count(void);
+/* How many descriptors below 256 are open. */
+size_t open_descriptors(void);
 
 void file_write(const char *name, const void *bytes, size_t size);
 /* The whole file, to be freed; its size in *size. */

@@ -139,15 +139,6 @@ static void assert_edit_fails(const char *name, const coffer_edit_options *optio
     assert_int_equal(edit_with(name, "k", "new", options, NULL, NULL), code);
 }
 
-static size_t open_descriptors(void)
-{
-    size_t count = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-    }
-    return count;
-}
-
 static struct stat look(const char *name)
 {
     struct stat found;

@@ -600,15 +600,6 @@ static void memory_may_run_out_anywhere(void **state)
     assert_int_equal(meter.blocks, 0);
 }
 
-static size_t open_descriptors(void)
-{
-    size_t count = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        count += fcntl(fd, F_GETFD) >= 0;
-    }
-    return count;
-}
-
 static void every_call_of_the_system_may_fail(void **state)
 {
     (void)state;

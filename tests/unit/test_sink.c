@@ -73,15 +73,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static size_t open_descriptors(void)
-{
-    size_t count = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-    }
-    return count;
-}
-
 /* ---- helpers --------------------------------------------------------------------------------------------------------- */
 
 static void assert_file(const char *name, const uint8_t *bytes, size_t size)

@@ -46,15 +46,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static size_t open_descriptors(void)
-{
-    size_t count = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-    }
-    return count;
-}
-
 static void assert_reads(const coffer__source *source, uint64_t offset, size_t size, const uint8_t *expected)
 {
     uint8_t buffer[SIZE];
