@@ -2,6 +2,8 @@
 /* Digests of whole files: see cli_digest.h for the contract. */
 #include "cli_digest.h"
 
+#include "cli_interrupt.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,8 +70,9 @@ static coffer_status digest_bytes(int fd, coffer_hasher *hasher, void *block, cl
 {
     for (;;) {
         const ssize_t got = read(fd, block, BLOCK_SIZE);
-        if (got < 0 && errno != EINTR) {
-            return digest_failed(err, COFFER_ERR_IO, errno, "cannot read the file");
+        if (got < 0 && (errno != EINTR || cli_interrupted())) {
+            return digest_failed(err, errno == EINTR ? COFFER_ERR_CANCELLED : COFFER_ERR_IO, errno,
+                                 "cannot read the file");
         }
         if (got == 0) {
             return COFFER_OK;
@@ -116,8 +119,10 @@ coffer_status cli_digest_file(const char *path, coffer_algorithm algorithm, cli_
     *digest = (cli_digest){ .size = 0 };
     const int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        return digest_failed(err, errno == ENOENT ? COFFER_ERR_NOT_FOUND : COFFER_ERR_IO, errno,
-                             "cannot open the file");
+        const coffer_status code = errno == ENOENT  ? COFFER_ERR_NOT_FOUND
+                                   : errno == EINTR ? COFFER_ERR_CANCELLED /* of a pipe that nobody writes to */
+                                                    : COFFER_ERR_IO;
+        return digest_failed(err, code, errno, "cannot open the file");
     }
     coffer_hasher *hasher = NULL;
     void *block = aligned_alloc(BLOCK_ALIGNMENT, BLOCK_SIZE);

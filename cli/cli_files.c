@@ -8,6 +8,7 @@
 #include "cli_report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +133,9 @@ static coffer_status open_stdin(coffer **model, const coffer_open_options *optio
         return stdin_failed(err, COFFER_ERR_NOT_REGULAR,
                             "standard input is a terminal; give it a file (< FILE), or name the file instead of -");
     }
-    if (fstat(STDIN_FILENO, &about) != 0) {
+    const int ways = fcntl(STDIN_FILENO, F_GETFL);
+    if (ways < 0 || (ways & O_ACCMODE) == O_WRONLY || fstat(STDIN_FILENO, &about) != 0) {
+        errno = EBADF;
         return stdin_failed(err, COFFER_ERR_IO, "standard input is closed; give it a file (< FILE)");
     }
     const off_t position = S_ISREG(about.st_mode) ? lseek(STDIN_FILENO, 0, SEEK_CUR) : -1;

@@ -2,6 +2,7 @@
 /* Small files, read whole: see cli_inputs.h for the contract. */
 #include "cli_inputs.h"
 
+#include "cli_interrupt.h"
 #include "cli_report.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static bool read_all(int fd, size_t most, cli_input *input)
             input->bytes = bytes;
         }
         const ssize_t got = read(fd, input->bytes + input->size, room - input->size);
-        if (got < 0 && errno != EINTR) {
+        if (got < 0 && (errno != EINTR || cli_interrupted())) {
             return false;
         }
         input->size += got > 0 ? (size_t)got : 0;
@@ -53,7 +54,7 @@ bool cli_input_read(cli *app, const char *path, size_t most, cli_input *input, i
     cli_input_free(input);
     if (fine) {
         cli_say_path(app, path, "has more than %zu bytes, too many for what it should be", most);
-    } else {
+    } else if (!cli_interrupted()) {
         cli_say_path(app, path, "cannot read the file: %s", strerror(error));
     }
     *code = CLI_EXIT_UNREADABLE;

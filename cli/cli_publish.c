@@ -14,12 +14,19 @@
 #include <unistd.h>
 
 #define SUFFIX ".coffer-XXXXXX"
+#define NAME_MOST 255 /* bytes in a file's name, on almost every file system */
 
 static int fail(cli *app, const char *path, int error)
 {
+    if (error == EINTR && cli_interrupted()) {
+        return CLI_EXIT_UNREADABLE; /* of which nobody hears: the process ends by the signal */
+    }
     const char *next_step = error == ENOENT   ? "; make its directory first"
                             : error == ENOSPC ? "; make room, or write it elsewhere"
                             : error == EACCES ? "; write it elsewhere, or ask for permission"
+                            : error == EROFS  ? "; write it elsewhere"
+                            : error == EFBIG  ? "; write it where files may be larger (see ulimit -f)"
+                            : error == EISDIR ? "; name a file in it"
                                               : "";
     cli_say_path(app, path, "cannot write the file: %s%s", strerror(error), next_step);
     return CLI_EXIT_UNREADABLE;
@@ -33,16 +40,21 @@ static mode_t usual_mode(void)
     return 0666 & ~mask;
 }
 
-/* Opens a file of a free name beside `path`. Returns its descriptor, or -1 with errno set. */
+/* Opens a file of a free name beside `path`, .NAME.coffer-XXXXXX, or without NAME where that would be too long. Returns its
+   descriptor, or -1 with errno set. */
 static int open_temporary(cli_publish *file, mode_t mode)
 {
-    const size_t size = strlen(file->path) + sizeof SUFFIX;
+    const char *slash = strrchr(file->path, '/');
+    const char *name = slash != NULL ? slash + 1 : file->path;
+    const bool named = strlen(name) + sizeof SUFFIX <= NAME_MOST;
+    const size_t size = strlen(file->path) + sizeof "." SUFFIX;
     file->temporary = malloc(size);
     if (file->temporary == NULL) {
         errno = ENOMEM;
         return -1;
     }
-    snprintf(file->temporary, size, "%s" SUFFIX, file->path);
+    snprintf(file->temporary, size, "%.*s%s%s" SUFFIX, (int)(name - file->path), file->path, named ? "." : "",
+             named ? name : "");
     const int fd = mkstemp(file->temporary);
     if (fd >= 0 && fchmod(fd, mode) != 0) {
         close(fd);
@@ -52,14 +64,45 @@ static int open_temporary(cli_publish *file, mode_t mode)
     return fd;
 }
 
-int cli_publish_check(cli *app, const char *path, bool force)
+/* /dev/stdout and its like: links that a new file would take the place of, for everybody on the machine. */
+static bool is_descriptor(const char *path)
+{
+    static const char *const beginnings[] = { "/dev/std", "/dev/fd/", "/proc/" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        found = found || strncmp(path, beginnings[i], strlen(beginnings[i])) == 0;
+    }
+    return found;
+}
+
+/* Why there must not be a new file of that name; NULL when there may. */
+static const char *why_no_file(const char *path, bool force)
 {
     struct stat about;
-    if (force || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+    struct stat behind;
+    if (lstat(path, &about) != 0) {
+        return NULL;
+    }
+    if (stat(path, &behind) != 0) {
+        return force ? NULL : "there is a symbolic link of that name already, which leads nowhere; -f replaces it";
+    }
+    if (!S_ISREG(behind.st_mode)) {
+        return NULL;
+    }
+    if (is_descriptor(path)) {
+        return "this is a descriptor of this process, which a new file cannot replace; name the file itself";
+    }
+    return force ? NULL : "there is a file of that name already; -f overwrites it";
+}
+
+int cli_publish_check(cli *app, const char *path, bool force)
+{
+    const char *reason = why_no_file(path, force);
+    if (reason == NULL) {
         return CLI_EXIT_OK;
     }
     coffer_error err = { .code = COFFER_ERR_IO, .os_error = EEXIST, .offset = COFFER_NO_OFFSET };
-    snprintf(err.message, sizeof err.message, "there is a file of that name already; -f overwrites it");
+    snprintf(err.message, sizeof err.message, "%s", reason);
     return cli_fail(app, path, &err);
 }
 

@@ -71,6 +71,18 @@ static bool split_lines(cli_state *state, size_t size)
     return true;
 }
 
+/* Begins a new one; why it cannot be, or NULL. A title that was cut off would be no state for ever. */
+static const char *write_title(const cli_state *state)
+{
+    const size_t title_len = strlen(STATE_TITLE);
+    if (write(state->fd, STATE_TITLE, title_len) == (ssize_t)title_len) {
+        return NULL;
+    }
+    const int error = errno;
+    unlink(state->path);
+    return strerror(error);
+}
+
 /* Reads the whole file; why it cannot be used, or NULL. */
 static const char *read_state(cli_state *state, size_t size)
 {
@@ -87,14 +99,14 @@ static const char *read_state(cli_state *state, size_t size)
         return "cannot be read";
     }
     if (size == 0) {
-        return write(state->fd, STATE_TITLE, title_len) == (ssize_t)title_len ? NULL : "cannot be written";
+        return write_title(state);
     }
     if (size < title_len || memcmp(state->text, STATE_TITLE, title_len) != 0) {
         return "is no state of coffer verify";
     }
     /* What a crash cut off in the middle of a line must not run into the next one. */
     if (state->text[size - 1] != '\n' && write(state->fd, "\n", 1) != 1) {
-        return "cannot be written";
+        return strerror(errno);
     }
     return split_lines(state, size) ? NULL : "out of memory";
 }

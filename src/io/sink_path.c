@@ -270,7 +270,7 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
         return status;
     }
     if (exists && info.kind != COFFER__OS_REGULAR && info.kind != COFFER__OS_LINK) {
-        return coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, path);
+        return coffer__trouble_of_target(err, info.kind == COFFER__OS_DIRECTORY, path);
     }
     if (path[coffer__path_name_at(path)] == '\0') {
         return coffer__trouble(err, "write a file without a name", path, ENOENT);

@@ -6,11 +6,30 @@
 
 #include <errno.h>
 
+/* What can be done about it, where that is plain. */
+static const char *trouble_next_step(int os_error)
+{
+    switch (os_error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "; make room, or write elsewhere";
+    case EROFS:
+        return "; write elsewhere";
+    case EFBIG:
+        return "; write where files may be larger (see ulimit -f)";
+    case EMFILE:
+        return "; allow it more (see ulimit -n)";
+    default:
+        return "";
+    }
+}
+
 coffer_status coffer__trouble(coffer_error *err, const char *task, const char *path, int os_error)
 {
     const bool missing = os_error == ENOENT || os_error == ENOTDIR;
     const coffer_status code = missing ? COFFER_ERR_NOT_FOUND : COFFER_ERR_IO;
-    coffer__fail(err, code, "cannot %s: %s (errno %d)", task, coffer__os_words(os_error), (int64_t)os_error);
+    coffer__fail(err, code, "cannot %s: %s (errno %d)%s", task, coffer__os_words(os_error), (int64_t)os_error,
+                 trouble_next_step(os_error));
     if (path != NULL) {
         coffer__fail_path(err, code, path);
     }
@@ -36,4 +55,13 @@ coffer_status coffer__trouble_of_kind(coffer_error *err, bool is_directory, cons
                      : "this is a pipe, socket or device, not a file: it cannot be used at random places; store its "
                        "bytes in a file first");
     return path != NULL ? coffer__fail_path(err, code, path) : code;
+}
+
+coffer_status coffer__trouble_of_target(coffer_error *err, bool is_directory, const char *path)
+{
+    const coffer_status code = is_directory ? COFFER_ERR_DIRECTORY : COFFER_ERR_NOT_REGULAR;
+    coffer__fail(err, code, "%s",
+                 is_directory ? "this is a directory, which a file cannot replace: name a file in it"
+                              : "this is a pipe, socket or device, which a new file cannot replace: name a file");
+    return coffer__fail_path(err, code, path);
 }

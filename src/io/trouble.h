@@ -13,5 +13,7 @@ coffer_status coffer__trouble(coffer_error *err, const char *task, const char *p
 coffer_status coffer__trouble_of_caller(coffer_error *err, coffer_status status, const char *task, uint64_t offset);
 /* Fails with what a path or descriptor is that is no regular file: COFFER_ERR_DIRECTORY or COFFER_ERR_NOT_REGULAR. */
 coffer_status coffer__trouble_of_kind(coffer_error *err, bool is_directory, const char *path);
+/* The same of a path where a new file is to be. */
+coffer_status coffer__trouble_of_target(coffer_error *err, bool is_directory, const char *path);
 
 #endif

@@ -61,7 +61,7 @@ static coffer_status edit_linked(const char *what, coffer_error *err)
     return coffer__fail(
         err, COFFER_ERR_LINKED,
         "%s, so an edit would change what others see under another name (the Hub's cache names its files by "
-        "their digest); edit a copy, or allow it (follow_links; -f on the command line)",
+        "their digest); edit a copy, or allow it (follow_links; --follow-links on the command line)",
         what);
 }
 

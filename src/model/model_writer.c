@@ -140,6 +140,18 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     return status == COFFER_OK ? model_writer_make_files(writer, err) : status;
 }
 
+static coffer_status model_writer_check_names(const coffer_model_writer *writer, const char *path, coffer_error *err)
+{
+    coffer__path file;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < writer->shards.count && status == COFFER_OK; i++) {
+        if (coffer__path_sibling(&file, path, writer->names + i * writer->name_size)) {
+            status = coffer__publication_check(file.text, err);
+        }
+    }
+    return status;
+}
+
 /* Writes the new index under its temporary name. That of no tensors, which would not be one, is an empty file. */
 static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
@@ -170,6 +182,9 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
     if (status == COFFER_OK) {
         status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->shards.count > 1,
                                           options->force, sync, err);
+    }
+    if (status == COFFER_OK) {
+        status = model_writer_check_names(writer, path, err);
     }
     if (status == COFFER_OK) {
         /* Every file is new, so nothing is replaced until all of them are. */

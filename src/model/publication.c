@@ -368,11 +368,25 @@ coffer_status coffer__publication_recover(const char *path, const coffer_allocat
 
 /* ---- a new one --------------------------------------------------------------------------------------------------- */
 
+coffer_status coffer__publication_check(const char *path, coffer_error *err)
+{
+    coffer__os_info info;
+    const bool fine =
+        coffer__os_inspect(path, false, &info) != 0 || info.kind == COFFER__OS_REGULAR || info.kind == COFFER__OS_LINK;
+    return fine ? COFFER_OK : coffer__trouble_of_target(err, info.kind == COFFER__OS_DIRECTORY, path);
+}
+
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err)
 {
     *publication = (coffer__publication){ .allocator = *allocator, .directory = -1, .force = force };
-    const coffer_status status = publication_enter(publication, path, err);
+    coffer_status status = publication_enter(publication, path, err);
+    if (status == COFFER_OK) {
+        status = coffer__publication_check(path, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__publication_check(publication->index.text, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

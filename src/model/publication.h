@@ -43,6 +43,9 @@ typedef struct coffer__publication {
    COFFER_ERR_SHADOWED. */
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err);
+/* Whether a file of the new model may get that name: nothing may be there that a file cannot replace, since after the decision
+   there is no way back. */
+coffer_status coffer__publication_check(const char *path, coffer_error *err);
 /* Writes the new index, from now on discarded by coffer__publication_close. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err);

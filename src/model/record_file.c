@@ -102,6 +102,7 @@ coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
     opening.allocator = known.allocator;
     opening.max_header_size = known.max_header_size;
+    opening.access = COFFER_READ; /* a map would end the process when somebody makes the file shorter meanwhile */
     coffer *model = NULL;
     status = coffer_open(&model, path, &opening, err);
     if (status != COFFER_OK) {

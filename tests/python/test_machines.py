@@ -8,13 +8,14 @@ unit tests hold already (umask, setgid directories, two savers, links, bind moun
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import coffer_ctypes
-from test_cli import CLI, coffer, floats, header_bytes, make
+from test_cli import CLI, coffer, floats, header_bytes, is_waiting, make, wait_until
 
 MANY = 1_300_000
 
@@ -122,6 +123,68 @@ def test_a_read_only_file_system(tmp_path):
     assert coffer("check", path).returncode == 0
 
 
+# Every way to write a file, of a model a.safetensors with x and y, each of 80,000 bytes.
+WRITERS = [
+    "meta a.safetensors --rewrite --set k=v", "hash --write a.safetensors", "align a.safetensors --to 4096",
+    "rename a.safetensors x=z", "drop a.safetensors x", "cast a.safetensors '*=F64'", "cast a.safetensors '*=F64' -o new",
+    "convert a.safetensors -o new.bt", "merge a.safetensors -f -o a.safetensors", "merge a.safetensors -o new",
+    "split a.safetensors -o . --max-shard-size 80KB", "split a.safetensors -o . --max-shard-size 80KB -f",
+    "get a.safetensors x -o new.safetensors", "get a.safetensors x -o new.npy", "get a.safetensors x -f -o old --format raw",
+    "get a.safetensors x -o new.json", "hash a.safetensors -o new", "hash a.safetensors -f -o old",
+    "hash . --manifest -o new", "stats a.safetensors --plot new.svg", "verify a.safetensors -m sums --state new",
+]  # fmt: skip
+
+
+def writers(folder):
+    """A script that runs each of them where nothing can be written, and compares what is there before and afterwards."""
+    make(folder / "from", {"x": ("F32", [20_000], bytes(80_000)), "y": ("F32", [20_000], bytes(80_000))})
+    steps = [f'"$CLI" {command} >/dev/null || echo "exit $?"; cksum * | cmp - "$STATE"; ls -A | cmp - "$NAMES"'
+             for command in WRITERS]
+    return "\n".join(['cksum * >"$STATE"', 'ls -A >"$NAMES"', *steps])
+
+
+def test_every_writer_on_a_read_only_file_system(tmp_path):
+    script = writers(tmp_path)
+    there = tmp_path / "there"
+    there.mkdir()
+    result = in_a_mount('mount -t tmpfs none "$DIR"; cd "$DIR"; cp "$FROM" a.safetensors; echo old >old; '
+                        f'"$CLI" hash a.safetensors >sums; mount -o remount,ro "$DIR"\n{script}\ncd /',
+                        there, FROM=str(tmp_path / "from"), STATE=str(tmp_path / "s"), NAMES=str(tmp_path / "n"))
+    assert result.stdout == "exit 3\n" * len(WRITERS), result
+    for line in result.stderr.splitlines():
+        assert line.endswith(("write elsewhere", "write it elsewhere", "name another one, or verify without")), line
+
+
+def test_every_writer_on_a_full_disk(tmp_path):
+    script = writers(tmp_path)
+    there = tmp_path / "there"
+    there.mkdir()
+    result = in_a_mount('mount -t tmpfs -o size=400k none "$DIR"; cd "$DIR"; cp "$FROM" a.safetensors; echo old >old; '
+                        '"$CLI" hash a.safetensors >sums; : >new; rm new; cat /dev/zero >fill 2>/dev/null || true\n'
+                        f'{script}\ncd /', there, FROM=str(tmp_path / "from"), STATE=str(tmp_path / "s"),
+                        NAMES=str(tmp_path / "n"))  # fmt: skip
+    assert result.stdout.count("exit 3\n") == len(WRITERS), result
+    assert result.stdout.replace("exit 3\n", "") == "", result
+    for line in result.stderr.splitlines():
+        assert "o space left on" in line, line
+
+
+def test_every_writer_at_a_limit_on_the_size_of_files(tmp_path):
+    """SIGXFSZ would end the process before it can tidy up."""
+    make(tmp_path / "a.safetensors", {"x": ("F32", [20_000], bytes(80_000)), "y": ("F32", [20_000], bytes(80_000))})
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "sums").write_text(coffer("hash", "a.safetensors", cwd=tmp_path).stdout)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    small = ("hash a", "hash .", "stats", "verify")
+    for command in WRITERS:
+        if not command.startswith(small):
+            result = subprocess.run(["sh", "-c", f'ulimit -f 60; "{CLI}" {command}'], cwd=tmp_path, capture_output=True,
+                                    text=True, timeout=60, check=False)
+            assert (result.returncode, result.stdout) == (3, ""), (command, result)
+            assert "larger (see ulimit -f)" in result.stderr, (command, result)
+            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before, command
+
+
 def test_a_full_disk(tmp_path):
     full = tmp_path / "full"
     full.mkdir()
@@ -141,6 +204,71 @@ def test_standard_input(tmp_path):
                            timeout=60, check=False)
     assert (piped.returncode, piped.stdout) == (3, "")
     assert "pipe" in piped.stderr
+
+
+def shell(script, folder):
+    return subprocess.run(["sh", "-c", script.replace("coffer ", f'"{CLI}" ')], cwd=folder, capture_output=True, text=True,
+                          timeout=60, check=False)  # fmt: skip
+
+
+def test_closed_descriptors_are_nobody_elses(tmp_path):
+    """A file that is opened must not get the number of one, and with it what was meant for the terminal."""
+    make(tmp_path / "a", {"x": ("F32", [2], floats(1, 2))})
+    make(tmp_path / "b", {"x": ("F32", [2], floats(1, 3))})
+    assert shell("coffer verify . --manifest missing --state state 2>&-", tmp_path).returncode == 3
+    assert (tmp_path / "state").read_text() == "coffer verify state 1\n"
+    result = shell("coffer diff a - <&-", tmp_path)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr.startswith("coffer: -: standard input is closed; give it a file (< FILE)")
+    result = shell("coffer hash a -o sums >&-; coffer ls a >&-", tmp_path)
+    assert (result.returncode, result.stderr) == (3, "coffer: standard output: Bad file descriptor\n")
+    for command in ("meta a --set k=v", "meta a --rewrite --set k=w", "merge a -o m", "hash --write a", "get a x -o n.npy"):
+        assert shell(f"coffer {command} <&- >&- 2>&-", tmp_path).returncode == 0, command
+        assert shell("coffer check a", tmp_path).returncode == 0, command
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "m", "n.npy", "state", "sums"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """Not even by those who may: root would lose /dev/stdout for the whole machine."""
+    make(tmp_path / "a", {"x": ("F32", [2], floats(1, 2))})
+    os.symlink("nowhere", tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkdir(tmp_path / "model.safetensors")
+    for command, words in {
+        "hash a -f -o /dev/stdout >out": "name the file itself",
+        "merge a -f -o /dev/fd/1 >out": "name the file itself",
+        "hash a -o link": "leads nowhere; -f replaces it",
+        "merge a -o link": "leads nowhere; -f replaces it",
+        "merge a -f -o pipe": "this is a pipe, socket or device, which a new file cannot replace",
+        "merge a -f -o .": "this is a directory, which a file cannot replace: name a file in it",
+        "hash a -f -o .": "Is a directory; name a file in it",
+        "split a -f -o .": "model.safetensors: this is a directory, which a file cannot replace",
+        "split a -f -o . --max-shard-size 4": "model.safetensors: this is a directory, which a file cannot replace",
+    }.items():
+        result = shell(f"coffer {command}", tmp_path)
+        assert result.returncode == 3 and words in result.stderr, (command, result)
+        assert set(os.listdir(tmp_path)) - {"out"} == {"a", "link", "pipe", "model.safetensors"}, command
+    assert os.path.islink(tmp_path / "link") and os.path.islink("/dev/stdout")
+
+
+def test_a_name_of_the_greatest_length(tmp_path):
+    make(tmp_path / "a", {"x": ("F32", [2], floats(1, 2))})
+    name = "n" * 251 + ".txt"
+    assert coffer("get", "a", "x", "-o", name, cwd=tmp_path).returncode == 0
+    assert (tmp_path / name).read_text() == "[1, 2]\n"
+
+
+@pytest.mark.parametrize("command", ["verify . --manifest -", "verify . --manifest pipe", "hash pipe", "hash -",
+                                     "get a x -o pipe --format raw", "stats a --plot pipe", "hash a -o pipe"])
+def test_an_interrupt_ends_the_wait_for_a_pipe(tmp_path, command):
+    make(tmp_path / "a", {"x": ("F32", [2], floats(1, 2))})
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen([CLI, *command.split()], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE) as process:
+        wait_until(lambda: is_waiting(process.pid))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == -signal.SIGINT
+        assert process.stderr.read() == b""
 
 
 def test_no_locale_no_home(tmp_path):

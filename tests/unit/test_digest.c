@@ -196,6 +196,34 @@ static void a_file_that_is_cut_meanwhile(void **state)
     image_free(&made);
 }
 
+static int cut_the_file(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    assert_true(done < total);
+    assert_int_equal(truncate(work_path("model"), 1000), 0);
+    return 0;
+}
+
+/* A map would end the process here. */
+static void a_file_that_is_cut_while_digests_are_recorded(void **state)
+{
+    (void)state;
+    static const tensor_spec spec = { "x", COFFER_U8, 1, { 16 << 20 } };
+    image made = image_of(&spec, 1);
+    file_write("model", made.bytes, made.size);
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    options.progress = cut_the_file;
+    coffer_error err;
+    assert_int_equal(coffer_record_digests(work_path("model"), COFFER_XXH3_128, &options, NULL, &err),
+                     COFFER_ERR_CHANGED);
+    assert_string_equal(err.tensor, "x");
+    assert_true(err.offset > made.data_offset && err.offset < made.size);
+    assert_int_equal(err.expected, made.size);
+    assert_int_equal(err.actual, 1000);
+    assert_int_equal(work_dir_count(), 1);
+    image_free(&made);
+}
+
 static void memory_that_fails(void **state)
 {
     (void)state;
@@ -673,6 +701,7 @@ int main(void)
         TEST(changes_in_memory_do_not_count),
         TEST(every_number_of_threads_says_the_same),
         TEST(cancelling_at_every_call),
+        TEST(a_file_that_is_cut_while_digests_are_recorded),
         TEST(a_file_that_is_cut_meanwhile),
         TEST(memory_that_fails),
         TEST(the_writer_records),

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define INDEX "model.safetensors.index.json"
 
@@ -383,6 +385,28 @@ static void test_wrong_calls(void **state)
     coffer_header_free(header);
 }
 
+/* What a file cannot replace is noticed before anything is written, and not when there is no way back. */
+static void test_names_that_are_taken(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "model.safetensors", INDEX, "model-00002-of-00002.safetensors" };
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.force = true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        coffer_error err;
+        assert_int_equal(mkdir(work_path(names[i]), 0700), 0);
+        assert_int_equal(model_save(4, 7, 90, &options, coffer_libc_allocator(), &err), COFFER_ERR_DIRECTORY);
+        assert_string_equal(err.path, work_path(names[i]));
+        assert_int_equal(work_dir_count(), 1);
+        assert_int_equal(rmdir(work_path(names[i])), 0);
+        assert_int_equal(mkfifo(work_path(names[i]), 0600), 0);
+        assert_int_equal(model_save(4, 7, 90, &options, coffer_libc_allocator(), &err), COFFER_ERR_NOT_REGULAR);
+        assert_string_equal(err.path, work_path(names[i]));
+        assert_int_equal(work_dir_count(), 1);
+        assert_int_equal(unlink(work_path(names[i])), 0);
+    }
+}
+
 static void test_too_many_files(void **state)
 {
     (void)state;
@@ -445,10 +469,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_files_and_index),   TEST(test_one_file),    TEST(test_plan),           TEST(test_empty_tensors),
-        TEST(test_pieces_of_threads), TEST(test_copy),        TEST(test_copy_cancelled), TEST(test_copy_refused),
-        TEST(test_missing_data),      TEST(test_bytes_twice), TEST(test_wrong_calls),    TEST(test_too_many_files),
-        TEST(test_without_memory),
+        TEST(test_files_and_index),      TEST(test_one_file),          TEST(test_plan),
+        TEST(test_empty_tensors),        TEST(test_pieces_of_threads), TEST(test_copy),
+        TEST(test_copy_cancelled),       TEST(test_copy_refused),      TEST(test_missing_data),
+        TEST(test_bytes_twice),          TEST(test_wrong_calls),       TEST(test_too_many_files),
+        TEST(test_names_that_are_taken), TEST(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
