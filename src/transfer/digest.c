@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The workers share one struct under one mutex: which row is next, what is done, the first failure. A worker holds the mutex
- * when it takes a row, and once for each piece of a long one.
- */
+/* The crew shares which row is next. A worker holds its mutex when it takes a row, and once for each piece of a long one. */
 #include "digest.h"
 
 #include "alloc.h"
 #include "checked.h"
+#include "crew.h"
 #include "error.h"
 #include "os.h"
 #include "sort.h"
@@ -27,87 +25,49 @@ typedef struct digest_job {
     const coffer__digest_row *rows;
     size_t count;
     const uint32_t *order; /* the longest first */
-    uint64_t total;
-    coffer_error *err;
-    size_t *failed;
-    coffer__mutex mutex;       /* guards everything below, *err and *failed */
-    coffer__condition changed; /* woken for the caller's thread, while that waits */
-    bool waiting;
-    size_t working; /* threads besides the caller's that have not ended */
-    size_t next;    /* in the order */
-    uint64_t done;
-    coffer_status status;
+    coffer__crew crew;     /* its mutex guards what is below */
+    size_t next;           /* in the order */
 } digest_job;
 
 typedef struct digest_worker {
+    coffer__crew_worker base;
     digest_job *job;
-    coffer__thread thread;
     coffer_hasher *hashers[DIGEST_ALGORITHMS]; /* of those that rows ask for */
     uint8_t *buffer;                           /* for a piece that is read; NULL: no row needs it */
-    const coffer__transfer_options *options;   /* the caller's worker only: whose progress it tells */
     coffer__watch watch;                       /* given to what reads from far away */
 } digest_worker;
 
 /* ---- what the workers share -------------------------------------------------------------------------------------- */
 
-/* Keeps the first failure; the others have lost. */
-static void digest_fail(digest_job *job, coffer_status status, const coffer_error *error, const coffer__digest_row *row)
-{
-    coffer__os_mutex_lock(&job->mutex);
-    if (job->status == COFFER_OK) {
-        job->status = status;
-        if (row != NULL && job->failed != NULL) {
-            *job->failed = (size_t)(row - job->rows);
-        }
-        if (job->err != NULL) {
-            *job->err = *error;
-        }
-    }
-    coffer__os_mutex_unlock(&job->mutex);
-}
-
-/* Counts what was done. *so_far is all that was; false when somebody failed, and nobody is to go on. */
-static bool digest_advance(digest_job *job, uint64_t done, uint64_t *so_far)
-{
-    coffer__os_mutex_lock(&job->mutex);
-    job->done += done;
-    *so_far = job->done;
-    const bool go_on = job->status == COFFER_OK;
-    if (job->waiting) {
-        coffer__os_condition_wake(&job->changed);
-    }
-    coffer__os_mutex_unlock(&job->mutex);
-    return go_on;
-}
-
 static const coffer__digest_row *digest_take(digest_job *job)
 {
-    coffer__os_mutex_lock(&job->mutex);
-    const bool more = job->status == COFFER_OK && job->next < job->count;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    const bool more = job->crew.status == COFFER_OK && job->next < job->count;
     const coffer__digest_row *row = more ? &job->rows[job->order[job->next++]] : NULL;
-    coffer__os_mutex_unlock(&job->mutex);
+    coffer__os_mutex_unlock(&job->crew.mutex);
     return row;
 }
 
-/* Tells the caller, unless all is done: the last word is spoken at the end. False when the answer was to stop. */
-static bool digest_tell(digest_job *job, const coffer__transfer_options *options, uint64_t so_far)
+/* Counts what was done, and tells. False when somebody failed, and nobody is to go on. */
+static bool digest_advance(const digest_worker *worker, uint64_t size)
 {
-    if (options == NULL || options->progress == NULL || so_far >= job->total ||
-        options->progress(options->progress_ctx, so_far, job->total) == 0) {
-        return true;
+    coffer__crew *crew = worker->base.crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    crew->done += size;
+    const bool go_on = crew->status == COFFER_OK;
+    coffer__os_condition_wake(&crew->changed);
+    coffer__os_mutex_unlock(&crew->mutex);
+    if (go_on && coffer__crew_tell(&worker->base, 0)) {
+        coffer__crew_cancel(crew);
+        return false;
     }
-    coffer_error error;
-    const coffer_status status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-    digest_fail(job, status, &error, NULL);
-    return false;
+    return go_on;
 }
 
 /* Whether a worker that waits for something far away need not wait any longer. */
 static bool digest_stop(void *ctx)
 {
-    const digest_worker *worker = ctx;
-    uint64_t so_far = 0;
-    return !digest_advance(worker->job, 0, &so_far) || !digest_tell(worker->job, worker->options, so_far);
+    return !digest_advance(ctx, 0);
 }
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
@@ -147,7 +107,6 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
 {
     const uint64_t most = digest_piece(row);
     coffer_hasher *hasher = worker->hashers[row->algorithm];
-    uint64_t so_far = 0;
     for (uint64_t at = 0; at < row->size;) {
         const uint64_t size = row->size - at < most ? row->size - at : most;
         const uint8_t *bytes = NULL;
@@ -159,7 +118,7 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
             return status;
         }
         at += size;
-        if (!digest_advance(worker->job, size, &so_far) || !digest_tell(worker->job, worker->options, so_far)) {
+        if (!digest_advance(worker, size)) {
             return COFFER_OK; /* somebody failed, and said so */
         }
     }
@@ -170,66 +129,19 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-static void digest_work(const digest_worker *worker)
+static void digest_work(void *arg)
 {
-    const coffer__digest_row *row = digest_take(worker->job);
+    const digest_worker *worker = arg;
+    digest_job *job = worker->job;
+    const coffer__digest_row *row = digest_take(job);
     while (row != NULL) {
         coffer_error error;
         coffer__error_clear(&error);
         const coffer_status status = digest_row(worker, row, &error);
         if (status != COFFER_OK) {
-            digest_fail(worker->job, status, &error, row);
+            coffer__crew_fail(&job->crew, status, &error, (size_t)(row - job->rows));
         }
-        row = digest_take(worker->job);
-    }
-}
-
-static void digest_thread(void *arg)
-{
-    const digest_worker *worker = arg;
-    digest_job *job = worker->job;
-    digest_work(worker);
-    coffer__os_mutex_lock(&job->mutex);
-    job->working--;
-    coffer__os_condition_wake(&job->changed);
-    coffer__os_mutex_unlock(&job->mutex);
-}
-
-/* Waits for the other workers, and tells what they do meanwhile. */
-static void digest_wait(digest_job *job, const coffer__transfer_options *options)
-{
-    coffer__os_mutex_lock(&job->mutex);
-    while (job->working > 0) {
-        job->waiting = true;
-        (void)coffer__os_condition_wait(&job->changed, &job->mutex, COFFER__WATCH_MS);
-        job->waiting = false;
-        const uint64_t so_far = job->done;
-        const bool telling = job->status == COFFER_OK;
-        coffer__os_mutex_unlock(&job->mutex);
-        if (telling) {
-            (void)digest_tell(job, options, so_far);
-        }
-        coffer__os_mutex_lock(&job->mutex);
-    }
-    coffer__os_mutex_unlock(&job->mutex);
-}
-
-/* Starts the other workers, works, and waits for them. A thread that cannot be started is one worker less. */
-static void digest_run_workers(digest_job *job, digest_worker *workers, size_t count)
-{
-    size_t started = 1;
-    job->working = count - 1;
-    while (started < count &&
-           coffer__os_thread_start(&workers[started].thread, digest_thread, &workers[started]) == 0) {
-        started++;
-    }
-    coffer__os_mutex_lock(&job->mutex);
-    job->working -= count - started;
-    coffer__os_mutex_unlock(&job->mutex);
-    digest_work(&workers[0]);
-    digest_wait(job, workers[0].options);
-    for (size_t i = 1; i < started; i++) {
-        coffer__os_thread_join(&workers[i].thread);
+        row = digest_take(job);
     }
 }
 
@@ -248,7 +160,7 @@ static size_t digest_thread_count(const digest_job *job, uint32_t wanted)
         count = processors < DIGEST_DEFAULT_THREADS ? processors : DIGEST_DEFAULT_THREADS;
     }
     count = count < DIGEST_MOST_THREADS ? count : DIGEST_MOST_THREADS;
-    const uint64_t worth = job->total / DIGEST_ALONE_SIZE + 1;
+    const uint64_t worth = job->crew.total / DIGEST_ALONE_SIZE + 1;
     count = count < worth ? count : worth;
     return (size_t)(job->count > 0 && count > job->count ? job->count : count);
 }
@@ -287,7 +199,7 @@ static void digest_free_hashers(digest_worker *worker)
     }
 }
 
-static coffer_status digest_run_job(digest_job *job, const coffer__transfer_options *options, coffer_error *err)
+static coffer_status digest_run(digest_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
     const size_t count = digest_thread_count(job, options->threads);
@@ -301,14 +213,13 @@ static coffer_status digest_run_job(digest_job *job, const coffer__transfer_opti
     uint8_t *buffers = (uint8_t *)(workers + count);
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < count; i++) {
-        workers[i] = (digest_worker){ .job = job, .options = i == 0 ? options : NULL };
+        workers[i] = (digest_worker){ .job = job };
         workers[i].watch = (coffer__watch){ digest_stop, &workers[i] };
         workers[i].buffer = buffer_size > 0 ? buffers + i * buffer_size : NULL;
         status = status == COFFER_OK ? digest_make_hashers(&workers[i], allocator, err) : status;
     }
     if (status == COFFER_OK) {
-        digest_run_workers(job, workers, count);
-        status = job->status;
+        status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
     }
     for (size_t i = 0; i < count; i++) {
         digest_free_hashers(&workers[i]);
@@ -323,38 +234,22 @@ static bool digest_before(const void *ctx, uint32_t a, uint32_t b)
     return rows[a].size != rows[b].size ? rows[a].size > rows[b].size : a < b;
 }
 
-/* Orders the rows, runs the job under its mutex and condition. */
-static coffer_status digest_run_ordered(digest_job *job, uint32_t *order, const coffer__transfer_options *options,
-                                        coffer_error *err)
+static void digest_sort(digest_job *job, uint32_t *order)
 {
     for (size_t i = 0; i < job->count; i++) {
         order[i] = (uint32_t)i;
     }
     coffer__sort(order, job->count, digest_before, job->rows);
     job->order = order;
-    int os_error = coffer__os_mutex_init(&job->mutex);
-    if (os_error == 0) {
-        os_error = coffer__os_condition_init(&job->changed);
-        if (os_error != 0) {
-            coffer__os_mutex_deinit(&job->mutex);
-        }
-    }
-    if (os_error != 0) {
-        coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
-        return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
-    }
-    const coffer_status status = digest_run_job(job, options, err);
-    coffer__os_condition_deinit(&job->changed);
-    coffer__os_mutex_deinit(&job->mutex);
-    return status;
 }
 
 coffer_status coffer__digest(const coffer__digest_row *rows, size_t count, const coffer__transfer_options *options,
                              coffer_error *err)
 {
-    digest_job job = { .rows = rows, .count = count, .err = err, .failed = options->failed };
+    digest_job job = { .rows = rows, .count = count };
+    job.crew = (coffer__crew){ .options = options, .err = err, .work = digest_work };
     for (size_t i = 0; i < count; i++) {
-        if (!coffer__add_u64(job.total, rows[i].size, &job.total)) {
+        if (!coffer__add_u64(job.crew.total, rows[i].size, &job.crew.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be hashed at once");
         }
     }
@@ -363,11 +258,8 @@ coffer_status coffer__digest(const coffer__digest_row *rows, size_t count, const
     if (order == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to order %u tensors", (uint64_t)count);
     }
-    coffer_status status = digest_run_ordered(&job, order, options, err);
+    digest_sort(&job, order);
+    const coffer_status status = digest_run(&job, options, err);
     coffer__free(options->allocator, order, order_size);
-    if (status == COFFER_OK && options->progress != NULL &&
-        options->progress(options->progress_ctx, job.total, job.total) != 0) {
-        status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-    }
     return status;
 }

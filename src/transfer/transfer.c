@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor. Shared state is one struct under one mutex: where the next piece begins, what is done, and the first
- * failure. A worker holds the mutex only to take a piece, so at a few MiB each it is never in the way.
+ * The executor. What its crew shares is where the next piece begins. A worker holds the mutex only to take a piece, so at a few
+ * MiB each it is never in the way.
  *
  *   a long run (above a piece)    is cut into pieces and read straight into its place
  *   runs of 4 KiB and more        are read straight into their place, one read each
@@ -17,6 +17,7 @@
 
 #include "alloc.h"
 #include "checked.h"
+#include "crew.h"
 #include "error.h"
 #include "gather.h"
 #include "os.h"
@@ -56,24 +57,16 @@ typedef struct transfer_piece {
 typedef struct transfer_job {
     const coffer__row *rows;
     size_t row_count;
-    uint64_t total;
-    coffer_error *err;
-    size_t *failed;
-    coffer__mutex mutex;     /* guards everything below, *err and *failed */
-    coffer__condition ended; /* woken by each worker that ends: the caller's may wait for it */
-    size_t working;          /* workers besides the caller's that have not ended */
-    size_t row;              /* the next piece's */
+    coffer__crew crew; /* its mutex guards everything below */
+    size_t row;        /* the next piece's */
     uint64_t run;
     uint64_t skip;
-    uint64_t done;
-    coffer_status status;
 } transfer_job;
 
 typedef struct transfer_worker {
+    coffer__crew_worker base;
     transfer_job *job;
-    const coffer__transfer_options *options; /* with the progress callback; NULL but for the calling thread */
-    coffer__watch watch;                     /* given to what reads from far away */
-    coffer__thread thread;
+    coffer__watch watch; /* given to what reads from far away */
     uint8_t *scratch;
     size_t scratch_size;
 } transfer_worker;
@@ -151,8 +144,8 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
     while (job->row < job->row_count && job->rows[job->row].size == 0) {
         job->row++;
     }
-    job->done += done;
-    if (job->status != COFFER_OK || job->row == job->row_count) {
+    job->crew.done += done;
+    if (job->crew.status != COFFER_OK || job->row == job->row_count) {
         return false;
     }
     const coffer__row *row = &job->rows[job->row];
@@ -186,26 +179,10 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
 
 static bool transfer_take(transfer_job *job, uint64_t done, transfer_piece *piece)
 {
-    coffer__os_mutex_lock(&job->mutex);
+    coffer__os_mutex_lock(&job->crew.mutex);
     const bool taken = transfer_next(job, done, piece);
-    coffer__os_mutex_unlock(&job->mutex);
+    coffer__os_mutex_unlock(&job->crew.mutex);
     return taken;
-}
-
-/* Keeps the first failure, of the row or, when that is NULL, of the whole; the others have lost. */
-static void transfer_fail(transfer_job *job, coffer_status status, const coffer_error *error, const coffer__row *row)
-{
-    coffer__os_mutex_lock(&job->mutex);
-    if (job->status == COFFER_OK) {
-        job->status = status;
-        if (row != NULL && job->failed != NULL) {
-            *job->failed = (size_t)(row - job->rows);
-        }
-        if (job->err != NULL) {
-            *job->err = *error;
-        }
-    }
-    coffer__os_mutex_unlock(&job->mutex);
 }
 
 /* ---- moving one piece -------------------------------------------------------------------------------------------- */
@@ -381,92 +358,47 @@ static coffer_status transfer_move(const transfer_worker *worker, const transfer
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* What the calling thread tells the user: what is done, and `done` more by itself; true when the user wants no more. */
-static bool transfer_tell(const transfer_worker *worker, uint64_t done)
-{
-    const coffer__transfer_options *options = worker->options;
-    transfer_job *job = worker->job;
-    if (options == NULL || options->progress == NULL) {
-        return false;
-    }
-    coffer__os_mutex_lock(&job->mutex);
-    const uint64_t so_far = job->done + done;
-    coffer__os_mutex_unlock(&job->mutex);
-    /* The last word is spoken at the end, when everyone is done. */
-    return so_far < job->total && options->progress(options->progress_ctx, so_far, job->total) != 0;
-}
-
 /* Whether a worker that waits for something far away need not wait any longer. */
 static bool transfer_stop(void *ctx)
 {
     const transfer_worker *worker = ctx;
-    transfer_job *job = worker->job;
-    coffer__os_mutex_lock(&job->mutex);
-    const bool failed = job->status != COFFER_OK;
-    coffer__os_mutex_unlock(&job->mutex);
-    return failed || transfer_tell(worker, 0);
+    coffer__crew *crew = worker->base.crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    const bool failed = crew->status != COFFER_OK;
+    coffer__os_mutex_unlock(&crew->mutex);
+    return failed || coffer__crew_tell(&worker->base, 0);
 }
 
-/* The row that a failure is about: of several, the one that has the byte where it was. */
-static const coffer__row *transfer_failed_row(const transfer_piece *piece, const coffer_error *error)
+/* The number of the row that a failure is about: of several, the one that has the byte where it was. */
+static size_t transfer_failed_row(const transfer_job *job, const transfer_piece *piece, const coffer_error *error)
 {
     const coffer__row *row = piece->row;
     for (size_t i = 1; i < piece->rows && error->offset != COFFER_NO_OFFSET; i++) {
         row = piece->row[i].offset <= error->offset ? &piece->row[i] : row;
     }
-    return row;
+    return (size_t)(row - job->rows);
 }
 
 /* Moves pieces until there are none. */
-static void transfer_work(const transfer_worker *worker)
+static void transfer_work(void *arg)
 {
+    const transfer_worker *worker = arg;
     transfer_job *job = worker->job;
     transfer_piece piece;
     uint64_t done = 0;
     while (transfer_take(job, done, &piece)) {
         coffer_error error;
         coffer__error_clear(&error);
-        coffer_status status = transfer_move(worker, &piece, &error);
-        const coffer__row *failed =
-            status == COFFER_OK || status == COFFER_ERR_CANCELLED ? NULL : transfer_failed_row(&piece, &error);
+        const coffer_status status = transfer_move(worker, &piece, &error);
         done = piece.size;
-        if (status == COFFER_OK && transfer_tell(worker, done)) {
-            status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-        }
         if (status != COFFER_OK) {
-            transfer_fail(job, status, &error, failed);
+            const bool cancelled = status == COFFER_ERR_CANCELLED;
+            const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
+            coffer__crew_fail(&job->crew, status, &error, row);
+        } else if (coffer__crew_tell(&worker->base, done)) {
+            coffer__crew_cancel(&job->crew);
         }
     }
-}
-
-static void transfer_thread(void *arg)
-{
-    const transfer_worker *worker = arg;
-    transfer_job *job = worker->job;
-    transfer_work(worker);
-    coffer__os_mutex_lock(&job->mutex);
-    job->working--;
-    coffer__os_condition_wake(&job->ended);
-    coffer__os_mutex_unlock(&job->mutex);
-}
-
-/* Waits for the other workers. What they wait for may be far away, so the user is asked meanwhile whether it is still wanted. */
-static void transfer_wait(const transfer_worker *caller)
-{
-    transfer_job *job = caller->job;
-    coffer__os_mutex_lock(&job->mutex);
-    while (job->working > 0) {
-        const bool woken = coffer__os_condition_wait(&job->ended, &job->mutex, COFFER__WATCH_MS);
-        const bool asking = !woken && job->status == COFFER_OK;
-        coffer__os_mutex_unlock(&job->mutex);
-        if (asking && transfer_tell(caller, 0)) {
-            coffer_error error;
-            (void)coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-            transfer_fail(job, COFFER_ERR_CANCELLED, &error, NULL);
-        }
-        coffer__os_mutex_lock(&job->mutex);
-    }
-    coffer__os_mutex_unlock(&job->mutex);
 }
 
 /* Pieces that come from far away, counted up to `most`. */
@@ -494,11 +426,11 @@ static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
 {
     const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
     const uint64_t far = transfer_far_pieces(job, most);
-    const uint64_t pieces = job->total / TRANSFER_PIECE_SIZE + 1;
+    const uint64_t pieces = job->crew.total / TRANSFER_PIECE_SIZE + 1;
     if (far > 0) {
         return (size_t)far;
     }
-    if (wanted == 0 && job->total < TRANSFER_ALONE_SIZE) {
+    if (wanted == 0 && job->crew.total < TRANSFER_ALONE_SIZE) {
         return 1;
     }
     return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
@@ -533,27 +465,7 @@ static size_t transfer_scratch_size(const coffer__row *rows, size_t count)
     return (size_t)most;
 }
 
-/* Starts the other workers, works, and waits for them. A thread that cannot be started is one worker less. */
-static void transfer_run_workers(transfer_worker *workers, size_t count)
-{
-    transfer_job *job = workers[0].job;
-    size_t started = 1;
-    job->working = count - 1;
-    while (started < count &&
-           coffer__os_thread_start(&workers[started].thread, transfer_thread, &workers[started]) == 0) {
-        started++;
-    }
-    coffer__os_mutex_lock(&job->mutex);
-    job->working -= count - started;
-    coffer__os_mutex_unlock(&job->mutex);
-    transfer_work(&workers[0]);
-    transfer_wait(&workers[0]);
-    for (size_t i = 1; i < started; i++) {
-        coffer__os_thread_join(&workers[i].thread);
-    }
-}
-
-static coffer_status transfer_run_job(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
+static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const size_t count = transfer_thread_count(job, options->threads);
     const size_t scratch_size = transfer_scratch_size(job->rows, job->row_count);
@@ -566,49 +478,24 @@ static coffer_status transfer_run_job(transfer_job *job, const coffer__transfer_
     uint8_t *scratch = (uint8_t *)(workers + count);
     for (size_t i = 0; i < count; i++) {
         workers[i].job = job;
-        workers[i].options = i == 0 ? options : NULL;
         workers[i].watch = (coffer__watch){ transfer_stop, &workers[i] };
         workers[i].scratch = scratch + i * scratch_size;
         workers[i].scratch_size = scratch_size;
     }
-    transfer_run_workers(workers, count);
+    const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
     coffer__free(options->allocator, workers, block_size);
-    return job->status;
-}
-
-/* Runs the job under its mutex and condition. */
-static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
-{
-    int os_error = coffer__os_mutex_init(&job->mutex);
-    if (os_error == 0) {
-        os_error = coffer__os_condition_init(&job->ended);
-        if (os_error != 0) {
-            coffer__os_mutex_deinit(&job->mutex);
-        }
-    }
-    if (os_error != 0) {
-        coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
-        return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
-    }
-    const coffer_status status = transfer_run_job(job, options, err);
-    coffer__os_condition_deinit(&job->ended);
-    coffer__os_mutex_deinit(&job->mutex);
     return status;
 }
 
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
-    transfer_job job = { .rows = rows, .row_count = count, .err = err, .failed = options->failed };
+    transfer_job job = { .rows = rows, .row_count = count };
+    job.crew = (coffer__crew){ .options = options, .err = err, .work = transfer_work };
     for (size_t i = 0; i < count; i++) {
-        if (!coffer__add_u64(job.total, rows[i].size, &job.total)) {
+        if (!coffer__add_u64(job.crew.total, rows[i].size, &job.crew.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");
         }
     }
-    coffer_status status = transfer_run(&job, options, err);
-    if (status == COFFER_OK && options->progress != NULL &&
-        options->progress(options->progress_ctx, job.total, job.total) != 0) {
-        status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-    }
-    return status;
+    return transfer_run(&job, options, err);
 }
