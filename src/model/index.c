@@ -74,9 +74,11 @@ static coffer_status index_open_object(coffer__json *json, const char *where, bo
     return COFFER_OK;
 }
 
-static coffer_status index_colon(coffer__json *json)
+/* A member's key and the colon behind it; *position is its quote's. */
+static coffer_status index_key(coffer__index *index, coffer__json *json, coffer__name *key, uint32_t *position)
 {
-    return coffer__json_expect(json, ':', "a colon should follow the key");
+    const coffer_status status = index_string(index, json, key, position);
+    return status == COFFER_OK ? coffer__json_expect(json, ':', "a colon should follow the key") : status;
 }
 
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
@@ -108,8 +110,7 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
 {
     coffer__name key;
     uint32_t position = 0;
-    coffer_status status = index_string(index, json, &key, &position);
-    status = status == COFFER_OK ? index_colon(json) : status;
+    coffer_status status = index_key(index, json, &key, &position);
     if (status != COFFER_OK) {
         return status;
     }
@@ -183,8 +184,7 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
         return index_no_memory(json->err);
     }
     entry->shard = 0;
-    coffer_status status = index_string(index, json, &entry->name, &entry->position);
-    status = status == COFFER_OK ? index_colon(json) : status;
+    coffer_status status = index_key(index, json, &entry->name, &entry->position);
     if (status == COFFER_OK && coffer__json_peek(json) != '"') {
         status = coffer__json_type_error(json, "the file of a tensor", "a string");
     }
@@ -220,8 +220,7 @@ static coffer_status index_member(coffer__index *index, coffer__json *json, coff
 {
     coffer__name key;
     uint32_t position = 0;
-    coffer_status status = index_string(index, json, &key, &position);
-    status = status == COFFER_OK ? index_colon(json) : status;
+    coffer_status status = index_key(index, json, &key, &position);
     if (status != COFFER_OK) {
         return status;
     }

@@ -179,18 +179,12 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
-/* One file behind a URL. */
-static coffer_status open_behind(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
-                                 coffer_error *err)
+/* Hands out what was opened, under its path or URL; or closes it when that or something before has failed. */
+static coffer_status open_hand_out(coffer **model, coffer *made, const char *path, coffer_status status,
+                                   coffer_error *err)
 {
-    coffer__source source;
-    coffer *made = NULL;
-    coffer_status status = coffer__source_url(&source, web, url, options->allocator, err);
     if (status == COFFER_OK) {
-        status = open_source(&made, &source, options, err);
-    }
-    if (status == COFFER_OK) {
-        status = open_set_path(made, url, err);
+        status = open_set_path(made, path, err);
     }
     if (status != COFFER_OK) {
         coffer_close(made);
@@ -198,6 +192,20 @@ static coffer_status open_behind(coffer **model, coffer__web *web, const char *u
     }
     *model = made;
     return COFFER_OK;
+}
+
+/* One file behind a URL. */
+static coffer_status open_behind(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
+                                 coffer_error *err)
+{
+    coffer__source source;
+    coffer_status status = coffer__source_url(&source, web, url, options->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer *made = NULL;
+    status = open_source(&made, &source, options, err);
+    return open_hand_out(model, made, url, status, err);
 }
 
 static coffer_status open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
@@ -211,16 +219,7 @@ static coffer_status open_file(coffer **model, const char *path, const coffer_op
     status = open_source(&made, &source, options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
-    status = again == COFFER_OK ? status : again;
-    if (status == COFFER_OK) {
-        status = open_set_path(made, path, err);
-    }
-    if (status != COFFER_OK) {
-        coffer_close(made);
-        return status;
-    }
-    *model = made;
-    return COFFER_OK;
+    return open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
 }
 
 /* Whether the path is that of an index, which its name alone tells; behind that of a URL there may be a query. */
