@@ -129,6 +129,33 @@ int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm 
     return -1;
 }
 
+int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, const char *format, char **names,
+                    py_writing *writing)
+{
+    const char *sync = "replace";
+    unsigned long long alignment = 0;
+    unsigned long long slack = 0;
+    int in_place = 0;
+    const char *file_format = NULL;
+    const char *digests = NULL;
+    const coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
+    const coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    *writing = (py_writing){ .metadata = Py_None, .header = header, .options = options };
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &writing->own[0], &writing->own[1],
+                                     &writing->metadata, &sync, &alignment, &slack, &in_place, &file_format,
+                                     &digests) ||
+        py_sync_from(state, sync, &writing->options.sync) < 0 ||
+        py_format_from(state, file_format, &writing->header.format) < 0 ||
+        py_algorithm_from(state, digests, &writing->options.digests) < 0) {
+        return -1;
+    }
+    writing->header.alignment = alignment;
+    writing->header.slack = slack;
+    writing->header.empty_metadata = writing->metadata != Py_None;
+    writing->options.in_place = in_place != 0;
+    return 0;
+}
+
 static int arguments_add_pair(const py_state *state, coffer_header *header, PyObject *key, PyObject *value)
 {
     Py_ssize_t key_length = 0;

@@ -166,6 +166,19 @@ int py_sync_from(const py_state *state, const char *text, coffer_sync *sync);
 int py_format_from(const py_state *state, const char *text, coffer_format *format);
 /* An algorithm by its name; NULL is COFFER_NO_ALGORITHM. */
 int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm *algorithm);
+/* The arguments of what writes a file: two objects of its own (borrowed), and those that are the same for all. `names` are the
+   two own ones and PY_WRITING_NAMES; `format` is PY_WRITING_FORMAT with the function's name. */
+typedef struct py_writing {
+    PyObject *own[2];
+    PyObject *metadata;
+    coffer_header_options header;
+    coffer_writer_options options;
+} py_writing;
+
+#define PY_WRITING_NAMES "metadata", "sync", "alignment", "slack", "in_place", "format", "digests", NULL
+#define PY_WRITING_FORMAT "OO|O$sKKpzz:"
+int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, const char *format, char **names,
+                    py_writing *writing);
 /* Adds all pairs of a mapping of str to str, or nothing for None. */
 int py_add_metadata(const py_state *state, coffer_header *header, PyObject *metadata);
 /* Declares a tensor. */

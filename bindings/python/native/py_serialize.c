@@ -204,35 +204,15 @@ static PyObject *job_to_file(const py_state *state, const serialize_job *job, Py
 
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path",     "metadata", "sync",    "alignment",
-                             "slack",   "in_place", "format",   "digests", NULL };
+    static char *names[] = { "entries", "path", PY_WRITING_NAMES };
     const py_state *state = PyModule_GetState(module);
-    PyObject *entries = NULL;
-    PyObject *path = NULL;
-    PyObject *metadata = Py_None;
-    const char *sync = "replace";
-    unsigned long long alignment = 0;
-    unsigned long long slack = 0;
-    int in_place = 0;
-    const char *format = NULL;
-    const char *digests = NULL;
-    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
-    coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
+    py_writing writing;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpzz:serialize_file", names, &entries, &path, &metadata,
-                                     &sync, &alignment, &slack, &in_place, &format, &digests) ||
-        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &header.format) < 0 ||
-        py_algorithm_from(state, digests, &options.digests) < 0) {
+    if (py_writing_from(state, args, kwargs, PY_WRITING_FORMAT "serialize_file", names, &writing) < 0 ||
+        job_init(state, &job, writing.own[0], writing.metadata, &writing.header, writing.options.digests) < 0) {
         return NULL;
     }
-    header.alignment = alignment;
-    header.slack = slack;
-    header.empty_metadata = metadata != Py_None;
-    options.in_place = in_place != 0;
-    if (job_init(state, &job, entries, metadata, &header, options.digests) < 0) {
-        return NULL;
-    }
-    PyObject *result = job_to_file(state, &job, path, &options);
+    PyObject *result = job_to_file(state, &job, writing.own[1], &writing.options);
     job_deinit(&job);
     return result;
 }

@@ -61,26 +61,21 @@ static int writer_declare(const py_state *state, writer_object *self, PyObject *
     return result;
 }
 
-static int writer_start(const py_state *state, writer_object *self, PyObject *target,
-                        const coffer_writer_options *options)
+static int writer_start(const py_state *state, writer_object *self, const py_writing *writing)
 {
-    coffer_header_options layout = COFFER_HEADER_OPTIONS_INIT;
-    layout.alignment = options->alignment;
-    layout.slack = options->slack;
-    layout.empty_metadata = options->empty_metadata;
-    layout.format = options->format;
+    const coffer_writer_options *options = &writing->options;
     const coffer_table *table = NULL;
     coffer_error err;
     if ((options->digests != COFFER_NO_ALGORITHM &&
          coffer_header_reserve_digests(self->header, options->digests, &err) != COFFER_OK) ||
-        coffer_header_build(self->header, &layout, NULL, NULL, &table, &err) != COFFER_OK) {
+        coffer_header_build(self->header, &writing->header, NULL, NULL, &table, &err) != COFFER_OK) {
         py_raise(state, &err);
         return -1;
     }
     self->size = coffer_table_data_offset(table) + coffer_table_data_size(table);
     PyObject *path = NULL;
     int fd = -1;
-    if (py_path_or_fd(target, &path, &fd) < 0) {
+    if (py_path_or_fd(writing->own[0], &path, &fd) < 0) {
         return -1;
     }
     const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
@@ -121,32 +116,15 @@ static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "path",  "tensors",  "metadata", "sync",    "alignment",
-                             "slack", "in_place", "format",   "digests", NULL };
+    static char *names[] = { "path", "tensors", PY_WRITING_NAMES };
     const py_state *state = PyType_GetModuleState(type);
-    PyObject *path = NULL;
-    PyObject *tensors = NULL;
-    PyObject *metadata = Py_None;
-    const char *sync = "replace";
-    unsigned long long alignment = 0;
-    unsigned long long slack = 0;
-    int in_place = 0;
-    const char *format = NULL;
-    const char *digests = NULL;
-    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$sKKpzz:Writer", names, &path, &tensors, &metadata, &sync,
-                                     &alignment, &slack, &in_place, &format, &digests) ||
-        py_sync_from(state, sync, &options.sync) < 0 || py_format_from(state, format, &options.format) < 0 ||
-        py_algorithm_from(state, digests, &options.digests) < 0) {
+    py_writing writing;
+    if (py_writing_from(state, args, kwargs, PY_WRITING_FORMAT "Writer", names, &writing) < 0) {
         return NULL;
     }
-    options.alignment = alignment;
-    options.slack = slack;
-    options.in_place = in_place != 0;
-    options.empty_metadata = metadata != Py_None;
     writer_object *self = writer_allocate(state, type);
-    if (self != NULL && (py_add_metadata(state, self->header, metadata) < 0 ||
-                         writer_declare(state, self, tensors) < 0 || writer_start(state, self, path, &options) < 0)) {
+    if (self != NULL && (py_add_metadata(state, self->header, writing.metadata) < 0 ||
+                         writer_declare(state, self, writing.own[1]) < 0 || writer_start(state, self, &writing) < 0)) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;
