@@ -92,6 +92,9 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
    by reads. The tensor is one of the model's. */
 coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_tensor *tensor,
                                             coffer_algorithm algorithm, uint8_t *digest);
+/* What a transfer is to know of the user's options; `failed` is the transfer's, and may be NULL. */
+coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
+                                                size_t *failed);
 /* Reads the header of a shard whose source is open. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);

@@ -155,13 +155,7 @@ static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error
 static coffer_status trust_run(const trust_reading *reading, const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = reading->count;
-    coffer__transfer_options transfer = {
-        .allocator = &reading->model->allocator,
-        .progress = options->progress,
-        .progress_ctx = options->progress_ctx,
-        .threads = options->threads,
-    };
-    transfer.failed = &failed;
+    const coffer__transfer_options transfer = coffer__model_transfer(&reading->model->allocator, options, &failed);
     trust_plan(reading);
     const coffer_status status = coffer__digest(reading->rows, reading->count, &transfer, err);
     if (status == COFFER_OK) {

@@ -63,13 +63,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
                                      const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = job->count;
-    coffer__transfer_options transfer = {
-        .allocator = &job->model->allocator,
-        .progress = options->progress,
-        .progress_ctx = options->progress_ctx,
-        .threads = options->threads,
-    };
-    transfer.failed = &failed;
+    const coffer__transfer_options transfer = coffer__model_transfer(&job->model->allocator, options, &failed);
     const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;

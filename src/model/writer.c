@@ -570,10 +570,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
                                        const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = copies->move_count;
-    coffer__transfer_options moving = { .allocator = &writer->allocator,
-                                        .progress = options->progress,
-                                        .progress_ctx = options->progress_ctx,
-                                        .threads = options->threads };
+    coffer__transfer_options moving = coffer__model_transfer(&writer->allocator, options, &failed);
     writer_half half = { .options = options };
     if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
         moving.progress = options->progress == NULL ? NULL : writer_tell_half;
@@ -592,7 +589,6 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
             return trusted;
         }
     }
-    moving.failed = &failed;
     const coffer_status status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
     writer_ended(writer, status);
     if (failed < copies->move_count) {
