@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Which tensors the patterns take, a flag for each; NULL without memory. A pattern that takes nothing is in *idle. */
 static bool *choose(const coffer *model, const cli_arguments *arguments, const char **idle)
@@ -71,6 +72,22 @@ static int download(cli *app, const coffer *model, const char *url, const bool *
     return CLI_EXIT_OK;
 }
 
+/* The same into a folder that may have to be made, and goes again when nothing came into it. */
+static int download_into(cli *app, const coffer *model, const char *url, const bool *wanted, const char *folder,
+                         bool force)
+{
+    const bool made = mkdir(folder, 0777) == 0;
+    if (!made && errno != EEXIST) {
+        cli_say_path(app, folder, "the folder cannot be made: %s", strerror(errno));
+        return CLI_EXIT_UNREADABLE;
+    }
+    const int code = download(app, model, url, wanted, folder, force);
+    if (made && code != CLI_EXIT_OK) {
+        (void)rmdir(folder);
+    }
+    return code;
+}
+
 /* Where in hf://owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
 static size_t revision_place(const char *url)
 {
@@ -115,13 +132,12 @@ static int fetch_from(cli *app, const cli_arguments *arguments, const char *url,
     if (wanted == NULL) {
         code = cli_fail_memory(app, url);
     } else if (idle != NULL) {
-        cli_say_path(app, url, "no tensor matches the pattern \"%s\"; coffer ls shows the names", idle);
+        char shown[160];
+        coffer_escape(idle, strlen(idle), shown, sizeof shown);
+        cli_say_path(app, url, "no tensor matches the pattern \"%s\"; coffer ls shows the names", shown);
         code = CLI_EXIT_NOT_CONFORMING;
-    } else if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        cli_say_path(app, folder, "the folder cannot be made: %s", strerror(errno));
-        code = CLI_EXIT_UNREADABLE;
     } else {
-        code = download(app, model, url, some ? wanted : NULL, folder, cli_given(arguments, CLI_OPTION_FORCE));
+        code = download_into(app, model, url, some ? wanted : NULL, folder, cli_given(arguments, CLI_OPTION_FORCE));
     }
     free(wanted);
     coffer_close(model);

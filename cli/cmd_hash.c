@@ -120,8 +120,16 @@ static void hash_one(void *ctx, size_t i)
     file->status = cli_digest_file(file->path, run->algorithm, &run->progress, &file->digest, &file->err);
 }
 
+/* As sha256sum writes and reads it; on a terminal as names are everywhere, which nobody can act upon. */
 static void put_line(cli_output *out, const char *digest, const char *path)
 {
+    if (out->width > 0) {
+        cli_put_text(out, digest);
+        cli_put_text(out, "  ");
+        cli_put_escaped(out, path, strlen(path), 0);
+        cli_put_char(out, '\n');
+        return;
+    }
     const bool escaped = strpbrk(path, "\\\n\r") != NULL;
     cli_put_text(out, escaped ? "\\" : "");
     cli_put_text(out, digest);

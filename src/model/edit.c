@@ -233,6 +233,18 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
     return status;
 }
 
+/* The parser would say so of a file that is there, and this one is not at fault. */
+static coffer_status edit_too_large(const edit_job *job, uint64_t header_size, coffer_error *err)
+{
+    const uint64_t given = job->options.max_header_size;
+    const uint64_t limit = given != 0 ? given : COFFER_DEFAULT_MAX_HEADER_SIZE;
+    coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
+                 "with the new metadata the header would have %u bytes, more than the limit of %u, and readers would "
+                 "refuse it: the file stays as it is",
+                 header_size, limit);
+    return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
+}
+
 /* Makes the first bytes of the new file, of which the header takes `header_size`, and has the parser look at them. */
 static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffer_error *err)
 {
@@ -244,6 +256,9 @@ static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffe
     uint64_t need = 0;
     coffer_table *table = NULL;
     coffer_status status = edit_parse(job, &table, &need, frame, sizeof frame, file_size, err);
+    if (status == COFFER_ERR_HEADER_TOO_LARGE) {
+        return edit_too_large(job, header_size, err);
+    }
     if (status != COFFER_NEED_MORE) {
         return status;
     }

@@ -619,6 +619,15 @@ static void test_limit_of_header(void **state)
     assert_edit_fails("model", &options, COFFER_ERR_HEADER_TOO_LARGE, 0);
     options.slack = UINT64_MAX - 10;
     assert_edit_fails("model", &options, COFFER_ERR_HEADER_TOO_LARGE, 0);
+    /* The header that is there is within the limit: the new one is at fault, and is not written. */
+    coffer_error err;
+    options.max_header_size = 1000;
+    options.slack = 5000;
+    assert_int_equal(edit_with("model", "k", "new", &options, NULL, &err), COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(err.offset, COFFER_NO_OFFSET);
+    assert_int_equal(err.expected, 1000);
+    assert_true(err.actual > 5000);
+    assert_non_null(strstr(err.message, "with the new metadata the header would have"));
     assert_file("model", file);
     assert_int_equal(work_dir_count(), 1);
     free(file.at);
