@@ -4,7 +4,7 @@
  * every result is compared; the source counts what is asked of it, so that a slice that reads what it does not need is
  * seen, as is one that reads it element by element.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* RLIMIT_NPROC */
 
 #include "support_cmocka.h"
 
@@ -13,13 +13,17 @@
 #include "os.h"
 #include "slice.h"
 #include "source.h"
+#include "support_child.h"
 #include "support_memory.h"
 #include "transfer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define LONGEST_GAP 4096u
@@ -461,6 +465,7 @@ static coffer_status watch_transfer(watcher *p, uint64_t size, uint32_t threads,
     p->thread = pthread_self();
     const coffer__row row = { .map = bytes, .size = size, .to = got };
     const coffer_status status = coffer__transfer(&row, 1, &options, err);
+    p->wrong = p->wrong || (status == COFFER_OK && memcmp(got, bytes, (size_t)size) != 0);
     free(got);
     free(bytes);
     return status;
@@ -499,6 +504,32 @@ static void progress_cancels(void **state)
     watcher several = { .cancel_at = 1 };
     assert_int_equal(watch_transfer(&several, 64 * MIB, 4, NULL), COFFER_ERR_CANCELLED);
     assert_int_equal(several.calls, 1);
+}
+
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+/* In a child, whose user may have no more threads. */
+static int run_without_threads(void *ctx)
+{
+    watcher *p = ctx;
+    const struct rlimit none = { 0, 0 };
+    pthread_t thread;
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) ||
+        pthread_create(&thread, NULL, do_nothing, NULL) != EAGAIN) {
+        return 2;
+    }
+    return watch_transfer(p, 33 * MIB, 4, NULL) == COFFER_OK && !p->wrong && p->complete == 1 ? 0 : 3;
+}
+
+/* A thread that cannot be started is one worker less. */
+static void threads_that_cannot_be_started(void **state)
+{
+    (void)state;
+    watcher p = { .calls = 0 };
+    assert_int_equal(child_run(run_without_threads, &p), 0);
 }
 
 static void the_first_failure_is_the_answer(void **state)
@@ -606,6 +637,7 @@ int main(void)
         cmocka_unit_test(all_threads_work_at_once),
         cmocka_unit_test(progress_comes_from_the_calling_thread),
         cmocka_unit_test(progress_cancels),
+        cmocka_unit_test(threads_that_cannot_be_started),
         cmocka_unit_test(the_first_failure_is_the_answer),
         cmocka_unit_test(short_and_middling_runs_fail_too),
         cmocka_unit_test(memory_may_run_out),
