@@ -184,6 +184,12 @@ int py_add_metadata(const py_state *state, coffer_header *header, PyObject *meta
 /* Declares a tensor. */
 int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, PyObject *dtype, PyObject *shape);
 
+/* ---- Writers (py_writer.c) ---------------------------------------------------------------------------------------- */
+
+/* Opens a writer to a path or a descriptor, without the GIL. */
+int py_writer_open(const py_state *state, coffer_writer **writer, coffer_header *header, PyObject *target,
+                   const coffer_writer_options *options);
+
 /* ---- File systems (py_filesystem.c) ------------------------------------------------------------------------------- */
 
 /* Whether the file is behind a URL, on a network file system, or one played by a program, where maps are slow and may raise SIGBUS. False when

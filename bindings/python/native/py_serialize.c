@@ -182,24 +182,15 @@ PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
 static PyObject *job_to_file(const py_state *state, const serialize_job *job, PyObject *target,
                              const coffer_writer_options *options)
 {
-    PyObject *path = NULL;
-    int fd = -1;
-    if (py_path_or_fd(target, &path, &fd) < 0) {
+    coffer_writer *writer = NULL;
+    if (py_writer_open(state, &writer, job->header, target, options) < 0) {
         return NULL;
     }
-    const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
     coffer_status status = COFFER_OK;
     coffer_error err;
-    Py_BEGIN_ALLOW_THREADS coffer_writer *writer = NULL;
-    status = path_text == NULL ? coffer_writer_open_fd(&writer, job->header, fd, options, &err)
-                               : coffer_writer_open(&writer, job->header, path_text, options, &err);
-    status = status == COFFER_OK ? job_write(job, writer, &err) : status;
+    Py_BEGIN_ALLOW_THREADS status = job_write(job, writer, &err);
     coffer_writer_free(writer);
-    Py_END_ALLOW_THREADS Py_XDECREF(path);
-    if (status != COFFER_OK) {
-        return py_raise(state, &err);
-    }
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }
 
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)

@@ -61,6 +61,27 @@ static int writer_declare(const py_state *state, writer_object *self, PyObject *
     return result;
 }
 
+int py_writer_open(const py_state *state, coffer_writer **writer, coffer_header *header, PyObject *target,
+                   const coffer_writer_options *options)
+{
+    PyObject *path = NULL;
+    int fd = -1;
+    if (py_path_or_fd(target, &path, &fd) < 0) {
+        return -1;
+    }
+    const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
+    coffer_status status = COFFER_OK;
+    coffer_error err;
+    Py_BEGIN_ALLOW_THREADS status = path_text == NULL ? coffer_writer_open_fd(writer, header, fd, options, &err)
+                                                      : coffer_writer_open(writer, header, path_text, options, &err);
+    Py_END_ALLOW_THREADS Py_XDECREF(path);
+    if (status != COFFER_OK) {
+        py_raise(state, &err);
+        return -1;
+    }
+    return 0;
+}
+
 static int writer_start(const py_state *state, writer_object *self, const py_writing *writing)
 {
     const coffer_writer_options *options = &writing->options;
@@ -73,22 +94,7 @@ static int writer_start(const py_state *state, writer_object *self, const py_wri
         return -1;
     }
     self->size = coffer_table_data_offset(table) + coffer_table_data_size(table);
-    PyObject *path = NULL;
-    int fd = -1;
-    if (py_path_or_fd(writing->own[0], &path, &fd) < 0) {
-        return -1;
-    }
-    const char *path_text = path == NULL ? NULL : PyBytes_AsString(path);
-    coffer_status status = COFFER_OK;
-    Py_BEGIN_ALLOW_THREADS status = path_text == NULL
-                                        ? coffer_writer_open_fd(&self->writer, self->header, fd, options, &err)
-                                        : coffer_writer_open(&self->writer, self->header, path_text, options, &err);
-    Py_END_ALLOW_THREADS Py_XDECREF(path);
-    if (status != COFFER_OK) {
-        py_raise(state, &err);
-        return -1;
-    }
-    return 0;
+    return py_writer_open(state, &self->writer, self->header, writing->own[0], options);
 }
 
 static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
