@@ -21,7 +21,7 @@ typedef struct manifest_file {
     bool known; /* by the state */
     cli_digest digest;
     coffer_status status;
-    coffer_error err;
+    coffer_error *err; /* only where it cannot be read: there may be very many files, and most errors are long */
 } manifest_file;
 
 typedef struct manifest_run {
@@ -220,8 +220,15 @@ static void check_one(void *ctx, size_t i)
         cli_progress_add(&m->run->progress, now.size);
         return;
     }
-    file->status = cli_digest_file(file->path, file->entry->algorithm, &m->run->progress, &file->digest, &file->err);
+    coffer_error err;
+    file->status = cli_digest_file(file->path, file->entry->algorithm, &m->run->progress, &file->digest, &err);
     file->missing = file->status == COFFER_ERR_NOT_FOUND;
+    if (file->status != COFFER_OK && !file->missing) {
+        file->err = malloc(sizeof *file->err);
+        if (file->err != NULL) {
+            *file->err = err;
+        }
+    }
 }
 
 static void show_one(void *ctx, size_t i)
@@ -236,7 +243,9 @@ static void show_one(void *ctx, size_t i)
         run->unread++;
         verify_show_sound(run, file->path, "verified before");
     } else if (file->status != COFFER_OK) {
-        verify_show_trouble(run, file->path, &file->err);
+        coffer_error none;
+        (void)cli_no_memory(&none);
+        verify_show_trouble(run, file->path, file->err != NULL ? file->err : &none);
     } else {
         run->bytes += file->digest.size;
         if (cli_same_digest(entry->algorithm, entry->digest, file->digest.bytes)) {
@@ -286,6 +295,7 @@ void verify_by_manifest(verify_run *run, const char *path)
     }
     for (size_t i = 0; m.files != NULL && i < m.count; i++) {
         free(m.files[i].path);
+        free(m.files[i].err);
     }
     free(m.files);
     coffer_manifest_free(m.manifest);

@@ -91,6 +91,52 @@ def test_the_writer_refuses_1_300_000_tensors_before_it_writes(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def peak_of(*arguments):
+    """The exit code, and the bytes of memory that the command took at most. What a process has before it becomes another
+    program counts too, so a small one starts it."""
+    script = ("import resource, subprocess, sys\ncode = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, "
+              "stderr=subprocess.DEVNULL).returncode\nprint(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    told = subprocess.run([sys.executable, "-S", "-c", script, CLI, *arguments], capture_output=True, text=True, timeout=60,
+                          check=True).stdout.split()  # fmt: skip
+    return int(told[0]), int(told[1]) * 1024
+
+
+ONE = b'"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]'
+HOSTILE = {
+    "least tensors": (b"{%s}", b'"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'),
+    "names of escapes": (b"{%s}", b'"\\u0061%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'),
+    "dimensions": (b'{"t":{"dtype":"U8","data_offsets":[0,0],"shape":[%s]}}', b"0"),
+    "shapes": (b"{%s}", b'"%x":{"dtype":"U8","shape":[0' + b",0" * 30 + b'],"data_offsets":[0,0]}'),
+    "keys": (b'{"__metadata__":{%s}}', b'"%x":""'),
+    "unknown keys": (b"{" + ONE + b",%s}}", b'"%x":1'),
+    "unknown keys below": (b"{" + ONE + b',"u":{%s}}}', b'"%x":1'),
+    "unknown depths": (b"{" + ONE + b',"u":[%s]}}', b"[" * 100 + b"]" * 100),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_header_takes_little_memory(tmp_path, kind):
+    """At most eight times what it has; the command itself takes less than 16 MB."""
+    frame, item = HOSTILE[kind]
+    items, size = [], 0
+    while size < 4_000_000:
+        items.append(item % len(items) if b"%" in item else item)
+        size += len(items[-1]) + 1
+    path = tmp_path / "hostile"
+    path.write_bytes(header_bytes(frame % b",".join(items)))
+    code, peak = peak_of("check", str(path))
+    assert code == 0
+    assert peak < 8 * path.stat().st_size + 16_000_000
+
+
+def test_a_manifest_of_very_many_files_takes_little_memory(tmp_path):
+    manifest = tmp_path / "sums"
+    manifest.write_bytes(b"".join(b"%s  %x\n" % (b"0" * 64, i) for i in range(100_000)))
+    code, peak = peak_of("verify", str(tmp_path), "--manifest", str(manifest))
+    assert code == 1
+    assert peak < 8 * manifest.stat().st_size + 16_000_000
+
+
 def test_a_path_that_is_not_utf8(tmp_path):
     path = make(tmp_path / "a.safetensors", {"x": ("F32", [1], floats(1))})
     odd = os.fsencode(tmp_path) + b"/\xff\x1b[31m.safetensors"
