@@ -97,6 +97,9 @@ static const char *why_no_file(const char *path, bool force)
 
 int cli_publish_check(cli *app, const char *path, bool force)
 {
+    if (path[0] == '\0') {
+        return cli_usage_error(app, "the file to be written has no name");
+    }
     const char *reason = why_no_file(path, force);
     if (reason == NULL) {
         return CLI_EXIT_OK;

@@ -17,7 +17,8 @@ typedef struct cli_publish {
     bool replaces;
 } cli_publish;
 
-/* Whether a file may be written: one that is there already only with --force. If not, reports it and returns the exit code. */
+/* Whether a file may be written: one that is there already, or a link to nowhere, only with --force, /dev/stdout and its like
+   never. If not, reports it and returns the exit code. */
 int cli_publish_check(cli *app, const char *path, bool force);
 /* Begins a file. On failure reports it and returns the exit code. */
 int cli_publish_open(cli *app, cli_publish *file, const char *path);

@@ -110,6 +110,10 @@ def test_help_of_each_command(command):
     (["meta", "f", "key", "--unset", "a"],
      "coffer meta: a KEY is shown, so it goes with no --set, --unset, --rewrite or --recover\n"
      "Try: coffer meta --help\n"),
+    (["get", "f", "x", "--format=raw", "-o", ""],
+     "coffer get: the file to be written has no name\nTry: coffer get --help\n"),
+    (["hash", "f", "-o", ""], "coffer hash: the file to be written has no name\nTry: coffer hash --help\n"),
+    (["stats", "f", "--plot", ""], "coffer stats: the file to be written has no name\nTry: coffer stats --help\n"),
     (["meta", "f", "-f"],
      "coffer meta: --follow-links goes with --set, --unset, --rewrite or --recover\nTry: coffer meta --help\n"),
 ])
