@@ -855,7 +855,7 @@ def main():
     parser.add_argument("--file", action="append", help="only the mutants of this file of src/core; may come several times")
     parser.add_argument("--sample", type=int, help="only so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "1")))
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", os.cpu_count() or 1)))
     parser.add_argument("--quick", action="store_true", help="without the slow tests and the sanitizers")
     parser.add_argument("--self-test", action="store_true", help="see each verdict given to a planted mutant")
     options = parser.parse_args()

@@ -252,6 +252,8 @@ static void test_a_dtype_that_is_not_written_alone(void **state)
     add_tensor(header, "only", COFFER_F8_E8M0, 1, 8, 0);
     assert_int_equal(build_status(header, &options, &err), COFFER_ERR_DTYPE);
     assert_string_equal(err.tensor, "only");
+    /* Not what the reader would say of a header in which it is written all the same. */
+    assert_non_null(strstr(err.message, "which bintensors lacks"));
 }
 
 /* Texts that callers give may be no text at all. */

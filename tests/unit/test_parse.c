@@ -190,6 +190,8 @@ static void test_everything_a_table_says(void **state)
     assert_int_equal(coffer_table_note(table, (coffer_note_kind)99).count, 0);
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
         assert_true(strlen(coffer_note_text((coffer_note_kind)kind)) > 5);
+        const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
+        assert_true((note.count == 0) == (note.offset == COFFER_NO_OFFSET));
     }
     assert_string_equal(coffer_note_text((coffer_note_kind)COFFER_NOTE_COUNT), "");
     assert_string_equal(coffer_note_text((coffer_note_kind)-1), "");
