@@ -12,6 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * A driver's inputs are analysed in parts, each by a run of its own: what one input leaves behind in memory would make all that
+ * come after it dearer. tools/prove.sh says which part this is.
+ */
+#ifndef PROVE_PART
+#define PROVE_PART 0
+#define PROVE_PARTS 1
+#endif
+
+static inline bool prove_is_mine(size_t input)
+{
+    return input % PROVE_PARTS == PROVE_PART;
+}
+
 /* Any value from `low` to `high`. */
 static inline size_t prove_size(size_t low, size_t high)
 {
@@ -125,5 +139,87 @@ static void *prove_realloc(void *ctx, void *block, size_t old_size, size_t new_s
 }
 
 static const coffer_allocator prove_allocator = { prove_alloc, prove_realloc, prove_free, NULL };
+
+/* ---- memory that is always there: fewer paths, for what other drivers show where memory runs out ---- */
+
+static void *prove_certain_alloc(void *ctx, size_t size)
+{
+    void *block = prove_alloc(ctx, size);
+    if (block == NULL) {
+        exit(1);
+    }
+    return block;
+}
+
+static void *prove_certain_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    unsigned char *moved = prove_certain_alloc(ctx, new_size);
+    memcpy(moved, block, old_size < new_size ? old_size : new_size);
+    prove_free(ctx, block, old_size);
+    return moved;
+}
+
+static const coffer_allocator prove_certain_allocator = { prove_certain_alloc, prove_certain_realloc, prove_free,
+                                                          NULL };
+
+/* ---- memory that runs out at one request, which is chosen ---- */
+
+/* So many requests are granted before the one that is not. */
+static size_t prove_granted;
+
+static void *prove_failing_alloc(void *ctx, size_t size)
+{
+    return prove_granted-- == 0 ? NULL : prove_certain_alloc(ctx, size);
+}
+
+static void *prove_failing_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
+{
+    return prove_granted-- == 0 ? NULL : prove_certain_realloc(ctx, block, old_size, new_size);
+}
+
+static const coffer_allocator prove_failing_allocator = { prove_failing_alloc, prove_failing_realloc, prove_free,
+                                                          NULL };
+
+/* ---- headers that are long because something comes again and again ---- */
+
+typedef struct prove_piece {
+    const char *bytes;
+    size_t size;
+} prove_piece;
+
+#define PROVE_PIECE(text)                                                                                              \
+    {                                                                                                                  \
+        text, sizeof(text) - 1                                                                                         \
+    }
+
+typedef struct prove_repetition {
+    prove_piece head;
+    prove_piece item;
+    size_t count;
+    prove_piece tail;
+} prove_repetition;
+
+static inline uint8_t *prove_put(uint8_t *at, prove_piece piece)
+{
+    memcpy(at, piece.bytes, piece.size);
+    return at + piece.size;
+}
+
+/* The file's bytes, the header's length in front; *size is how many they are. */
+static inline uint8_t *prove_repeat(const prove_repetition *what, size_t *size)
+{
+    *size = 8 + what->head.size + what->count * what->item.size + what->tail.size;
+    uint8_t *bytes = prove_certain_alloc(NULL, *size);
+    memset(bytes, 0, 8);
+    bytes[0] = (uint8_t)(*size - 8);
+    bytes[1] = (uint8_t)((*size - 8) >> 8);
+    uint8_t *at = prove_put(bytes + 8, what->head);
+    //@ loop unroll 400;
+    for (size_t i = 0; i < what->count; i++) {
+        at = prove_put(at, what->item);
+    }
+    prove_put(at, what->tail);
+    return bytes;
+}
 
 #endif

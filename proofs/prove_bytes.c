@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cursor, integers, checked arithmetic, scanning, hashing: every content of up to BYTES_MOST bytes, every number. */
+#include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
 #include "prove.h"
@@ -52,6 +53,7 @@ int main(void)
 {
     prove_checked();
     prove_numbers();
+    coffer__alloc(&prove_allocator, 0);
     //@ loop unroll BYTES_MOST;
     for (size_t size = 1; size <= BYTES_MOST; size++) {
         prove_cursor(size);

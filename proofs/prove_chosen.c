@@ -2,11 +2,10 @@
 /*
  * The header parser once more, on headers without an unknown byte: they are cheap, so there are many, each chosen for
  * statements that prove_parse.c does not come to. Each is read whole, and through windows that slide or stay. Memory is always
- * to be had here.
+ * to be had, but for headers that are long: there it runs out at one request or another.
  */
 #include "prove.h"
-
-#include "format.h"
+#include "prove_window.h"
 
 #include <string.h>
 
@@ -79,6 +78,26 @@ static const char *const prove_texts[] = {
     "{\"a\":{ \"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1,\"x\":2}}",
     "{\"a\":{ \"x\":1e999}}",
     "{\"a\":{ \"x\":123456789012345678901234567890.5e280}}",
+    "{\"a\":{ \"x\":0e999,\"y\":{\"k\":1,\"k\":2,\"k\":3}}}",
+    "{\"a\":{ \"dtype\":\"U8\",\"shape\":[1]}}",
+    "{\"a\":{ \"data_offsetz\":1}}",
+    "{\"abcdefghijkl\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+    "{\"a\\ud83dxxxxxxxxxxxx\":{}}",
+    "{\"a\\ud83d\\nxxxxxxxxxx\":{}}",
+    "{\"a\\udc00\\ud83dxxxxxxxxxx\":{}}",
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a name that goes on beyond the window\" {}}",
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},x:{\"dtype\":\"U8\",\"shape\":[1]}}",
+    /* ranges in another order than their tensors, empty ones among them */
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_"
+    "offsets\":[1,1]},\"B\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_"
+    "offsets\":[10,11]}}",
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[123456789],\"data_offsets\":[0,123456789]},\"b\":{\"dtype\":\"U8\",\"shape\":["
+    "1],\"data_offsets\":[123456788,123456789]}}",
+    "{\"a\":{\"dtype\":\"U8\",\"shape\":[123456789],\"data_offsets\":[0,123456789]},\"b\":{\"dtype\":\"U8\",\"shape\":["
+    "1],\"data_offsets\":[223456789,223456790]}}",
+    "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4],\"shape\":[1]}}",
+    "{\"\\ud83d\"}",
     /* metadata */
     "{\"__metadata__\":{\"k\":\"v\",\"a\":\"\\n\"},\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
     "{\"__metadata__\":{\"k\" \"v\"}}",
@@ -87,13 +106,6 @@ static const char *const prove_texts[] = {
     "{\"__metadata__\":{k:1}}",
     "{\"__metadata__\":{\"k\":\"v\" \"l\":\"w\"}}",
     "{\"__metadata__\":\"\"}",
-    /* more than the table's first size holds */
-    "{\"a\":{ "
-    "\"dtype\":\"U8\",\"data_offsets\":[0,1],\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-    "1,1,1,1,"
-    "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-    "1,1,1,1,1,"
-    "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}",
     /* behind the closing brace, and before the opening one */
     "{}  \n ",
     "{} x",
@@ -101,27 +113,6 @@ static const char *const prove_texts[] = {
     "[]",
     "{1}",
 };
-
-/* ---- memory that is always there ---- */
-
-static void *certain_alloc(void *ctx, size_t size)
-{
-    void *block = prove_alloc(ctx, size);
-    if (block == NULL) {
-        exit(1);
-    }
-    return block;
-}
-
-static void *certain_realloc(void *ctx, void *block, size_t old_size, size_t new_size)
-{
-    unsigned char *moved = certain_alloc(ctx, new_size);
-    memcpy(moved, block, old_size < new_size ? old_size : new_size);
-    prove_free(ctx, block, old_size);
-    return moved;
-}
-
-static const coffer_allocator certain_allocator = { certain_alloc, certain_realloc, prove_free, NULL };
 
 /* ---- a table, looked at from all sides ---- */
 
@@ -139,6 +130,9 @@ static void prove_walk(const coffer_table *table)
             coffer_table_find(table, tensor->name, tensor->name_len - (tensor->name_len > 0 ? 1 : 0));
             coffer_tensor_dtype_name(tensor);
             coffer_tensor_elements(tensor);
+            coffer_dtype_bits(tensor->dtype);
+            coffer_dtype_kind(tensor->dtype);
+            coffer_dtype_alignment(tensor->dtype);
         }
     }
     for (size_t i = 0; i <= coffer_table_metadata_count(table); i++) {
@@ -152,12 +146,21 @@ static void prove_walk(const coffer_table *table)
         coffer_table_note(table, (coffer_note_kind)kind);
         coffer_note_text((coffer_note_kind)kind);
     }
+    coffer_format_name(coffer_table_format(table));
+    coffer_table_has_metadata(table);
     coffer_table_data_offset(table);
     coffer_table_data_size(table);
     coffer_table_slack(table);
 }
 
 /* ---- ways to read it ---- */
+
+/* Says in front of the header how long it is, in a file of `size` bytes. */
+static void prove_set_length(uint8_t *bytes, size_t size)
+{
+    bytes[0] = (uint8_t)(size - 8);
+    bytes[1] = (uint8_t)((size - 8) >> 8);
+}
 
 static coffer_parse_options options_for(size_t i, uint64_t file_size)
 {
@@ -169,67 +172,81 @@ static coffer_parse_options options_for(size_t i, uint64_t file_size)
     return options;
 }
 
-static void prove_whole(const uint8_t *bytes, size_t size, const coffer_parse_options *options)
+static void prove_whole(const uint8_t *bytes, size_t size, const coffer_allocator *allocator,
+                        const coffer_parse_options *options)
 {
     coffer_error err;
     coffer_table *table = NULL;
-    if (coffer_parse(&table, NULL, bytes, size, &certain_allocator, options, &err) == COFFER_OK) {
+    if (coffer_parse(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
         prove_walk(table);
     }
     coffer_table_free(table);
 }
 
-static const uint8_t *prove_file;
-static size_t prove_file_size;
-static size_t prove_fail_at;
-
-static coffer_status prove_read(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
-{
-    (void)ctx;
-    (void)err;
-    //@ assert offset <= prove_file_size && size <= prove_file_size - offset;
-    if (prove_fail_at-- == 0) {
-        return COFFER_ERR_IO;
-    }
-    memcpy(to, prove_file + offset, size);
-    return COFFER_OK;
-}
-
-static void prove_window(const uint8_t *bytes, size_t size, size_t window_size, bool slides, size_t fail_at,
-                         const coffer_parse_options *options)
-{
-    const size_t here = size < window_size ? size : window_size;
-    uint8_t *window = certain_alloc(NULL, window_size);
-    memcpy(window, bytes, here);
-    prove_file = bytes;
-    prove_file_size = size;
-    prove_fail_at = fail_at;
-    const coffer__supply supply = { prove_read, NULL, window, slides ? window_size : 0 };
-    coffer_error err;
-    coffer_table *table = NULL;
-    coffer__parse_supplied(&table, NULL, window, here, &supply, &certain_allocator, options, &err);
-    coffer_table_free(table);
-    free(window);
-}
+/* So far from the header's end everything that is spelt as usual is read so. */
+#define PROVE_SPACES 24
 
 static void prove_text(const char *text, size_t i)
 {
-    const size_t size = 8 + strlen(text);
-    uint8_t *bytes = prove_template(text, size - 8, 8);
-    bytes[0] = (uint8_t)(size - 8);
-    bytes[1] = (uint8_t)((size - 8) >> 8);
+    const coffer_allocator *allocator = &prove_certain_allocator;
+    const size_t length = strlen(text);
+    const size_t size = 8 + length;
+    uint8_t *bytes = prove_certain_alloc(NULL, size + PROVE_SPACES);
+    memset(bytes, 0, 8);
+    memcpy(bytes + 8, text, length);
+    memset(bytes + size, ' ', PROVE_SPACES);
     const coffer_parse_options options = options_for(0, 0);
     const coffer_parse_options strict = options_for(1, size + i % 3);
-    prove_whole(bytes, size, &options);
-    prove_whole(bytes, size, &strict);
-    prove_window(bytes, size, 40, true, 1000, &options);
+    prove_set_length(bytes, size);
+    prove_whole(bytes, size, allocator, &strict);
+    prove_window(bytes, size, 40, true, 1000, allocator, &options);
     if (i % 3 == 0) {
-        prove_window(bytes, size, 9, true, 1000, &options);
+        prove_window(bytes, size, 9, true, 1000, allocator, &options);
     } else {
-        prove_window(bytes, size, 60, i % 3 == 1, i % 3 == 1 ? 0 : 1000, &options);
+        prove_window(bytes, size, 60, i % 3 == 1, i % 3 == 1 ? 0 : 1000, allocator, &options);
+    }
+    prove_set_length(bytes, size + PROVE_SPACES);
+    prove_whole(bytes, size + PROVE_SPACES, allocator, &options);
+    free(bytes);
+}
+
+/* ---- tables that grow ---- */
+
+#define USUAL_OF_EIGHT "\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}"
+#define UNUSUAL_OF_EIGHT "\"a\":{\"shape\":[1,1,1,1,1,1,1,1],\"dtype\":\"U8\",\"data_offsets\":[0,1]}"
+
+/* What takes more of the table than of the header, so that the table has to grow: dimensions, tensors, pairs, a dtype's name. */
+static const prove_repetition prove_growing[] = {
+    { PROVE_PIECE("{\"a\":{ \"dtype\":\"U8\",\"data_offsets\":[0,1],\"shape\":[1"), PROVE_PIECE(",1"), 140,
+      PROVE_PIECE("]}}") },
+    { PROVE_PIECE("{" USUAL_OF_EIGHT), PROVE_PIECE("," USUAL_OF_EIGHT), 14, PROVE_PIECE("}                ") },
+    { PROVE_PIECE("{" UNUSUAL_OF_EIGHT), PROVE_PIECE("," UNUSUAL_OF_EIGHT), 14, PROVE_PIECE("}") },
+    { PROVE_PIECE("{\"__metadata__\":{\"\":\"\""), PROVE_PIECE(",\"\":\"\""), 70, PROVE_PIECE("}}") },
+    { PROVE_PIECE("{\"a\":{ \"dtype\":\"a name that no dtype has, and longer than any "
+                  "dtype's\",\"data_offsets\":[0,1],\"shape\":[1"),
+      PROVE_PIECE(",1"), 140, PROVE_PIECE("]}}") },
+};
+
+/* Whole and through a window, with memory for all of it, and with memory that runs out at a later request than the first. */
+static void prove_growth(const prove_repetition *what)
+{
+    size_t size;
+    uint8_t *bytes = prove_repeat(what, &size);
+    const coffer_parse_options options = options_for(0, 0);
+    //@ loop unroll 4;
+    for (size_t granted = 1; granted <= 4; granted++) {
+        prove_granted = granted < 4 ? granted : SIZE_MAX;
+        prove_whole(bytes, size, &prove_failing_allocator, &options);
+    }
+    //@ loop unroll 3;
+    for (size_t granted = 0; granted < 3; granted++) {
+        prove_granted = granted;
+        prove_window(bytes, size, 60, false, 1000, &prove_failing_allocator, &options);
     }
     free(bytes);
 }
+
+/* ---- names that collide ---- */
 
 /* 70 names of three letters whose hashes agree in the bits that choose a slot, so that the index gives up its slots. */
 static const char prove_colliding[] =
@@ -244,10 +261,9 @@ static void prove_collisions(size_t count)
     static const char head[] = "{\"";
     static const char tail[] = "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
     const size_t size = 8 + count * (1 + 1 + 3 + sizeof tail - 1) + 1;
-    uint8_t *bytes = certain_alloc(NULL, size);
+    uint8_t *bytes = prove_certain_alloc(NULL, size);
     memset(bytes, 0, 8);
-    bytes[0] = (uint8_t)(size - 8);
-    bytes[1] = (uint8_t)((size - 8) >> 8);
+    prove_set_length(bytes, size);
     uint8_t *at = bytes + 8;
     for (size_t i = 0; i < count; i++) {
         memcpy(at, i == 0 ? head : ",\"", 2);
@@ -257,22 +273,31 @@ static void prove_collisions(size_t count)
     }
     *at = '}';
     const coffer_parse_options options = options_for(0, 0);
-    prove_whole(bytes, size, &options);
+    prove_whole(bytes, size, &prove_certain_allocator, &options);
     free(bytes);
 }
 
-#ifndef PROVE_FROM
-#define PROVE_FROM 0
-#define PROVE_TO 1000
-#endif
+#define PROVE_COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 int main(void)
 {
-    //@ loop unroll 100;
-    for (size_t i = PROVE_FROM; i < PROVE_TO && i < sizeof prove_texts / sizeof prove_texts[0]; i++) {
-        prove_text(prove_texts[i], i);
+    //@ loop unroll 200;
+    for (size_t i = 0; i < PROVE_COUNT(prove_texts); i++) {
+        if (prove_is_mine(i)) {
+            prove_text(prove_texts[i], i);
+        }
     }
-    prove_collisions(PROVE_COLLIDING);
-    prove_collisions(PROVE_COLLIDING + 1);
+    //@ loop unroll 10;
+    for (size_t i = 0; i < PROVE_COUNT(prove_growing); i++) {
+        if (prove_is_mine(i)) {
+            prove_growth(&prove_growing[i]);
+        }
+    }
+    //@ loop unroll 2;
+    for (size_t i = 0; i < 2; i++) {
+        if (prove_is_mine(PROVE_COUNT(prove_growing) + i)) {
+            prove_collisions(PROVE_COLLIDING + i);
+        }
+    }
     return 0;
 }

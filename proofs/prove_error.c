@@ -28,7 +28,7 @@ static void prove_conversions(coffer_error *err)
     char *text = prove_string(2, 2);
     text[0] = (char)prove_byte();
     coffer__fail(err, COFFER_ERR_ARGUMENT, "%s, %q %p%%", text, text, (size_t)2, text);
-    coffer__fail(err, COFFER_ERR_ARGUMENT, "%d", prove_i64());
+    coffer__fail(err, COFFER_ERR_ARGUMENT, "%d and no more", prove_i64());
     coffer__fail_at(err, COFFER_ERR_JSON, prove_u64(), "%u", prove_u64());
     coffer__fail_at(err, COFFER_ERR_JSON, prove_u64(), "%x", prove_u64());
     free(text);

@@ -47,6 +47,7 @@ static void prove_type_error(size_t size)
 {
     coffer_error err;
     coffer__json json = prove_reader(size, &err);
+    json.noun = prove_bool() ? "the index" : NULL;
     coffer__json_type_error(&json, "it", "an array");
     prove_cursor(&json, size);
 }

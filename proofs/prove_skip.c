@@ -22,6 +22,11 @@ static const char *const prove_texts[] = {
     "true",
     "false",
     "{\"c\":1,\"b\":1,\"a\":1,\"b\":1}",
+    "1.234567890123456789012e308",
+    "1e300",
+    /* as many keys as fill the first block, so that their order needs another one */
+    "{\"a\":0,\"b\":0,\"c\":0,\"d\":0,\"e\":0,\"f\":0,\"g\":0,\"h\":0,\"i\":0,\"j\":0,\"k\":0,\"l\":0,\"m\":0,\"n\":0,"
+    "\"o\":0,\"p\":0,\"q\":0,\"r\":0,\"s\":0,\"t\":0,\"u\":0,\"v\":0}",
 };
 
 static void prove_skip(uint8_t *bytes, size_t size, size_t depth)

@@ -24,6 +24,8 @@ static const char *const prove_texts[] = {
     "1:?:2",
     "[?,..?",
     "-?",
+    "1,",
+    "[1,]",
 };
 
 /* The text with nothing behind it, into `room` entries with nothing behind them. */

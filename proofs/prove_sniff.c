@@ -13,5 +13,6 @@ int main(void)
         coffer__sniff(prove_bytes(size), size, &err);
     }
     coffer__sniff(prove_bytes(64), 64, &err);
+    coffer__sniff(prove_bytes(520), 520, &err);
     return 0;
 }

@@ -99,6 +99,8 @@ int main(void)
     prove_f16();
     coffer_decode(COFFER_F32, NULL, 1, 0, NULL);
     coffer_decode(COFFER_F32, NULL, 1, 1, NULL);
+    coffer_decode(COFFER_F32, "", 0, 1, NULL);
+    coffer_decode(COFFER_UNKNOWN_DTYPE, NULL, 0, 0, NULL);
     coffer_encode(COFFER_F32, NULL, 1, NULL);
     return 0;
 }

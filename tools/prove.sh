@@ -4,56 +4,58 @@
 # Shows by Frama-C's Eva that src/core is free of undefined behaviour, for the inputs that proofs/README.md bounds.
 #
 #   tools/prove.sh              every driver; fails on an alarm, and on a statement that no driver reaches and no one excused
-#   tools/prove.sh --long       the same with one driver more, of many chosen headers, which takes longer than all the others
+#   tools/prove.sh DRIVER...    these only, whatever is reached
 #   tools/prove.sh --self-test  plants defects in copies of the sources, each of which has to raise an alarm
 #
-# What the analyser says goes to build/prove/DRIVER.log.
+# What the analyser says goes to build/prove/DRIVER-PART.log, what no driver reached to build/prove/unreached.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 root=$PWD
 logs=$root/build/prove
 jobs=${JOBS:-$(nproc)}
-long=0
 mkdir -p "$logs"
 
-# Driver, how many paths may stay apart, and the sources beside it.
+# Driver, in how many parts its inputs are analysed, how many paths may stay apart, and the sources beside it.
 reader='json.c text.c ../../proofs/fail.c'
 parser="parse.c intake.c safetensors.c table.c json_skip.c sort.c dtype.c alloc.c sniff.c $reader"
 drivers() {
     cat <<END
-bytes 20000 table.c sort.c alloc.c dtype.c text.c ../../proofs/fail.c
-text 30000 text.c
-json 30000 $reader
-skip 30000 json_skip.c sort.c alloc.c $reader
-parse 100000 $parser
-bintensors 100000 bintensors.c $parser
-header 100000 header.c $parser
-slice 6000 slice.c dtype.c ../../proofs/fail.c
-slice_text 30000 slice_text.c ../../proofs/fail.c
-error 30000 error.c text.c
-values 30000 values.c dtype.c
-sniff 30000 sniff.c ../../proofs/fail.c
+bytes 1 20000 table.c sort.c alloc.c dtype.c text.c ../../proofs/fail.c
+text 1 30000 text.c
+json 1 30000 $reader
+skip 1 30000 json_skip.c sort.c alloc.c $reader
+parse 3 100000 $parser
+chosen 12 100000 $parser
+bintensors 8 100000 bintensors.c $parser
+header 4 100000 header.c bintensors_write.c bintensors.c $parser
+slice 1 6000 slice.c slice_text.c dtype.c ../../proofs/fail.c
+slice_text 1 30000 slice_text.c ../../proofs/fail.c
+error 1 30000 error.c text.c
+values 1 30000 values.c dtype.c
+sniff 1 30000 sniff.c ../../proofs/fail.c
 END
-    [ "$long" = 0 ] || echo "chosen 100000 $parser"
 }
 
-# analyse TREE LOG DRIVER PATHS SOURCE...
+# analyse TREE LOG DRIVER PART PARTS PATHS SOURCE...
 analyse() {
-    local tree=$1 log=$2 driver=$3 paths=$4
-    shift 4
-    local begin=$SECONDS special=nan
+    local tree=$1 log=$2 driver=$3 part=$4 parts=$5 paths=$6
+    shift 6
+    local begin=$SECONDS special=nan script
     # Elements may be NaN; nothing else may be.
     [ "$driver" != values ] || special=none
+    script=$(mktemp -d) # the analyser compiles its script where it lies
+    cp proofs/reached.ml "$script"
     (
         cd "$tree"
         ulimit -s "$(ulimit -Hs)" # the analyser goes deep where texts are long
-        timeout "${PROVE_SECONDS:-$((300 + long * 6000))}" frama-c -c11 -machdep gcc_x86_64 \
-            -cpp-extra-args="-Iinclude -Isrc/core -Iproofs -U__SSE2__ -include proofs/libc.h" \
+        timeout "${PROVE_SECONDS:-600}" frama-c -load-script "$script/reached.ml" -c11 -machdep gcc_x86_64 \
+            -cpp-extra-args="-Iinclude -Isrc/core -Iproofs -U__SSE2__ -DPROVE_PART=$part -DPROVE_PARTS=$parts -include proofs/libc.h" \
             -eva -eva-no-print -eva-no-show-progress -eva-slevel "$paths" -eva-slevel-function main:0 \
             -eva-split-return full -eva-alloc-builtin fresh -warn-invalid-pointer -warn-special-float "$special" \
-            "proofs/prove_$driver.c" "${@/#/src/core/}" -metrics -metrics-eva-cover
+            "proofs/prove_$driver.c" "${@/#/src/core/}"
     ) >"$log" 2>&1 || echo "the analyser failed or took too long" >>"$log"
+    rm -r "$script"
     echo "$((SECONDS - begin))" >"$log.seconds"
 }
 
@@ -67,44 +69,77 @@ complaints() {
     awk '/^    (Assertions|Preconditions) / && ($4 > 0 || $6 > 0) { print "not shown:" $0 }' "$1"
 }
 
-# FUNCTION REACHED TOTAL of the library's functions in all logs; the best that a driver did for each.
-coverage() {
-    awk '
-        function base(name) { sub(/_[0-9]+$/, "", name); return name }
-        /\[metrics\] Defined functions/ { defined = 1; next }
-        /Specified-only functions/ { defined = 0 }
-        defined { line = $0; while (match(line, /[A-Za-z_][A-Za-z0-9_]* \([0-9]+ calls?\)/)) {
-                name = substr(line, RSTART, RLENGTH); sub(/ .*/, "", name); all[base(name)] = 1
-                line = substr(line, RSTART + RLENGTH) } }
-        / stmts out of / { sub(/:/, "", $1); name = base($1)
-            if (!(name in total) || $6 - $2 < total[name] - reached[name]) { reached[name] = $2; total[name] = $6 } }
-        END { for (name in all) print name, reached[name] + 0, total[name] + 0 }' "$@" |
-        grep -vE '^(main|prove_[a-z0-9_]*) ' | sort
+# FUNCTION FILE:LINE YES|NO for each statement of the library's in any log: whether one of the runs reaches it. A function that
+# is compiled more than once goes by one name.
+reached() {
+    awk '$1 == "reached" && $4 ~ /^src\/core\// {
+            sub(/_[0-9]+$/, "", $2)
+            statement = $2 " " $4
+            at[$2 " " $3] = statement
+            if ($5 == "yes") is_reached[$2 " " $3] = 1 }
+        END { for (i in at) print at[i], i in is_reached ? "yes" : "no" }' "$@" | sort
+}
+
+# analyse_all DRIVER...: the parts of these drivers, as many at a time as there are jobs.
+analyse_all() {
+    local driver parts paths sources part
+    while read -r driver parts paths sources; do
+        [[ " $* " == *" $driver "* ]] || continue
+        for ((part = 0; part < parts; part++)); do
+            while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+            # shellcheck disable=SC2086
+            analyse "$root" "$logs/$driver-$part.log" "$driver" "$part" "$parts" "$paths" $sources &
+        done
+    done < <(drivers)
+    wait
+}
+
+# Prints what came of a driver; fails if it is not proved.
+verdict() {
+    local log wrong=$logs/$1.wrong
+    for log in "$logs/$1"-*.log; do complaints "$log"; done >"$wrong"
+    printf '%-12s %5s s  %s\n' "$1" "$(cat "$logs/$1"-*.log.seconds | awk '{ sum += $1 } END { print sum }')" \
+        "$([ -s "$wrong" ] && echo 'NOT PROVED' || echo 'no alarm')"
+    sed 's/^/    /' "$wrong"
+    [ ! -s "$wrong" ]
+}
+
+# Every source of the library's core has to be beside a driver, or excused as a whole.
+sources_without_driver() {
+    local file
+    for file in src/core/*.c; do
+        drivers | grep -qw -- "$(basename "$file")" || grep -q "^$(basename "$file") all " proofs/unreached.txt ||
+            echo "    no driver has $file"
+    done
+}
+
+# What no driver reaches has to be in unreached.txt: FUNCTION STATEMENTS REASON; "all" for a function that no driver enters.
+unexcused() {
+    sources_without_driver
+    awk 'NR == FNR { if ($1 !~ /^#/ && NF > 2) excused[$1] = $2; next }
+        { total[$1]++; reached[$1] += $3 == "yes" }
+        END { for (name in total) {
+            left = total[name] - reached[name]
+            if (reached[name] == 0 && excused[name] != "all") print "    no driver enters " name
+            else if (reached[name] > 0 && left != excused[name] + 0)
+                printf "    %s: %d of %d statements not reached, %d excused\n", name, left, total[name], excused[name] }
+            for (name in excused) if (name !~ /\./ && (!(name in total) || excused[name] == "all" && reached[name] > 0))
+                print "    excused, but reached: " name }' proofs/unreached.txt "$logs/reached.txt" | sort
 }
 
 prove() {
-    local failed=0 driver paths sources
-    rm -f "$logs"/*.log
-    while read -r driver paths sources; do
-        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-        # shellcheck disable=SC2086
-        analyse "$root" "$logs/$driver.log" "$driver" "$paths" $sources &
-    done < <(drivers)
-    wait
-    while read -r driver paths sources; do
-        complaints "$logs/$driver.log" >"$logs/$driver.wrong"
-        printf '%-12s %5s s  %s\n' "$driver" "$(cat "$logs/$driver.log.seconds")" \
-            "$([ -s "$logs/$driver.wrong" ] && echo 'NOT PROVED' || echo 'no alarm')"
-        [ ! -s "$logs/$driver.wrong" ] || { sed 's/^/    /' "$logs/$driver.wrong"; failed=1; }
-    done < <(drivers)
-    coverage "$logs"/*.log >"$logs/coverage.txt"
-    awk '{ functions++; reached += $2; total += $3 } END {
-        printf "%d functions, %d of %d statements reached\n", functions, reached, total }' "$logs/coverage.txt"
-    # unreached.txt: FUNCTION STATEMENTS REASON; "all" for a function that no driver enters.
-    awk 'NR == FNR { if ($1 !~ /^#/ && NF > 2) excused[$1] = $2; next }
-        $3 == 0 && excused[$1] != "all" { print "    no driver enters " $1; bad = 1 }
-        $3 > $2 && excused[$1] + 0 < $3 - $2 { printf "    %s: %d of %d statements not reached\n", $1, $3 - $2, $3; bad = 1 }
-        END { exit bad }' proofs/unreached.txt "$logs/coverage.txt" || { echo 'not excused in proofs/unreached.txt'; failed=1; }
+    local failed=0 driver chosen=${*:-$(drivers | cut -d' ' -f1)}
+    rm -f "$logs"/*.log "$logs"/*.seconds
+    # shellcheck disable=SC2086
+    analyse_all $chosen
+    for driver in $chosen; do verdict "$driver" || failed=1; done
+    reached "$logs"/*.log >"$logs/reached.txt"
+    awk '$3 == "no" { print $2, $1 }' "$logs/reached.txt" | sort -t: -k1,1 -k2,2n >"$logs/unreached.txt"
+    awk '{ functions[$1]; total++; reached += $3 == "yes" } END {
+        printf "%d functions, %d of %d statements reached\n", length(functions), reached, total }' "$logs/reached.txt"
+    [ $# = 0 ] || return "$failed"
+    unexcused >"$logs/unexcused.txt"
+    [ ! -s "$logs/unexcused.txt" ] || { echo 'not as in proofs/unreached.txt:'; cat "$logs/unexcused.txt"; failed=1; }
     return "$failed"
 }
 
@@ -123,9 +158,9 @@ plant() {
         rm -r "$tree"
         return 1
     fi
-    read -r paths sources < <(drivers | awk -v d="$driver" '$1 == d { sub(/^[^ ]+ /, ""); print }')
+    read -r paths sources < <(drivers | awk -v d="$driver" '$1 == d { sub(/^[^ ]+ [^ ]+ /, ""); print }')
     # shellcheck disable=SC2086
-    analyse "$tree" "$logs/planted.log" "$driver" "$paths" $sources
+    analyse "$tree" "$logs/planted.log" "$driver" 0 1 "$paths" $sources
     rm -r "$tree"
     if grep -qE 'eva:alarm\]' "$logs/planted.log"; then
         echo "self-test: $name raises $(grep -cE 'eva:alarm\]' "$logs/planted.log") alarms"
@@ -150,14 +185,10 @@ self_test() {
 }
 
 case ${1:-} in
-'') prove ;;
---long)
-    long=1
-    prove
-    ;;
 --self-test) self_test ;;
-*)
-    echo "usage: tools/prove.sh [--long | --self-test]" >&2
+-*)
+    echo "usage: tools/prove.sh [DRIVER... | --self-test]" >&2
     exit 2
     ;;
+*) prove "$@" ;;
 esac

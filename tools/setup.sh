@@ -155,6 +155,8 @@ find_missing() {
         ;;
     prove)
         need_command frama-c frama-c-base
+        need_command ocamlopt ocaml
+        need_command ocamlfind ocaml-findlib
         ;;
     mutate)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
