@@ -6,6 +6,7 @@ Needs COFFER_LIB, the shared library to test; COFFER_VECTORS is the directory of
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -14,6 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 VECTORS = pathlib.Path(os.environ.get("COFFER_VECTORS") or pathlib.Path(__file__).resolve().parents[1] / "vectors")
 FIGURES = []
+
+# A run in the background ignores the interrupts that tests send to the command, and hands that down to it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def vector_paths():

@@ -311,9 +311,12 @@ def test_an_interrupt_ends_the_wait_for_a_pipe(tmp_path, command):
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen([CLI, *command.split()], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE) as process:
-        wait_until(lambda: is_waiting(process.pid))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == -signal.SIGINT
+        try:
+            wait_until(lambda: is_waiting(process.pid))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == -signal.SIGINT
+        finally:
+            process.kill()  # or nobody would end its wait
         assert process.stderr.read() == b""
 
 
