@@ -148,7 +148,9 @@ static void deliver(void *ctx, size_t job)
     cast_run *run = ctx;
     const cast_result *result = &run->results[job];
     cli_rewrite_tensor *tensor = &run->rewrite->tensors[run->pieces[job].item];
-    if (run->status == COFFER_OK && result->status != COFFER_OK) {
+    /* Once the writer has failed, it refuses what other threads bring as a wrong call: what it failed of is what counts. */
+    const bool is_cause = run->status == COFFER_OK || run->status == COFFER_ERR_ARGUMENT;
+    if (is_cause && result->status != COFFER_OK) {
         run->status = result->status;
         *run->err = result->err;
     }

@@ -16,9 +16,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 VECTORS = pathlib.Path(os.environ.get("COFFER_VECTORS") or pathlib.Path(__file__).resolve().parents[1] / "vectors")
 FIGURES = []
 
-# A run in the background ignores the interrupts that tests send to the command, and hands that down to it.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A run in the background ignores the signals that tests send to the command, and hands that down to it.
+for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, default)
 
 
 def vector_paths():
