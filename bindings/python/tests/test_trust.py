@@ -341,6 +341,7 @@ def test_ctrl_c_ends_a_long_read(tmp_path):
     """A read into a buffer of 400 MB, over and over; the signal comes in between or during it."""
     code = """
 import os, signal, sys, threading, coffer
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
 model = coffer._native.Model.open(sys.argv[1], access="read")
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
