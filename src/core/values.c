@@ -135,7 +135,8 @@ static void values_by_table(const coffer__dtype_info *info, const uint8_t *data,
                             double *values)
 {
     double table[VALUES_TABLE_SIZE];
-    for (unsigned code = 0; code < 1u << info->bits; code++) {
+    const unsigned codes = 1u << info->bits;
+    for (unsigned code = 0; code < codes; code++) {
         table[code] = values_one(info, code);
     }
     for (size_t i = 0; i < count; i++) {
