@@ -15,6 +15,9 @@
 #define TABLE_LARGEST_BLOCK ((uint64_t)SIZE_MAX / 2)
 #endif
 
+/* From so many tensors on, sorting their offsets by digits costs less than comparing them. */
+#define TABLE_MANY 64
+
 static size_t table_round_up(size_t size, size_t alignment)
 {
     return (size + alignment - 1) & ~(alignment - 1);
@@ -266,16 +269,80 @@ static bool table_offset_before(const void *ctx, uint32_t a, uint32_t b)
     return first->offset < second->offset || (first->offset == second->offset && first->size < second->size);
 }
 
+static unsigned table_bit_width(uint64_t value)
+{
+    unsigned width = 0;
+    while (width < 64 && value >> width != 0) {
+        width++;
+    }
+    return width;
+}
+
+/* Sorts keys by their bits from `low` to `high`, a byte of them at a time; equal ones stay in their order. `spare` has room for
+   as many. Returns where they are then: `keys` or `spare`. */
+static const uint64_t *table_sort_keys(uint64_t *keys, uint64_t *spare, size_t count, unsigned low, unsigned high)
+{
+    for (unsigned shift = low; shift < high; shift += 8) {
+        size_t ends[257] = { 0 };
+        for (size_t i = 0; i < count; i++) {
+            ends[(keys[i] >> shift & 0xFF) + 1]++;
+        }
+        for (size_t i = 1; i < 256; i++) {
+            ends[i] += ends[i - 1];
+        }
+        for (size_t i = 0; i < count; i++) {
+            spare[ends[keys[i] >> shift & 0xFF]++] = keys[i];
+        }
+        uint64_t *const sorted = spare;
+        spare = keys;
+        keys = sorted;
+    }
+    return keys;
+}
+
+/*
+ * Sorts many entries by offset, those without data first, in the place of the slots, which nothing is in yet: a key is the
+ * offset, whether there are data, and the entry's number. False, and nothing has changed, where 64 bits are too few for that, or
+ * where two tensors have data that begin together.
+ */
+static bool table_order_many(coffer_table *table, const coffer__mark *marks, uint32_t *order)
+{
+    const size_t count = table->count;
+    const unsigned low = table_bit_width(count - 1);
+    uint64_t *keys = table_slots(table);
+    uint64_t offsets = 0;
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = &table_entry_at(table, order[i])->tensor;
+        keys[i] = (tensor->offset << 1 | (tensor->size > 0)) << low | i;
+        offsets |= tensor->offset;
+    }
+    const unsigned high = table_bit_width(offsets) + 1 + low;
+    if (high > 64) {
+        return false;
+    }
+    const uint64_t *sorted = table_sort_keys(keys, keys + count, count, low, high);
+    for (size_t i = 1; i < count; i++) {
+        if (sorted[i] >> low == sorted[i - 1] >> low && (sorted[i] >> low & 1) != 0) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = marks[-1 - (ptrdiff_t)(sorted[i] & ((UINT64_C(1) << low) - 1))].at;
+    }
+    return true;
+}
+
 /* Fills `order`. */
 static void table_order(coffer_table *table, const coffer__mark *marks, bool in_order)
 {
     uint32_t *order = (uint32_t *)(void *)((char *)table + table->order_at);
     for (size_t i = 0; i < table->count; i++) {
-        order[i] = (--marks)->at;
+        order[i] = marks[-1 - (ptrdiff_t)i].at;
     }
-    if (!in_order) {
-        coffer__sort(order, table->count, table_offset_before, table);
+    if (in_order || (table->count >= TABLE_MANY && table_order_many(table, marks, order))) {
+        return;
     }
+    coffer__sort(order, table->count, table_offset_before, table);
 }
 
 static int table_pair_compare(const coffer__pair *a, const coffer__pair *b)
@@ -324,13 +391,16 @@ static size_t table_slots_for(size_t count)
 }
 
 /* Lays out what comes behind the entries, and sees that the block has room for it beside the marks. */
-static coffer_status builder_lay_out(coffer__builder *builder, coffer_error *err)
+static coffer_status builder_lay_out(coffer__builder *builder, bool in_order, coffer_error *err)
 {
     coffer_table *head = builder->table;
     head->order_at = builder->used;
     head->pair_order_at = head->order_at + head->count * sizeof(uint32_t);
     head->slots_at = table_round_up(head->pair_order_at + head->pair_count * sizeof(uint32_t), 8);
     head->slot_count = table_slots_for(head->count);
+    if (!in_order && head->slot_count < 2 * head->count) {
+        head->slot_count *= 2; /* to sort in */
+    }
     const uint64_t end = (uint64_t)head->slots_at + (uint64_t)head->slot_count * sizeof(uint64_t);
     if (end > builder->marks_at) {
         return builder_resize(builder, end + builder_marks_size(builder), err);
@@ -359,7 +429,7 @@ static coffer_status builder_fill(const coffer__builder *builder, bool in_order,
 coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint64_t origin, coffer_table **table,
                                    coffer_error *err)
 {
-    coffer_status status = builder_lay_out(builder, err);
+    coffer_status status = builder_lay_out(builder, in_order, err);
     if (status == COFFER_OK) {
         status = builder_fill(builder, in_order, origin, err);
     }

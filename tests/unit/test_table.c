@@ -277,6 +277,112 @@ static void test_the_order_of_empty_tensors(void **state)
     coffer_table_free(table);
 }
 
+/* Tensors that are declared in any order, in a header of their own. */
+#define MANY 300u
+
+typedef struct many_tensors {
+    size_t count;
+    uint64_t begin[MANY];
+    uint64_t size[MANY];
+} many_tensors;
+
+static coffer_status parse_many(const many_tensors *many, coffer_table **table, coffer_error *err)
+{
+    static char text[8 + 128 * MANY];
+    size_t size = 8;
+    for (size_t i = 0; i < many->count; i++) {
+        size +=
+            (size_t)snprintf(text + size, sizeof text - size,
+                             "%c\"%zu\":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}",
+                             i == 0 ? '{' : ',', i, (unsigned long long)many->size[i],
+                             (unsigned long long)many->begin[i], (unsigned long long)(many->begin[i] + many->size[i]));
+    }
+    text[size++] = '}';
+    const uint64_t length = size - 8;
+    for (unsigned i = 0; i < 8; i++) {
+        text[i] = (char)(length >> (8 * i) & 0xFF);
+    }
+    return coffer_parse(table, NULL, text, size, coffer_libc_allocator(), NULL, err);
+}
+
+/* One after the other, of sizes that `scale` makes large; every third has no data. */
+static void lay_many(many_tensors *many, size_t count, uint64_t scale)
+{
+    uint64_t covered = 0;
+    many->count = count;
+    for (size_t i = 0; i < count; i++) {
+        many->begin[i] = covered;
+        many->size[i] = i % 3 == 2 ? 0 : (1 + i * 7919 % 1000) * scale;
+        covered += many->size[i];
+    }
+}
+
+static void swap_many(many_tensors *many, size_t a, size_t b)
+{
+    const uint64_t begin = many->begin[a];
+    const uint64_t size = many->size[a];
+    many->begin[a] = many->begin[b];
+    many->size[a] = many->size[b];
+    many->begin[b] = begin;
+    many->size[b] = size;
+}
+
+/* In order of offset, what has no data first, else as the header has them: be they few or many, be the offsets so large that they
+   leave no bits for anything else. */
+static void test_the_order_of_many(void **state)
+{
+    (void)state;
+    static many_tensors many;
+    for (size_t count = 2; count <= MANY; count += count < 130 ? 1 : 17) {
+        for (unsigned shift = 0; shift <= 44; shift += 4) {
+            lay_many(&many, count, UINT64_C(1) << shift);
+            for (size_t i = 0; i < count; i++) {
+                swap_many(&many, i, (i * 31 + shift) % count);
+            }
+            coffer_table *table = NULL;
+            coffer_error err;
+            assert_int_equal(parse_many(&many, &table, &err), COFFER_OK);
+            const coffer_tensor *last = coffer_table_at(table, 0);
+            for (size_t i = 1; i < count; i++) {
+                const coffer_tensor *next = coffer_table_at(table, i);
+                assert_int_equal(next->offset, last->offset + last->size);
+                if (last->size == 0 && next->size == 0) {
+                    assert_true(strtoul(last->name, NULL, 10) < strtoul(next->name, NULL, 10));
+                }
+                last = next;
+            }
+            for (size_t i = 0; i < count; i++) {
+                char name[32];
+                const int length = snprintf(name, sizeof name, "%zu", i);
+                const coffer_tensor *tensor = coffer_table_find(table, name, (size_t)length);
+                assert_int_equal(tensor->offset - coffer_table_data_offset(table), many.begin[i]);
+                assert_int_equal(tensor->size, many.size[i]);
+            }
+            coffer_table_free(table);
+        }
+    }
+}
+
+/* Of two whose data begin together the larger one overlaps, whichever comes first, be they few or many. */
+static void test_many_of_which_two_begin_together(void **state)
+{
+    (void)state;
+    static many_tensors many;
+    for (size_t count = 6; count <= MANY; count += 58) {
+        for (size_t larger = 0; larger < 2; larger++) {
+            coffer_table *table = NULL;
+            coffer_error err;
+            lay_many(&many, count, 1);
+            swap_many(&many, 0, count - 1);
+            many.begin[4] = many.begin[3];
+            many.size[3 + larger] = 2000;
+            many.size[4 - larger] = 1000;
+            assert_int_equal(parse_many(&many, &table, &err), COFFER_ERR_OVERLAP);
+            assert_string_equal(err.tensor, larger == 0 ? "3" : "4");
+        }
+    }
+}
+
 /* Sorting writes as many places as there are tensors. */
 static void test_sorting_by_name(void **state)
 {
@@ -833,6 +939,8 @@ int main(void)
         cmocka_unit_test(test_where_case_is_noted),
         cmocka_unit_test(test_which_case_is_noted),
         cmocka_unit_test(test_the_order_of_empty_tensors),
+        cmocka_unit_test(test_the_order_of_many),
+        cmocka_unit_test(test_many_of_which_two_begin_together),
         cmocka_unit_test(test_sorting_by_name),
         cmocka_unit_test(test_how_many_slots),
         cmocka_unit_test(test_the_first_size),
