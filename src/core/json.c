@@ -17,18 +17,23 @@ static uint8_t json_here(const coffer__json *json)
     return json->in.position < json->in.length ? json->in.base[json->in.position] : 0;
 }
 
+/* Spaces that the next bytes begin with, as far as can be seen at once: of lines that are indented, most. */
+static size_t json_spaces(const coffer__cursor *in)
+{
+    if (coffer__left(in) < 8) {
+        return 0;
+    }
+    const uint64_t others = coffer__load_u64le(in->base + in->position) ^ UINT64_C(0x2020202020202020);
+    return others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
+}
+
 void coffer__json_space(coffer__json *json)
 {
     for (uint8_t byte = json_here(json); byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
          byte = json_here(json)) {
         json->in.position++;
+        json->in.position += json_spaces(&json->in);
     }
-}
-
-uint8_t coffer__json_peek(coffer__json *json)
-{
-    coffer__json_space(json);
-    return json_here(json);
 }
 
 const char *coffer__json_noun(const coffer__json *json)
@@ -79,30 +84,6 @@ coffer_status coffer__json_type_error(coffer__json *json, const char *where, con
     }
     return coffer__fail_at(json->err, COFFER_ERR_TYPE, json_offset(json), "at byte %u, %s must be %s, not %s",
                            json_offset(json), where, wanted, found);
-}
-
-coffer_status coffer__json_expect(coffer__json *json, char token, const char *what)
-{
-    if (coffer__json_peek(json) != (uint8_t)token) {
-        return coffer__json_error(json, what);
-    }
-    json->in.position++;
-    return COFFER_OK;
-}
-
-coffer_status coffer__json_next(coffer__json *json, char close, bool *more)
-{
-    const uint8_t next = coffer__json_peek(json);
-    if (next != ',' && next != (uint8_t)close) {
-        return coffer__json_error(json,
-                                  close == '}' ? "a comma or \"}\" should be here" : "a comma or \"]\" should be here");
-    }
-    json->in.position++;
-    *more = next == ',';
-    if (*more && coffer__json_peek(json) == (uint8_t)close) {
-        return coffer__json_error(json, "something should follow the comma");
-    }
-    return COFFER_OK;
 }
 
 /* ---- strings ---- */

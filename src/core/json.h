@@ -29,14 +29,51 @@ typedef struct coffer__json {
     const char *noun; /* as coffer__json_noun has it; NULL: "the header" */
 } coffer__json;
 
+/* What failures call the text. */
+const char *coffer__json_noun(const coffer__json *json);
+/* Fails at the cursor's position. `what` completes "the header is not valid JSON: ". */
+coffer_status coffer__json_error(const coffer__json *json, const char *what);
+/* Fails with COFFER_ERR_TYPE at the next token, which is named: "`where` must be `wanted`, not a number". */
+coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted);
+
 /* Skips white space (space, tab, line feed, carriage return). */
 void coffer__json_space(coffer__json *json);
 /* The next byte after white space, which is not consumed; 0 at the end (no token begins with NUL). */
-uint8_t coffer__json_peek(coffer__json *json);
+static inline uint8_t coffer__json_peek(coffer__json *json)
+{
+    coffer__cursor *in = &json->in;
+    if (in->position < in->length && in->base[in->position] == ' ') {
+        in->position++;
+    }
+    if (in->position < in->length && in->base[in->position] <= ' ') {
+        coffer__json_space(json);
+    }
+    return in->position < in->length ? in->base[in->position] : 0;
+}
 /* Consumes white space and the one-byte token `token`, or fails with coffer__json_error(json, what). */
-coffer_status coffer__json_expect(coffer__json *json, char token, const char *what);
+static inline coffer_status coffer__json_expect(coffer__json *json, char token, const char *what)
+{
+    if (coffer__json_peek(json) != (uint8_t)token) {
+        return coffer__json_error(json, what);
+    }
+    json->in.position++;
+    return COFFER_OK;
+}
 /* After a member or element: consumes `,` (then *more is true) or `close`. After `,` a closing token is an error. */
-coffer_status coffer__json_next(coffer__json *json, char close, bool *more);
+static inline coffer_status coffer__json_next(coffer__json *json, char close, bool *more)
+{
+    const uint8_t next = coffer__json_peek(json);
+    if (next != ',' && next != (uint8_t)close) {
+        return coffer__json_error(json,
+                                  close == '}' ? "a comma or \"}\" should be here" : "a comma or \"]\" should be here");
+    }
+    json->in.position++;
+    *more = next == ',';
+    if (*more && coffer__json_peek(json) == (uint8_t)close) {
+        return coffer__json_error(json, "something should follow the comma");
+    }
+    return COFFER_OK;
+}
 /*
  * Consumes white space and a string. `text` must have room for as many bytes as are left in the input, at most; the
  * unescaped bytes go there, without a NUL. *has_control tells of control characters or NUL in the result (they can come only
@@ -52,12 +89,6 @@ coffer_status coffer__json_u64(coffer__json *json, uint64_t *value);
  */
 coffer_status coffer__json_skip(coffer__json *json, size_t depth, coffer__scratch *scratch);
 void coffer__scratch_free(coffer__scratch *scratch);
-/* What failures call the text. */
-const char *coffer__json_noun(const coffer__json *json);
-/* Fails at the cursor's position. `what` completes "the header is not valid JSON: ". */
-coffer_status coffer__json_error(const coffer__json *json, const char *what);
-/* Fails with COFFER_ERR_TYPE at the next token, which is named: "`where` must be `wanted`, not a number". */
-coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted);
 
 /* Bytes of `text` as a JSON string, quotes included: short escapes where there are, \u00xx for other control characters,
    everything else as it is (the reference's spelling). Writes to `out` when it is not NULL. */

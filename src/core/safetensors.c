@@ -8,12 +8,13 @@
  *          | u64le| JSON, padded        | bytes, without gaps     |
  *          +------+---------------------+-------------------------+
  *
- * One pass over the text, straight into the table. A member that is spelt as writers spell it, with no white space, no
- * escape and its fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON.
- * Both end in accept_tensor, which holds the format's rules. docs/format.md has the verdict for every corner.
+ * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without an escape and with its
+ * fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON, token by token,
+ * each first as it is nearly always written. Both end in accept_tensor, which holds the format's rules. docs/format.md has the
+ * verdict for every corner.
  *
- * The text need not be in memory as a whole. As long as some of it is still to come, only those members are read that are
- * here from end to end; where that cannot be seen, first more of it is had, and then all of it.
+ * The text need not be in memory as a whole. As long as some of it is still to come, a member that cannot be read may just not
+ * be here from end to end: it is taken back and read again, first with more of the text, and then with all of it.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -24,6 +25,7 @@
 #include "json.h"
 #include "scan.h"
 #include "table.h"
+#include "text.h"
 
 /* Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a number or a dtype, since that
    many are looked at. What stands nearer to the header's end is read like any other spelling. */
@@ -32,6 +34,11 @@
 
 /* Of a condition that hardly ever holds: tells compilers to lay what is usual out in a line. */
 #define RARELY(condition) __builtin_expect((condition), 0)
+
+/* A function that is laid out where it is called, once for each constant it is called with; and one that is kept apart from what
+   is usual. */
+#define LAID_OUT inline __attribute__((always_inline))
+#define KEPT_APART __attribute__((noinline))
 
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
@@ -46,10 +53,16 @@ typedef struct header_reader {
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
     bool seen_metadata;
+    bool spaced;            /* the usual spelling is here that with a space behind each colon and comma */
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
     size_t end_at;          /* where the digits of `covered` stand in the header, … */
     size_t end_len;         /* … and how many they are; 0: not known */
 } header_reader;
+
+/* The fields that a tensor's object must have. */
+typedef enum tensor_field { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, FIELD_COUNT } tensor_field;
+
+static const char *const field_names[FIELD_COUNT] = { "dtype", "shape", "data_offsets" };
 
 /* What is known of a tensor while its object is read. */
 typedef struct tensor_fields {
@@ -58,9 +71,7 @@ typedef struct tensor_fields {
     uint64_t begin;
     uint64_t end;
     size_t dtype_position; /* of an unknown dtype's string, in the header */
-    bool has_dtype;
-    bool has_shape;
-    bool has_offsets;
+    bool seen[FIELD_COUNT];
     size_t unknown_keys;
 } tensor_fields;
 
@@ -158,7 +169,7 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
     return COFFER_OK;
 }
 
-/* ---- the usual spelling ---- */
+/* ---- tokens as they are nearly always written ---- */
 
 /* Consumes `literal` when it is next. With a branch, so that what follows is read ahead and need not wait for the comparison. */
 static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
@@ -194,20 +205,7 @@ static inline bool take_u64(coffer__cursor *in, uint64_t *value)
     return count > 0 && (digits[0] != '0' || count == 1);
 }
 
-/* Consumes `"name":{"dtype":"`, but not for the metadata. */
-static inline bool take_name(coffer__cursor *in, const uint8_t **name, size_t *name_len)
-{
-    if (!TAKE(in, "\"")) {
-        return false;
-    }
-    *name = in->base + in->position;
-    *name_len = coffer__scan_plain(*name, coffer__left(in));
-    in->position += *name_len;
-    const bool is_metadata = *name_len == METADATA_KEY_LEN && memcmp(*name, metadata_key, METADATA_KEY_LEN) == 0;
-    return !is_metadata && TAKE(in, "\":{\"dtype\":\"");
-}
-
-/* Consumes `F32","shape":[`. The dtype of the last tensor, or of the one before, comes nearly always again. */
+/* Consumes `F32"`. The dtype of the last tensor, or of the one before, comes nearly always again. */
 static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_dtype *dtype)
 {
     if (coffer__left(in) < USUAL_AHEAD) {
@@ -219,8 +217,8 @@ static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_
         if (info->name_len > 0 && name[info->name_len] == '"' &&
             coffer__short_equal(name, (const uint8_t *)info->name, info->name_len)) {
             *dtype = reader->recent[i];
-            in->position += info->name_len;
-            return TAKE(in, "\",\"shape\":[");
+            in->position += (size_t)info->name_len + 1;
+            return true;
         }
     }
     size_t length = 0;
@@ -228,14 +226,50 @@ static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_
         length++;
     }
     *dtype = coffer_dtype_from_name((const char *)name, length);
-    in->position += length;
+    if (*dtype == COFFER_UNKNOWN_DTYPE) {
+        return false;
+    }
     reader->recent[1] = reader->recent[0];
     reader->recent[0] = *dtype;
-    return *dtype != COFFER_UNKNOWN_DTYPE && TAKE(in, "\",\"shape\":[");
+    in->position += length + 1;
+    return true;
+}
+
+/* Consumes the key of a field, its quotes and the colon. */
+static inline bool take_key(coffer__cursor *in, tensor_field *which)
+{
+    if (TAKE(in, "\"dtype\":")) {
+        *which = FIELD_DTYPE;
+        return true;
+    }
+    if (TAKE(in, "\"shape\":")) {
+        *which = FIELD_SHAPE;
+        return true;
+    }
+    *which = FIELD_OFFSETS;
+    return TAKE(in, "\"data_offsets\":");
+}
+
+/* ---- the usual spelling ---- */
+
+/* There are two: that of the reference, and that of Python's json module, which puts a space behind each colon and comma. */
+#define TAKE_USUAL(in, spaced, literal, literal_spaced) ((spaced) ? TAKE(in, literal_spaced) : TAKE(in, literal))
+
+/* Consumes `"name":{"dtype":"`, but not for the metadata. */
+static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **name, size_t *name_len)
+{
+    if (!TAKE(in, "\"")) {
+        return false;
+    }
+    *name = in->base + in->position;
+    *name_len = coffer__scan_plain(*name, coffer__left(in));
+    in->position += *name_len;
+    const bool is_metadata = *name_len == METADATA_KEY_LEN && memcmp(*name, metadata_key, METADATA_KEY_LEN) == 0;
+    return !is_metadata && TAKE_USUAL(in, spaced, "\":{\"dtype\":\"", "\": {\"dtype\": \"");
 }
 
 /* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions. */
-static inline bool take_shape(coffer__cursor *in, uint64_t *shape, uint32_t *rank)
+static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, uint32_t *rank)
 {
     *rank = 0;
     bool more = !TAKE(in, "]");
@@ -245,15 +279,15 @@ static inline bool take_shape(coffer__cursor *in, uint64_t *shape, uint32_t *ran
         }
         ++*rank;
         more = !TAKE(in, "]");
-        if (more && !TAKE(in, ",")) {
+        if (more && !TAKE_USUAL(in, spaced, ",", ", ")) {
             return false;
         }
     }
-    return TAKE(in, ",\"data_offsets\":[");
+    return TAKE_USUAL(in, spaced, ",\"data_offsets\":[", ", \"data_offsets\": [");
 }
 
 /* Consumes `3,4]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
-static inline bool take_offsets(header_reader *reader, coffer__cursor *in, tensor_fields *fields)
+static inline bool take_offsets(header_reader *reader, coffer__cursor *in, bool spaced, tensor_fields *fields)
 {
     const size_t len = reader->end_len;
     const uint8_t *here = in->base + in->position;
@@ -264,7 +298,7 @@ static inline bool take_offsets(header_reader *reader, coffer__cursor *in, tenso
     } else if (!take_u64(in, &fields->begin)) {
         return false;
     }
-    if (!TAKE(in, ",")) {
+    if (!TAKE_USUAL(in, spaced, ",", ", ")) {
         return false;
     }
     const size_t end_at = in->position;
@@ -280,7 +314,7 @@ static inline bool take_offsets(header_reader *reader, coffer__cursor *in, tenso
  * Reads the member at the cursor when it is a tensor in the usual spelling; else *taken is false and nothing has changed, but
  * for bytes behind `used`, which mean nothing.
  */
-static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
+static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spaced, bool *taken)
 {
     *taken = false;
     coffer__cursor in = reader->json.in;
@@ -288,7 +322,8 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     const uint8_t *name;
     size_t name_len;
     tensor_fields fields;
-    if (RARELY(!take_name(&in, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype))) {
+    if (RARELY(!take_name(&in, spaced, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype) ||
+               !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
         return COFFER_OK;
     }
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
@@ -303,7 +338,7 @@ static coffer_status read_usual_tensor(header_reader *reader, bool *taken)
     coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
     uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
-    if (RARELY(!take_shape(&in, shape, &fields.rank) || !take_offsets(reader, &in, &fields))) {
+    if (RARELY(!take_shape(&in, spaced, shape, &fields.rank) || !take_offsets(reader, &in, spaced, &fields))) {
         return COFFER_OK;
     }
     *taken = true;
@@ -344,6 +379,12 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     if (coffer__json_peek(json) != '"') {
         return coffer__json_type_error(json, "a dtype", "a string");
     }
+    coffer__cursor in = json->in;
+    in.position++;
+    if (take_dtype(reader, &in, &fields->dtype)) {
+        json->in = in;
+        return COFFER_OK;
+    }
     char name[16];
     size_t name_len;
     fields->dtype_position = json->in.position;
@@ -362,6 +403,18 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     return COFFER_OK;
 }
 
+static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
+{
+    const uint8_t *base = json->in.base;
+    coffer__json_peek(json);
+    coffer__cursor in = json->in;
+    if (take_u64(&in, value) && (base[in.position] <= ',' || base[in.position] == ']')) { /* no point, no exponent */
+        json->in.position = in.position;
+        return COFFER_OK;
+    }
+    return coffer__json_u64(json, value);
+}
+
 static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
@@ -377,7 +430,7 @@ static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_f
     while (more) {
         uint64_t dimension;
         const size_t at = shape_at + (size_t)fields->rank * sizeof(uint64_t);
-        coffer_status status = coffer__json_u64(json, &dimension);
+        coffer_status status = read_u64(json, &dimension);
         if (status == COFFER_OK) {
             status = coffer__builder_reserve(&reader->builder, at + sizeof dimension, reader_left(reader), json->err);
         }
@@ -404,7 +457,7 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
     bool more = coffer__json_peek(json) != ']';
     while (more) {
         fields->begin = fields->end;
-        coffer_status status = coffer__json_u64(json, &fields->end);
+        coffer_status status = read_u64(json, &fields->end);
         if (status == COFFER_OK) {
             status = coffer__json_next(json, ']', &more);
         }
@@ -427,41 +480,52 @@ static coffer_status read_unknown_field(header_reader *reader, size_t key_positi
     return coffer__json_skip(&reader->json, 2, &reader->scratch);
 }
 
-/* Reads one field of a tensor, its key first. */
-static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
+/* Consumes a key in any spelling, and the colon; FIELD_COUNT when it is none of a tensor's. */
+static coffer_status read_key(coffer__json *json, tensor_field *which)
 {
-    coffer__json *json = &reader->json;
     if (coffer__json_peek(json) != '"') {
         return coffer__json_error(json, "a key in quotes should be here");
     }
     char key[12];
     size_t key_len;
-    const size_t key_position = json->in.position;
-    coffer_status status = read_short_string(json, key, sizeof key, &key_len);
-    if (status == COFFER_OK) {
-        status = coffer__json_expect(json, ':', "a colon should be here");
-    }
+    const coffer_status status = read_short_string(json, key, sizeof key, &key_len);
     if (status != COFFER_OK) {
         return status;
     }
-    const bool is_dtype = key_len == 5 && memcmp(key, "dtype", 5) == 0;
-    const bool is_shape = key_len == 5 && memcmp(key, "shape", 5) == 0;
-    const bool is_offsets = key_len == 12 && memcmp(key, "data_offsets", 12) == 0;
-    if ((is_dtype && fields->has_dtype) || (is_shape && fields->has_shape) || (is_offsets && fields->has_offsets)) {
-        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, key_position),
-                               "at byte %u, the field %q comes a second time", reader_offset(reader, key_position), key,
-                               key_len);
+    *which = FIELD_DTYPE;
+    while (*which < FIELD_COUNT &&
+           (key_len != coffer__text_len(field_names[*which]) || memcmp(key, field_names[*which], key_len) != 0)) {
+        ++*which;
     }
-    fields->has_dtype = fields->has_dtype || is_dtype;
-    fields->has_shape = fields->has_shape || is_shape;
-    fields->has_offsets = fields->has_offsets || is_offsets;
-    if (is_dtype) {
+    return coffer__json_expect(json, ':', "a colon should be here");
+}
+
+/* Reads one field of a tensor, its key first. */
+static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    coffer__json_peek(json);
+    const size_t key_position = json->in.position;
+    tensor_field which;
+    if (!take_key(&json->in, &which)) {
+        const coffer_status status = read_key(json, &which);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (which == FIELD_COUNT) {
+        return read_unknown_field(reader, key_position, fields);
+    }
+    if (fields->seen[which]) {
+        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, key_position),
+                               "at byte %u, the field \"%s\" comes a second time", reader_offset(reader, key_position),
+                               field_names[which]);
+    }
+    fields->seen[which] = true;
+    if (which == FIELD_DTYPE) {
         return read_dtype(reader, fields);
     }
-    if (is_shape) {
-        return read_shape(reader, shape_at, fields);
-    }
-    return is_offsets ? read_offsets(json, fields) : read_unknown_field(reader, key_position, fields);
+    return which == FIELD_SHAPE ? read_shape(reader, shape_at, fields) : read_offsets(json, fields);
 }
 
 /* Reads the fields of a tensor's object and its closing brace. */
@@ -484,13 +548,12 @@ static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_
             return status;
         }
     }
-    if (!fields->has_dtype || !fields->has_shape || !fields->has_offsets) {
-        const uint64_t brace = reader_offset(reader, json->in.position - 1);
-        return coffer__fail_at(json->err, COFFER_ERR_MISSING_FIELD, brace, "the tensor that ends at byte %u has no %s",
-                               brace,
-                               !fields->has_dtype   ? "dtype"
-                               : !fields->has_shape ? "shape"
-                                                    : "data_offsets");
+    for (tensor_field which = FIELD_DTYPE; which < FIELD_COUNT; which++) {
+        if (!fields->seen[which]) {
+            const uint64_t brace = reader_offset(reader, json->in.position - 1);
+            return coffer__fail_at(json->err, COFFER_ERR_MISSING_FIELD, brace,
+                                   "the tensor that ends at byte %u has no %s", brace, field_names[which]);
+        }
     }
     if (fields->unknown_keys < 2) {
         return COFFER_OK;
@@ -526,6 +589,7 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
 static coffer_status read_tensor(header_reader *reader)
 {
     reader->end_len = 0;
+    reader->spaced = coffer__next_is(&reader->json.in, " ", 1);
     const uint32_t name_len = reader_entry(reader)->tensor.name_len;
     const size_t shape_at = coffer__entry_shape_at(name_len);
     tensor_fields fields = { 0 };
@@ -710,51 +774,66 @@ static coffer_status reader_get_rest(header_reader *reader)
     return status;
 }
 
-/* Whether the member at the cursor is here, whole, and JSON: then whatever is wrong with it can be said without more. A number
-   at the end of what is here may go on; but no member may be one, whichever it is. */
-static bool member_is_here(header_reader *reader)
+/* Has more of the header here: what fits into the window or, when that stands where it began, all that is left. */
+static coffer_status reader_get_more(header_reader *reader)
 {
-    coffer__json probe = reader->json;
-    probe.err = NULL;
-    size_t length;
-    bool has_control;
-    const bool is_here = coffer__json_peek(&probe) == '"' &&
-                         coffer__json_string(&probe, NULL, &length, &has_control) == COFFER_OK &&
-                         coffer__json_expect(&probe, ':', "") == COFFER_OK &&
-                         coffer__json_skip(&probe, 1, &reader->scratch) == COFFER_OK;
-    reader->scratch.used = 0;
-    return is_here;
+    return reader->json.in.position > 0 ? reader_slide(reader) : reader_get_rest(reader);
 }
 
 /* ---- the members ---- */
 
-/* Reads the member at the cursor, which read_usual_tensor has not taken; or sees to it that more of it is here, and then *taken
-   is false. */
-static coffer_status read_other_member(header_reader *reader, bool *taken)
+/*
+ * Reads the member at the cursor, which read_usual_tensor has not taken. When that fails while some of the header is still to
+ * come, nothing has changed but that more of it is here, and *taken is false: what was read of it is taken back.
+ */
+static KEPT_APART coffer_status read_other_member(header_reader *reader, bool *taken)
 {
-    *taken = coffer__intake_missing(reader->intake) == 0 || member_is_here(reader);
-    if (*taken) {
-        return read_any_member(reader);
+    const size_t position = reader->json.in.position;
+    const size_t used = reader->builder.used;
+    const bool seen_metadata = reader->seen_metadata;
+    coffer_note notes[COFFER_NOTE_COUNT];
+    memcpy(notes, reader->builder.table->notes, sizeof notes);
+    const coffer_status status = read_any_member(reader);
+    *taken = status == COFFER_OK;
+    if (status == COFFER_OK || status == COFFER_ERR_MEMORY || coffer__intake_missing(reader->intake) == 0) {
+        return status;
     }
-    return reader->json.in.position > 0 ? reader_slide(reader) : reader_get_rest(reader);
+    coffer_table *table = reader->builder.table;
+    coffer__error_clear(reader->json.err);
+    memcpy(table->notes, notes, sizeof notes);
+    reader->json.in.position = position;
+    reader->builder.used = used;
+    reader->scratch.used = 0;
+    if (!seen_metadata) {
+        reader->seen_metadata = false;
+        table->has_metadata = false;
+        table->pair_count = 0;
+    }
+    return reader_get_more(reader);
 }
 
 /* Consumes the comma behind a member, or the header's closing brace: then *more is false. */
 static inline coffer_status next_member(header_reader *reader, bool *more)
 {
     coffer__json *json = &reader->json;
-    coffer_status status = COFFER_OK;
-    if (!coffer__next_is(&json->in, ",\"", 2) && coffer__intake_missing(reader->intake) > 0) {
-        status = reader_slide(reader);
-    }
-    if (status == COFFER_OK && coffer__next_is(&json->in, ",\"", 2)) {
+    if (coffer__next_is(&json->in, ",\"", 2)) {
         json->in.position++;
         return COFFER_OK;
     }
-    if (status == COFFER_OK) {
-        status = reader_get_rest(reader);
+    for (;;) {
+        const size_t position = json->in.position;
+        coffer_status status = coffer__json_next(json, '}', more);
+        if (coffer__left(&json->in) > 0 || coffer__intake_missing(reader->intake) == 0) {
+            return status;
+        }
+        /* What follows may say otherwise. */
+        coffer__error_clear(json->err);
+        json->in.position = position;
+        status = reader_get_more(reader);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
-    return status == COFFER_OK ? coffer__json_next(json, '}', more) : status;
 }
 
 static coffer_status read_members(header_reader *reader)
@@ -762,7 +841,8 @@ static coffer_status read_members(header_reader *reader)
     bool more = true;
     while (more) {
         bool taken = false;
-        coffer_status status = read_usual_tensor(reader, &taken);
+        coffer_status status =
+            reader->spaced ? read_usual_tensor(reader, true, &taken) : read_usual_tensor(reader, false, &taken);
         if (status == COFFER_OK && !taken) {
             status = read_other_member(reader, &taken);
         }
@@ -780,6 +860,10 @@ static coffer_status read_members(header_reader *reader)
 static coffer_status read_padding(header_reader *reader)
 {
     coffer__json *json = &reader->json;
+    const coffer_status status = reader_get_rest(reader);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const size_t start = json->in.position;
     coffer__json_space(json);
     if (coffer__left(&json->in) != 0) {
@@ -798,7 +882,7 @@ static coffer_status read_padding(header_reader *reader)
 static coffer_status read_header(header_reader *reader)
 {
     coffer__json *json = &reader->json;
-    coffer_status status = coffer__next_is(&json->in, "{\"", 2) ? COFFER_OK : reader_get_rest(reader);
+    coffer_status status = coffer__next_is(&json->in, "{", 1) ? COFFER_OK : reader_get_rest(reader);
     if (status != COFFER_OK) {
         return status;
     }
@@ -809,6 +893,12 @@ static coffer_status read_header(header_reader *reader)
         coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
     }
     json->in.position++;
+    while (status == COFFER_OK && coffer__json_peek(json) == 0 && coffer__intake_missing(reader->intake) > 0) {
+        status = reader_get_more(reader);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
     if (coffer__json_peek(json) == '}') {
         json->in.position++;
     } else {
