@@ -260,6 +260,94 @@ static void measure_memory(const char *what, const header_text *text, const char
     }
 }
 
+/* ---- other spellings ---- */
+
+typedef enum spelling { SPELLING_SPACED, SPELLING_INDENTED, SPELLING_SHUFFLED, SPELLINGS } spelling;
+
+static const char *const spelling_names[SPELLINGS] = { "a space behind each colon and comma",
+                                                       "indented, a line a value", "not in order of offset" };
+
+static size_t put_line(char *out, size_t depth)
+{
+    *out = '\n';
+    memset(out + 1, ' ', 2 * depth);
+    return 1 + 2 * depth;
+}
+
+/* As Python's json module spells it, with `indent=2` or without; the names have nothing in them that JSON has a meaning for. */
+static size_t respell(char *out, const char *json, size_t size, bool indented)
+{
+    size_t used = 0;
+    size_t depth = 0;
+    for (size_t i = 0; i < size && json[i] != ' '; i++) {
+        const bool opens = json[i] == '{' || json[i] == '[';
+        const bool closes = json[i] == '}' || json[i] == ']';
+        depth -= closes ? 1 : 0;
+        used += indented && closes ? put_line(out + used, depth) : 0;
+        out[used++] = json[i];
+        depth += opens ? 1 : 0;
+        if (indented && (opens || json[i] == ',')) {
+            used += put_line(out + used, depth);
+        } else if (json[i] == ':' || json[i] == ',') {
+            out[used++] = ' ';
+        }
+    }
+    return used;
+}
+
+/* The same members, from both ends in turn. */
+static size_t shuffle_members(char *out, const char *json, size_t size)
+{
+    const char **members = bench_alloc(size / 8 * sizeof *members);
+    size_t count = 0;
+    members[0] = json + 1;
+    for (size_t i = 1; i + 1 < size; i++) {
+        if (json[i] == '}' && json[i + 1] != ' ') {
+            members[++count] = json + i + 2;
+        }
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t from = i % 2 == 0 ? i / 2 : count - 1 - i / 2;
+        const size_t length = (size_t)(members[from + 1] - members[from]) - 1;
+        out[used++] = i == 0 ? '{' : ',';
+        memcpy(out + used, members[from], length);
+        used += length;
+    }
+    out[used++] = '}';
+    free(members);
+    return used;
+}
+
+/* What another spelling of the same header costs: only validated headers count, so a wrong one ends the run. */
+static void measure_spelling(const char *what, const header_text *compact, spelling how)
+{
+    const size_t room = 4 * compact->size;
+    header_text text = { bench_alloc(room + text_padding()), 0, compact->count, compact->repeats, NULL };
+    memset(text.bytes, 0, room + text_padding());
+    const char *json = compact->bytes + 8;
+    const size_t length = how == SPELLING_SHUFFLED
+                              ? shuffle_members(text.bytes + 8, json, compact->size - 8)
+                              : respell(text.bytes + 8, json, compact->size - 8, how == SPELLING_INDENTED);
+    for (size_t i = 0; i < 8; i++) {
+        text.bytes[i] = (char)(length >> (8 * i) & 0xFF);
+    }
+    text.size = 8 + length;
+    bench_rival rivals[2] = { { run_ours, &text }, { NULL, NULL } };
+#ifdef BENCH_WITH_SIMDJSON
+    text.parser = bench_simdjson_new();
+    rivals[1] = (bench_rival){ run_simdjson, &text };
+#endif
+    const bench_result warm = bench_contest(rivals, RIVALS, bench_size(21, 2));
+    char state[96];
+    snprintf(state, sizeof state, "warm, validated and indexed; %s", spelling_names[how]);
+    print_speed(what, state, &text, &warm);
+#ifdef BENCH_WITH_SIMDJSON
+    bench_simdjson_free(text.parser);
+#endif
+    free(text.bytes);
+}
+
 static void measure_shape(bench_shape shape)
 {
     coffer_header *header = bench_model(shape);
@@ -278,6 +366,9 @@ static void measure_shape(bench_shape shape)
     coffer_header_free(header);
     measure_speed(bench_shape_name(shape), &text, path);
     measure_memory(bench_shape_name(shape), &text, path);
+    for (int how = 0; how < SPELLINGS; how++) {
+        measure_spelling(bench_shape_name(shape), &text, (spelling)how);
+    }
     free(text.bytes);
     remove(path);
 }
