@@ -199,14 +199,17 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
         if (json_here(json) == '"') {
             break;
         }
-        uint32_t code_point;
-        char bytes[4];
-        const coffer_status status = json_character(json, &code_point);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        *has_control = *has_control || coffer__is_control(code_point);
-        length += coffer__utf8_encode(text != NULL ? text + length : bytes, code_point);
+        /* Where one is, there are often more. */
+        do {
+            uint32_t code_point;
+            char bytes[4];
+            const coffer_status status = json_character(json, &code_point);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            *has_control = *has_control || coffer__is_control(code_point);
+            length += coffer__utf8_encode(text != NULL ? text + length : bytes, code_point);
+        } while (json_here(json) >= 0x80 || json_here(json) == '\\');
     }
     json->in.position++;
     *text_len = length;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heapsort: in place, O(n log n) for every input. What is sorted here is either short (metadata), nearly always in order
- * already and then not sorted at all (offsets), or asked for by the caller (names); a run that is in order is seen first.
+ * Heapsort: in place, O(n log n) for every input. What is compared lies somewhere in memory, so comparisons are what it costs; an
+ * item sinks to the bottom first and climbs from there, which takes one for each level instead of two. A run that is in order is
+ * seen first.
  */
 #include "sort.h"
 
@@ -9,26 +10,29 @@
 
 typedef bool sort_before(const void *ctx, uint32_t a, uint32_t b);
 
+/* Of items that compare equal, the lesser number comes first. */
 static bool sort_less(sort_before *before, const void *ctx, uint32_t a, uint32_t b)
 {
-    return before(ctx, a, b) || (!before(ctx, b, a) && a < b);
+    return a < b ? !before(ctx, b, a) : before(ctx, a, b);
 }
 
 /* Lets items[root] sink to its place in the heap of `count` items. */
 static void sort_sink(uint32_t *items, size_t root, size_t count, sort_before *before, const void *ctx)
 {
     const uint32_t item = items[root];
-    for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
+    size_t place = root;
+    for (size_t child = 2 * place + 1; child < count; child = 2 * place + 1) {
         if (child + 1 < count && sort_less(before, ctx, items[child], items[child + 1])) {
             child++;
         }
-        if (!sort_less(before, ctx, item, items[child])) {
-            break;
-        }
-        items[root] = items[child];
-        root = child;
+        items[place] = items[child];
+        place = child;
     }
-    items[root] = item;
+    while (place > root && sort_less(before, ctx, items[(place - 1) / 2], item)) {
+        items[place] = items[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    items[place] = item;
 }
 
 void coffer__sort(uint32_t *items, size_t count, sort_before *before, const void *ctx)
