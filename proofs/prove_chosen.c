@@ -30,6 +30,15 @@ static const char *const prove_texts[] = {
     "\"dtype\":\"BF16\","
     "\"shape\":[1],\"data_offsets\":[52,54]},\"e\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[54,62]}}",
     "{\"__metadata__\":{\"dtype\":\"U8\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+    /* the usual spelling with spaces, and what turns out to be another */
+    "{\"a\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}, \"b\": {\"dtype\": \"U8\", \"shape\": "
+    "[1, 2], \"data_offsets\": [1, 3]}, \"c\": {\"dtype\": \"I8\", \"shape\": [], \"data_offsets\": [3, 4]}}        ",
+    "{\"a\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}, \"b\": {\"dtype\": \"U8\", \"shape\": "
+    "[1,2], \"data_offsets\": [1, 3]}, \"c\": {\"dtype\": \"I8\", \"shape\":[], \"data_offsets\": [3, 4]}}",
+    "{\"a\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}, \"b\":{\"dtype\":\"U8\",\"shape\":[1],"
+    "\"data_offsets\":[1,2]},\"c\": {\"dtype\": \"U8\", \"shape\": [1],\"data_offsets\": [2,3]}}",
+    "{\n          \"a\": {\n            \"dtype\": \"U8\",\n            \"shape\": [\n              1\n            ],\n"
+    "            \"data_offsets\": [\n              0,\n              1\n            ]\n          }\n        }",
     /* dtype, shape and range that do not agree */
     "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}",
     "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,2]}}",
@@ -277,6 +286,46 @@ static void prove_collisions(size_t count)
     free(bytes);
 }
 
+/* ---- many that are not in order ---- */
+
+/* What comes behind 64 tensors of a byte each, the last one's first: what is before them; what begins where one of them does;
+   what lies so far away that its offset leaves no room beside it. */
+static const char *const prove_last[] = {
+    ",\"a\":{\"dtype\":\"U8\",\"shape\":[10],\"data_offsets\":[0,10]}}",
+    ",\"a\":{\"dtype\":\"U8\",\"shape\":[11],\"data_offsets\":[10,21]}}",
+    ",\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1152921504606846976,1152921504606846976]}}",
+};
+
+static void put_two_digits(uint8_t *at, size_t number)
+{
+    at[0] = (uint8_t)('0' + number / 10);
+    at[1] = (uint8_t)('0' + number % 10);
+}
+
+static void prove_many(const char *last)
+{
+    static const char member[] = ",\"00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[00,00]}";
+    const size_t length = sizeof member - 1;
+    const size_t size = 8 + 64 * length + strlen(last);
+    uint8_t *bytes = prove_certain_alloc(NULL, size);
+    memset(bytes, 0, 8);
+    prove_set_length(bytes, size);
+    uint8_t *at = bytes + 8;
+    //@ loop unroll 64;
+    for (size_t i = 0; i < 64; i++) {
+        memcpy(at, member, length);
+        put_two_digits(at + 2, 73 - i);
+        put_two_digits(at + length - 7, 73 - i);
+        put_two_digits(at + length - 4, 74 - i);
+        at += length;
+    }
+    memcpy(at, last, strlen(last));
+    bytes[8] = '{';
+    const coffer_parse_options options = options_for(0, 0);
+    prove_whole(bytes, size, &prove_certain_allocator, &options);
+    free(bytes);
+}
+
 #define PROVE_COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 int main(void)
@@ -297,6 +346,12 @@ int main(void)
     for (size_t i = 0; i < 2; i++) {
         if (prove_is_mine(PROVE_COUNT(prove_growing) + i)) {
             prove_collisions(PROVE_COLLIDING + i);
+        }
+    }
+    //@ loop unroll 3;
+    for (size_t i = 0; i < PROVE_COUNT(prove_last); i++) {
+        if (prove_is_mine(PROVE_COUNT(prove_growing) + 2 + i)) {
+            prove_many(prove_last[i]);
         }
     }
     return 0;
