@@ -130,7 +130,8 @@ def good_tensor(rng, begin):
 def good_header(rng):
     """A tree that both accept, and the size of its data."""
     root, end = Object(), 0
-    for i in range(rng.choice((0, 1, 1, 2, 2, 3, 5))):
+    count = rng.choice((0, 1, 1, 2, 2, 3, 5)) if rng.random() < 0.97 else rng.randrange(60, 80)
+    for i in range(count):
         name = rng.choice((rng.choice(NAMES), "t%d" % i, text_of_any_length(rng)))
         if any(name == key for key, _ in root):
             name += str(i)
@@ -160,7 +161,7 @@ def containers(node, found):
 def move_ranges(rng, root):
     """Moves a tensor's range, or lets two tensors change theirs: holes and overlaps where everything else is right."""
     ranges = [dict(value).get("data_offsets") for _, value in root if isinstance(value, Object)]
-    ranges = [found for found in ranges if isinstance(found, list) and len(found) == 2]
+    ranges = [found for found in ranges if type(found) is list and len(found) == 2]
     if not ranges:
         return
     one, other = rng.choice(ranges), rng.choice(ranges)
@@ -231,11 +232,13 @@ SPACES = ["", " ", "\n", "\t", "\r\n", "  "]
 
 
 class Spelling:
-    """How a tree becomes text: plainly, or with white space and escapes wherever they are allowed."""
+    """How a tree becomes text: plainly, with a space behind each colon and comma, as Python's json module has it, and with white
+    space and escapes wherever they are allowed."""
 
     def __init__(self, rng):
         self.rng = rng
         self.odd = rng.random() < 0.35
+        self.gap = " " if rng.random() < 0.3 else ""
 
     def space(self):
         return self.rng.choice(SPACES) if self.odd and self.rng.random() < 0.3 else ""
@@ -261,10 +264,10 @@ class Spelling:
         if isinstance(node, str):
             return s() + self.string(node) + s()
         if isinstance(node, Object):
-            members = (s() + self.string(key) + s() + ":" + self.write(value) for key, value in node)
-            return s() + "{" + ",".join(members) + s() + "}" + s()
+            members = (s() + self.string(key) + s() + ":" + self.gap + self.write(value) for key, value in node)
+            return s() + "{" + ("," + self.gap).join(members) + s() + "}" + s()
         if isinstance(node, list):
-            return s() + "[" + ",".join(map(self.write, node)) + s() + "]" + s()
+            return s() + "[" + ("," + self.gap).join(map(self.write, node)) + s() + "]" + s()
         return s() + str(node) + s()
 
 
