@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+/* In each way in which prove_text reads one. */
+#define PROVE_THRICE(text) text, text, text
+#define PROVE_SEVENTY_SPACES "                                                                      "
+
 static const char *const prove_texts[] = {
     /* usual tensors that turn out unusual, piece by piece */
     "{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}",
@@ -86,6 +90,8 @@ static const char *const prove_texts[] = {
     "{\"a\":{ \"x\":{\"k\":1,\"k\":2},\"y\":[true,false,null,-1.5e+3,\"s\"]}}",
     "{\"a\":{ \"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1,\"x\":2}}",
     "{\"a\":{ \"x\":1e999}}",
+    "{\"a\":{ \"x\":01}}",
+    "{\"a\":{ \"x\":-}}",
     "{\"a\":{ \"x\":123456789012345678901234567890.5e280}}",
     "{\"a\":{ \"x\":0e999,\"y\":{\"k\":1,\"k\":2,\"k\":3}}}",
     "{\"a\":{ \"dtype\":\"U8\",\"shape\":[1]}}",
@@ -118,6 +124,8 @@ static const char *const prove_texts[] = {
     /* behind the closing brace, and before the opening one */
     "{}  \n ",
     "{} x",
+    PROVE_THRICE("{" PROVE_SEVENTY_SPACES "}"),
+    PROVE_THRICE("{}" PROVE_SEVENTY_SPACES),
     "  {}",
     "[]",
     "{1}",
@@ -293,7 +301,7 @@ static void prove_collisions(size_t count)
 static const char *const prove_last[] = {
     ",\"a\":{\"dtype\":\"U8\",\"shape\":[10],\"data_offsets\":[0,10]}}",
     ",\"a\":{\"dtype\":\"U8\",\"shape\":[11],\"data_offsets\":[10,21]}}",
-    ",\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1152921504606846976,1152921504606846976]}}",
+    ",\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[9223372036854775808,9223372036854775808]}}",
 };
 
 static void put_two_digits(uint8_t *at, size_t number)

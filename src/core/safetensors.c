@@ -403,10 +403,10 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     return COFFER_OK;
 }
 
+/* Consumes an integer; white space before it was consumed. */
 static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
 {
     const uint8_t *base = json->in.base;
-    coffer__json_peek(json);
     coffer__cursor in = json->in;
     if (take_u64(&in, value) && (base[in.position] <= ',' || base[in.position] == ']')) { /* no point, no exponent */
         json->in.position = in.position;
@@ -500,11 +500,10 @@ static coffer_status read_key(coffer__json *json, tensor_field *which)
     return coffer__json_expect(json, ':', "a colon should be here");
 }
 
-/* Reads one field of a tensor, its key first. */
+/* Reads one field of a tensor, its key first; white space before that was consumed. */
 static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
-    coffer__json_peek(json);
     const size_t key_position = json->in.position;
     tensor_field which;
     if (!take_key(&json->in, &which)) {
@@ -806,7 +805,6 @@ static KEPT_APART coffer_status read_other_member(header_reader *reader, bool *t
     reader->scratch.used = 0;
     if (!seen_metadata) {
         reader->seen_metadata = false;
-        table->has_metadata = false;
         table->pair_count = 0;
     }
     return reader_get_more(reader);

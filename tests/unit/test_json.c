@@ -71,6 +71,30 @@ static void test_space_and_peek(void **state)
     end(&in);
 }
 
+/* However many spaces come first, and with a line's end before them or not: what is next is no other byte than it is. */
+static void test_every_byte_behind_spaces(void **state)
+{
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
+            continue;
+        }
+        for (size_t spaces = 0; spaces < 20; spaces++) {
+            for (size_t behind = 0; behind < 10; behind += 9) {
+                char text[40];
+                memset(text, ' ', sizeof text);
+                text[0] = behind == 0 ? ' ' : '\n';
+                text[spaces] = (char)byte;
+                reading in;
+                begin_n(&in, text, spaces + 1 + behind);
+                assert_int_equal(coffer__json_peek(&in.json), byte);
+                assert_int_equal(in.json.in.position, spaces);
+                end(&in);
+            }
+        }
+    }
+}
+
 static void test_expect(void **state)
 {
     (void)state;
@@ -713,6 +737,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_space_and_peek),
+        cmocka_unit_test(test_every_byte_behind_spaces),
         cmocka_unit_test(test_expect),
         cmocka_unit_test(test_next),
         cmocka_unit_test(test_type_errors_name_what_is_there),

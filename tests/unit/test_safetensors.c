@@ -678,6 +678,76 @@ static void test_a_window_for_deep_values(void **state)
     coffer_table_free(table);
 }
 
+/* What was read of a member that a window cuts leaves nothing behind: no note, no pair, no room that is taken, no memory. */
+static void test_a_member_that_is_taken_back(void **state)
+{
+    (void)state;
+    static header_text text;
+    text_begin(&text);
+    text_put(&text, "{\"a\\u0001\" : { \"x\":[1,{\"y\":2,\"z\":{}}],"
+                    " \"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0] }");
+    for (int i = 0; i < 20; i++) {
+        char member[160];
+        snprintf(member, sizeof member,
+                 ",\"%d\":{\"a key of some length that is not known\":{\"x\":{\"y\":0}}, "
+                 "\"z\":0,\"dtype\":\"U8\",\"shape\":[0],"
+                 "\"data_offsets\":[0,0]}",
+                 i);
+        text_put(&text, i == 9 ? ",\"__metadata__\":{\"k\":\"v\",\"key\":\"value\"}" : "");
+        text_put(&text, member);
+    }
+    text_end(&text);
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_table *whole = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_parse(&whole, NULL, text.bytes, text.size, &allocator, NULL, &err), COFFER_OK);
+    const size_t peak = meter.peak;
+    assert_int_equal(coffer_table_note(whole, COFFER_NOTE_UNKNOWN_KEY).offset, 8 + 15);
+    for (size_t window_size = 170; window_size < text.size; window_size++) {
+        supplied from = { &text, 0, 0 };
+        coffer_table *table = NULL;
+        meter.peak = meter.held;
+        const size_t held = meter.held;
+        assert_int_equal(parse_supplied(&from, window_size, &allocator, &table, &err), COFFER_OK);
+        assert_true(meter.peak - held <= peak);
+        expect_same_tables(table, whole);
+        assert_int_equal(coffer_table_metadata_count(table), 2);
+        assert_int_equal(table->pairs_at, whole->pairs_at);
+        assert_int_equal(table->order_at, whole->order_at);
+        for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+            const coffer_note expected = coffer_table_note(whole, (coffer_note_kind)kind);
+            const coffer_note note = coffer_table_note(table, (coffer_note_kind)kind);
+            assert_int_equal(note.count, expected.count);
+            assert_int_equal(note.offset, expected.offset);
+        }
+        coffer_table_free(table);
+    }
+    coffer_table_free(whole);
+}
+
+/* Memory that is not to be had fails at once, whatever of the header is still to come. */
+static void test_memory_that_runs_out_within_a_window(void **state)
+{
+    (void)state;
+    static header_text text;
+    text_begin(&text);
+    text_put(&text, "{\"a\": {\"dtype\":\"U8\",\"shape\":[0");
+    for (size_t i = 0; i < 900; i++) {
+        text_put(&text, ",1");
+    }
+    text_put(&text, "],\"data_offsets\":[0,0]}");
+    put_tail(&text);
+    for (size_t window_size = 1700; window_size < text.size; window_size += 500) {
+        supplied from = { &text, 0, 0 };
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(parse_frugally(&from, window_size, &table, &err), COFFER_ERR_MEMORY);
+        assert_int_equal(err.code, COFFER_ERR_MEMORY);
+        assert_int_equal(from.reads, 0);
+    }
+}
+
 /* Even a single byte that is missing comes through the window, not into memory of its own. */
 static void test_the_last_byte_comes_through_the_window(void **state)
 {
@@ -863,6 +933,8 @@ int main(void)
         cmocka_unit_test(test_the_place_of_the_metadata),
         cmocka_unit_test(test_unknown_keys_with_deep_values),
         cmocka_unit_test(test_a_window_for_deep_values),
+        cmocka_unit_test(test_a_member_that_is_taken_back),
+        cmocka_unit_test(test_memory_that_runs_out_within_a_window),
         cmocka_unit_test(test_the_last_byte_comes_through_the_window),
         cmocka_unit_test(test_tables_grow_for_everything),
         cmocka_unit_test(test_tables_from_windows_are_no_larger),
