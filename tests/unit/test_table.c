@@ -370,6 +370,27 @@ static void test_the_order_of_many(void **state)
     }
 }
 
+/* What has no data stays behind what ends where it is, wherever in the file that is: a byte behind all that ends at every fourth. */
+static void test_an_odd_end_among_many(void **state)
+{
+    (void)state;
+    static many_tensors many;
+    many.count = 100;
+    for (size_t odd = 0; odd < 40; odd++) {
+        for (size_t i = 0; i < many.count; i++) {
+            const size_t place = many.count - 1 - i;
+            many.begin[i] = (place == 0 ? 0 : odd) + (place < 99 ? 4 * place : 4 * 98 + 1);
+            many.size[i] = (place == 0 ? odd : 0) + (place < 98 ? 4 : place == 98 ? 1 : 0);
+        }
+        coffer_table *table = NULL;
+        coffer_error err;
+        assert_int_equal(parse_many(&many, &table, &err), COFFER_OK);
+        assert_string_equal(coffer_table_at(table, 98)->name, "1");
+        assert_string_equal(coffer_table_at(table, 99)->name, "0");
+        coffer_table_free(table);
+    }
+}
+
 /* Of two whose data begin together the larger one overlaps, whichever comes first, be they few or many. */
 static void test_many_of_which_two_begin_together(void **state)
 {
@@ -951,6 +972,7 @@ int main(void)
         cmocka_unit_test(test_which_case_is_noted),
         cmocka_unit_test(test_the_order_of_empty_tensors),
         cmocka_unit_test(test_the_order_of_many),
+        cmocka_unit_test(test_an_odd_end_among_many),
         cmocka_unit_test(test_many_of_which_two_begin_together),
         cmocka_unit_test(test_sorting_by_name),
         cmocka_unit_test(test_how_many_slots),
