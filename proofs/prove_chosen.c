@@ -126,6 +126,7 @@ static const char *const prove_texts[] = {
     "{} x",
     PROVE_THRICE("{" PROVE_SEVENTY_SPACES "}"),
     PROVE_THRICE("{}" PROVE_SEVENTY_SPACES),
+    PROVE_THRICE(PROVE_SEVENTY_SPACES "{}"),
     "  {}",
     "[]",
     "{1}",
