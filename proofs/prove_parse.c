@@ -32,6 +32,7 @@ static const char *const prove_texts[] = {
     "{\"a\":{ \"shape\":[1],\"data_offsets\":[1,0],\"dtype\":\"U8\",\"dtype\":1}}",
     "{\"a\":{ \"data_offsets\":[1,2,3]}}",
     "{\"a\":{ \"data_offsets\":[],\"dtype\":1}}",
+    "{\"a\":{ \"data_offsets\" :[]}}",
     "{\"a\":{ \"shape\":{}}}",
     "{\"a\":1}",
     "{\"a\":{ \"shape\":[],\"dtype\":1}}",
