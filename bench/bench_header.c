@@ -231,22 +231,28 @@ static void print_memory(const char *what, const header_text *text, double peak,
     bench_row(name, "MB", peak / BENCH_MB, "2 x header + 64 a tensor", limit / BENCH_MB, limit / peak, state);
 }
 
-static void measure_speed(const char *what, header_text *text, const char *path)
+/* Parsed again and again, beside the rival. */
+static void measure_warm(const char *what, const char *state, header_text *text, size_t rounds)
 {
-    fresh_start cold[2] = { { "cold", path }, { "cold-simdjson", path } };
     bench_rival rivals[2] = { { run_ours, text }, { NULL, NULL } };
-    const bench_rival cold_rivals[2] = { { run_cold, &cold[0] }, { run_cold, &cold[1] } };
 #ifdef BENCH_WITH_SIMDJSON
     text->parser = bench_simdjson_new();
     rivals[1] = (bench_rival){ run_simdjson, text };
 #endif
-    const bench_result warm = bench_contest(rivals, RIVALS, bench_size(41, 2));
-    print_speed(what, "warm, validated and indexed", text, &warm);
-    const bench_result first = bench_contest(cold_rivals, RIVALS, bench_size(31, 2));
-    print_speed(what, "cold: first call of a process, validated and indexed", text, &first);
+    const bench_result warm = bench_contest(rivals, RIVALS, rounds);
+    print_speed(what, state, text, &warm);
 #ifdef BENCH_WITH_SIMDJSON
     bench_simdjson_free(text->parser);
 #endif
+}
+
+static void measure_speed(const char *what, header_text *text, const char *path)
+{
+    fresh_start cold[2] = { { "cold", path }, { "cold-simdjson", path } };
+    const bench_rival cold_rivals[2] = { { run_cold, &cold[0] }, { run_cold, &cold[1] } };
+    measure_warm(what, "warm, validated and indexed", text, bench_size(41, 2));
+    const bench_result first = bench_contest(cold_rivals, RIVALS, bench_size(31, 2));
+    print_speed(what, "cold: first call of a process, validated and indexed", text, &first);
 }
 
 static void measure_memory(const char *what, const header_text *text, const char *path)
@@ -333,18 +339,9 @@ static void measure_spelling(const char *what, const header_text *compact, spell
         text.bytes[i] = (char)(length >> (8 * i) & 0xFF);
     }
     text.size = 8 + length;
-    bench_rival rivals[2] = { { run_ours, &text }, { NULL, NULL } };
-#ifdef BENCH_WITH_SIMDJSON
-    text.parser = bench_simdjson_new();
-    rivals[1] = (bench_rival){ run_simdjson, &text };
-#endif
-    const bench_result warm = bench_contest(rivals, RIVALS, bench_size(21, 2));
     char state[96];
     snprintf(state, sizeof state, "warm, validated and indexed; %s", spelling_names[how]);
-    print_speed(what, state, &text, &warm);
-#ifdef BENCH_WITH_SIMDJSON
-    bench_simdjson_free(text.parser);
-#endif
+    measure_warm(what, state, &text, bench_size(21, 2));
     free(text.bytes);
 }
 
