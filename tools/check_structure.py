@@ -51,8 +51,6 @@ DATA = re.compile(r"(tests/vectors|fuzz/corpus)/.*(?<!\.py)(?<!\.md)")
 # Spelt in pieces, so that this file does not hold what it looks for.
 PRIVATE_PATH = re.compile("/(" + "|".join(("home", "Users", "work", "farm", "root")) + r")/\w")
 
-HEADER_LIMIT = 1000
-
 
 class Tree:
     """A checkout and, for the checks of symbols, the folder where it was built."""
@@ -201,13 +199,6 @@ def check_static_names(tree):
 # ---- The public header, and every file ------------------------------------------------------------------------------
 
 
-def check_header_size(tree):
-    """The public header can be read in one sitting."""
-    lines = len(tree.text("include/coffer.h").splitlines())
-    if lines >= HEADER_LIMIT:
-        yield f"include/coffer.h: {lines} lines, it must stay under {HEADER_LIMIT}"
-
-
 def check_header_documented(tree):
     """Every public declaration has a comment, its own or its group's: a group is what stands between two blank lines."""
     number = 1
@@ -319,7 +310,6 @@ PLANTED = [
     (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
     (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
     (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
-    (check_header_size, "include/coffer.h", HEADER + "/* */\n" * HEADER_LIMIT, "it must stay under"),
     (check_header_documented, "include/coffer.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
