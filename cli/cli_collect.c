@@ -156,13 +156,15 @@ void cli_collect_done(const cli_collection *all, cli *app, const char *output, s
     char files[2 * CLI_NUMBER_SIZE] = "";
     char tensors[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
+    char took[CLI_NUMBER_SIZE];
     if (file_count > 1) {
         snprintf(files, sizeof files, "%zu files, ", file_count);
     }
     cli_number_text(tensors, all->count, true);
     cli_bytes_text(bytes, all->bytes);
-    cli_remark_path(app, output, "written: %s%s tensor%s, %s (%.1f ms)", files, tensors, all->count == 1 ? "" : "s",
-                    bytes, (cli_seconds() - all->started) * 1000);
+    cli_duration_text(took, cli_seconds() - all->started);
+    cli_remark_path(app, output, "written: %s%s tensor%s, %s (%s)", files, tensors, all->count == 1 ? "" : "s", bytes,
+                    took);
 }
 
 void cli_json_collect_done(const cli_collection *all, cli *app, const char *output)

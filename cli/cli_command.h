@@ -63,7 +63,8 @@ typedef enum cli_option_id {
     CLI_OPTION_TENSOR,
     CLI_OPTION_STATE,
     CLI_OPTION_IGNORE_EXTRA,
-    CLI_OPTION_DIGEST
+    CLI_OPTION_DIGEST,
+    CLI_OPTION_FAIL_ON
 } cli_option_id;
 
 typedef struct cli_option {
@@ -82,7 +83,7 @@ typedef struct cli_option {
     }
 #define CLI_OPTION_ROW_JSON                                                                                            \
     {                                                                                                                  \
-        CLI_OPTION_JSON, 0, "json", NULL, "write JSON, for programs; see docs/cli.md", NULL                            \
+        CLI_OPTION_JSON, 0, "json", NULL, "write JSON, for programs", NULL                                             \
     }
 #define CLI_OPTION_ROW_TSV                                                                                             \
     {                                                                                                                  \
@@ -124,6 +125,12 @@ typedef struct cli_example {
     const char *what;
 } cli_example;
 
+/* A variable of the environment that the command obeys. */
+typedef struct cli_variable {
+    const char *name; /* NULL closes the table */
+    const char *what;
+} cli_variable;
+
 typedef struct cli_command {
     const char *name;
     int (*run)(cli *app, const cli_arguments *arguments); /* returns the exit code */
@@ -159,6 +166,9 @@ extern const cli_command cli_help;
 extern const cli_command *const CLI_COMMANDS[];
 /* The options that stand before a command, as the options of a command without a name. */
 extern const cli_command cli_top;
+
+/* What of the environment users set most often; docs/network.md has all of it. */
+extern const cli_variable CLI_ENVIRONMENT[];
 
 /* The options of every command, closed by CLI_OPTION_ROW_END. */
 extern const cli_option CLI_COMMON_OPTIONS[];

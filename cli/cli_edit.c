@@ -40,7 +40,8 @@ static const char *way_text(coffer_edit_way way)
 int cli_report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
 {
     char number[CLI_NUMBER_SIZE];
-    cli_remark_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
+    cli_duration_text(number, seconds);
+    cli_remark_path(app, path, "%s (%s)", text, number);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_key(&app->out, "path");

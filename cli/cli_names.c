@@ -206,7 +206,14 @@ size_t cli_part_end(const char *name, size_t name_len, size_t start)
     return end;
 }
 
-bool cli_part_is_number(const char *name, size_t start, size_t end)
+/* What a number may stand between: kohya's names have underscores where others have dots. */
+static bool parts_numbers(char c)
 {
-    return end > start && digits_at(name, end, start) == end - start;
+    return c == '.' || c == '/' || c == '_';
+}
+
+size_t cli_number_at(const char *name, size_t name_len, size_t at)
+{
+    const size_t digits = at > 0 && !parts_numbers(name[at - 1]) ? 0 : digits_at(name, name_len, at);
+    return at + digits == name_len || parts_numbers(name[at + digits]) ? digits : 0;
 }

@@ -28,7 +28,8 @@ int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* Where the part of a name that begins at `start` ends: at the next dot or slash, or at the name's end. */
 size_t cli_part_end(const char *name, size_t name_len, size_t start);
-/* Whether that part is a number: the number of a layer, of an expert. */
-bool cli_part_is_number(const char *name, size_t start, size_t end);
+/* The digits of the number that stands for itself at `at`, between dots, slashes, underscores or the name's ends: the number of
+   a layer, of an expert. 0: none does. */
+size_t cli_number_at(const char *name, size_t name_len, size_t at);
 
 #endif

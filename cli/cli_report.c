@@ -275,7 +275,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
 {
     char place[512];
     if (err->code == COFFER_ERR_CANCELLED) {
-        return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: whoever pressed it knows */
+        return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: cli_finish says so */
     }
     cli_error_place(err, path, false, place, sizeof place);
     if (err->code == COFFER_ERR_NOT_FOUND) {
@@ -306,7 +306,10 @@ int cli_fail_memory(cli *app, const char *path)
 int cli_finish(cli *app, int code)
 {
     cli_output_flush(&app->out);
-    cli_die_of_interrupt();
+    if (cli_interrupted()) {
+        cli_say(app, "interrupted");
+        cli_die_of_interrupt();
+    }
     if (app->out.error == 0 || app->out.error == EPIPE) {
         return code;
     }

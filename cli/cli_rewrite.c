@@ -430,9 +430,10 @@ static int show_plan(const cli_rewrite *rewrite)
 static int show_done(const cli_rewrite *rewrite)
 {
     char sum[4 * CLI_NUMBER_SIZE];
+    char took[CLI_NUMBER_SIZE];
     sum_up(rewrite, sum, sizeof sum);
-    cli_remark_path(rewrite->app, new_name(rewrite), "written: %s (%.1f ms)", sum,
-                    (cli_seconds() - rewrite->started) * 1000);
+    cli_duration_text(took, cli_seconds() - rewrite->started);
+    cli_remark_path(rewrite->app, new_name(rewrite), "written: %s (%s)", sum, took);
     if (rewrite->app->json) {
         show_json(rewrite, "written");
     }

@@ -11,7 +11,7 @@ const cli_command *const CLI_COMMANDS[] = {
 };
 
 static const cli_option TOP_OPTIONS[] = {
-    { CLI_OPTION_VERSION, 0, "version", NULL, "show the version", NULL },
+    { CLI_OPTION_VERSION, 'V', "version", NULL, "show the version", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
 };
@@ -23,6 +23,18 @@ const cli_option CLI_COMMON_OPTIONS[] = {
     { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, on a terminal either", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
+};
+
+const cli_variable CLI_ENVIRONMENT[] = {
+    { "HF_TOKEN", "the token for hf://, where the Hub's own tools have not stored one" },
+    { "HF_ENDPOINT", "a mirror of the Hub" },
+    { "HF_HUB_OFFLINE", "1: of the Hub only what its cache holds" },
+    { "AWS_ACCESS_KEY_ID", "with AWS_SECRET_ACCESS_KEY and AWS_REGION, what s3:// is signed with" },
+    { "AWS_ENDPOINT_URL", "another object store for s3://" },
+    { "SSL_CERT_FILE", "the certificates to trust, instead of the system's" },
+    { "COFFER_NET_TIMEOUT", "seconds until a silent server is given up; 30 if not set" },
+    { "NO_COLOR", "no colours, whatever its value" },
+    { NULL, NULL },
 };
 
 const cli_option *cli_option_at(const cli_command *command, size_t i)

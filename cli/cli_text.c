@@ -4,6 +4,7 @@
 
 #include "coffer.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +30,21 @@ size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped
     return len;
 }
 
-size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size)
+#define UNITS 7 /* powers of 1000 that a number of 64 bits reaches */
+
+/* Writes a number with one decimal in the largest unit that it reaches; below 1000 it stays whole. */
+static size_t scaled_text(char text[CLI_NUMBER_SIZE], uint64_t number, const char *const units[UNITS])
 {
-    static const char *const units[] = { " B", " kB", " MB", " GB", " TB", " PB", " EB" };
     uint64_t unit = 1;
     size_t name = 0;
-    uint64_t tenths = size * 10;
-    if (size >= 1000) {
+    uint64_t tenths = number * 10;
+    if (number >= 1000) {
         /* Rounded to tenths, 999.95 would be 1000.0, which belongs to the next unit. */
         do {
             unit *= 1000;
             name++;
-            tenths = size / unit * 10 + (size % unit * 10 + unit / 2) / unit;
-        } while (tenths >= 10000 && name + 1 < sizeof units / sizeof units[0]);
+            tenths = number / unit * 10 + (number % unit * 10 + unit / 2) / unit;
+        } while (tenths >= 10000 && name + 1 < UNITS);
     }
     size_t len = cli_number_text(text, tenths / 10, false);
     if (name > 0) {
@@ -51,6 +54,34 @@ size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size)
     const size_t unit_len = strlen(units[name]);
     memcpy(text + len, units[name], unit_len + 1);
     return len + unit_len;
+}
+
+size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size)
+{
+    static const char *const units[UNITS] = { " B", " kB", " MB", " GB", " TB", " PB", " EB" };
+    return scaled_text(text, size, units);
+}
+
+size_t cli_count_text(char text[CLI_NUMBER_SIZE], uint64_t count)
+{
+    static const char *const units[UNITS] = { "", " K", " M", " B", " T", " Q", " Qi" };
+    return scaled_text(text, count, units);
+}
+
+size_t cli_duration_text(char text[CLI_NUMBER_SIZE], double seconds)
+{
+    const uint64_t whole = seconds > 0 ? (uint64_t)(seconds + 0.5) : 0;
+    int len = 0;
+    if (seconds < 1) {
+        len = snprintf(text, CLI_NUMBER_SIZE, "%.1f ms", seconds > 0 ? seconds * 1000 : 0.0);
+    } else if (seconds < 59.95) {
+        len = snprintf(text, CLI_NUMBER_SIZE, "%.1f s", seconds);
+    } else if (whole < 3600) {
+        len = snprintf(text, CLI_NUMBER_SIZE, "%" PRIu64 " min %" PRIu64 " s", whole / 60, whole % 60);
+    } else {
+        len = snprintf(text, CLI_NUMBER_SIZE, "%" PRIu64 " h %" PRIu64 " min", whole / 3600, whole % 3600 / 60);
+    }
+    return len > 0 ? (size_t)len : 0;
 }
 
 bool cli_read_count(const char *text, size_t *count)

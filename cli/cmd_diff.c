@@ -23,7 +23,9 @@
 typedef struct distance {
     bool bytes_differ;
     uint64_t differing; /* numbers that are not equal; two NaN are */
-    double most;
+    uint64_t nan;       /* of them, those that are NaN in one file only */
+    uint64_t infinite;  /* of them, those that are infinitely far apart */
+    double most;        /* of the others */
     double sum;
 } distance;
 
@@ -65,13 +67,19 @@ typedef struct diff_run {
     int code;
 } diff_run;
 
-static double apart(double a, double b)
+/* Two numbers that are not equal: NaN and infinities have no distance that could be summed up. */
+static void add_distance(distance *result, double a, double b)
 {
-    if (a == b || (isnan(a) && isnan(b))) {
-        return 0;
-    }
     const double difference = fabs(a - b);
-    return isnan(difference) ? (double)INFINITY : difference;
+    result->differing++;
+    if (isnan(a) || isnan(b)) {
+        result->nan++;
+    } else if (isinf(difference)) {
+        result->infinite++;
+    } else {
+        result->most = difference > result->most ? difference : result->most;
+        result->sum += difference;
+    }
 }
 
 static void compare_numbers(const diff_pair *pair, size_t count, const void *a, const void *b, distance *result)
@@ -84,10 +92,9 @@ static void compare_numbers(const diff_pair *pair, size_t count, const void *a, 
         coffer_decode(pair->a->dtype, a, done, block, left);
         coffer_decode(pair->b->dtype, b, done, block, right);
         for (size_t i = 0; i < block * parts; i++) {
-            const double difference = apart(left[i], right[i]);
-            result->differing += difference != 0;
-            result->most = difference > result->most ? difference : result->most;
-            result->sum += difference;
+            if (left[i] != right[i] && !(isnan(left[i]) && isnan(right[i]))) {
+                add_distance(result, left[i], right[i]);
+            }
         }
     }
 }
@@ -134,6 +141,8 @@ static void deliver(void *ctx, size_t job)
     }
     pair->apart.bytes_differ = pair->apart.bytes_differ || result->apart.bytes_differ;
     pair->apart.differing += result->apart.differing;
+    pair->apart.nan += result->apart.nan;
+    pair->apart.infinite += result->apart.infinite;
     pair->apart.sum += result->apart.sum;
     pair->apart.most = result->apart.most > pair->apart.most ? result->apart.most : pair->apart.most;
     cli_progress_add(&run->progress, cli_elements_size(pair->a->dtype, run->pieces[job].count));
@@ -195,9 +204,14 @@ static int match(diff *d)
     return CLI_EXIT_OK;
 }
 
+static bool is_tolerable(const diff *d, const distance *apart)
+{
+    return d->tolerant && apart->nan == 0 && apart->infinite == 0 && apart->most <= d->tolerance;
+}
+
 static bool pair_differs(const diff *d, const diff_pair *pair)
 {
-    return !pair->alike || (pair->apart.bytes_differ && !(d->tolerant && pair->apart.most <= d->tolerance));
+    return !pair->alike || (pair->apart.bytes_differ && !is_tolerable(d, &pair->apart));
 }
 
 /* ---- Showing ---- */
@@ -262,9 +276,22 @@ static double mean_of(const diff_pair *pair)
     return numbers > 0 ? pair->apart.sum / (double)numbers : 0;
 }
 
+/* ": 3 of them NaN in only one file"; then what is left to say begins with a comma. */
+static void put_part(cli_output *out, bool *begun, uint64_t count, const char *what)
+{
+    if (count > 0) {
+        cli_put_text(out, *begun ? ", " : ": ");
+        cli_put_grouped(out, count);
+        cli_put_text(out, what);
+        *begun = true;
+    }
+}
+
 static void put_distance(cli_output *out, const diff_pair *pair)
 {
     char text[120];
+    bool begun = false;
+    const uint64_t finite = pair->apart.differing - pair->apart.nan - pair->apart.infinite;
     if (pair->apart.differing == 0) {
         cli_put_text(out, "the bytes differ, the numbers, as doubles, do not");
         return;
@@ -272,9 +299,14 @@ static void put_distance(cli_output *out, const diff_pair *pair)
     cli_put_grouped(out, pair->apart.differing);
     cli_put_text(out, " of ");
     cli_put_grouped(out, numbers_of(pair));
-    snprintf(text, sizeof text, " numbers differ, by at most %.6g, by %.6g on average", pair->apart.most,
-             mean_of(pair));
-    cli_put_text(out, text);
+    cli_put_text(out, numbers_of(pair) == 1 ? " number differs" : " numbers differ");
+    put_part(out, &begun, pair->apart.nan, " NaN in only one file");
+    put_part(out, &begun, pair->apart.infinite, " infinitely far apart");
+    if (finite > 0) {
+        snprintf(text, sizeof text, ", %sby at most %.6g, by %.6g on average", begun ? "the others " : "",
+                 pair->apart.most, mean_of(pair));
+        cli_put_text(out, text);
+    }
 }
 
 static void put_pair(cli_output *out, const diff_pair *pair)
@@ -309,7 +341,7 @@ static void json_number(cli_output *out, const char *key, double value)
     if (isfinite(value)) {
         cli_json_raw(out, text);
     } else {
-        cli_json_string(out, "Infinity");
+        cli_json_string(out, "Infinity"); /* the difference, or the sum of many, of numbers near the largest double */
     }
 }
 
@@ -333,6 +365,10 @@ static void json_pair(cli_output *out, const diff_pair *pair)
     if (pair->comparable) {
         cli_json_key(out, "differing");
         cli_json_number(out, pair->apart.differing);
+        cli_json_key(out, "nan");
+        cli_json_number(out, pair->apart.nan);
+        cli_json_key(out, "infinite");
+        cli_json_number(out, pair->apart.infinite);
         json_number(out, "max", pair->apart.most);
         json_number(out, "mean", mean_of(pair));
     }
@@ -571,7 +607,9 @@ const cli_command cli_diff = {
              "compared all the same. They count as no metadata.\n"
              "\n"
              "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
-             "{dtype, shape}, b, differing, max, mean}] (the last three when their shapes are the same), equal.\n",
+             "{dtype, shape}, b, differing, nan, infinite, max, mean}] (the last five when their shapes are the\n"
+             "same; max and mean are of the numbers that are neither NaN in one file only nor infinitely far\n"
+             "apart), equal.\n",
     .options = DIFF_OPTIONS,
     .examples = DIFF_EXAMPLES,
     .least_names = 2,

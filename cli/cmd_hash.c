@@ -338,7 +338,7 @@ const cli_command cli_hash = {
         "\n"
         "With --manifest it writes the manifest of OpenSSF model signing, with --sign a bundle that is signed with a\n"
         "key of the curve P-256, P-384 or P-521: `model_signing verify key PATH --signature FILE --public_key PUB`\n"
-        "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`. See docs/integrity.md.\n"
+        "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`.\n"
         "\n"
         "With --content the digest is that of all tensors of a model, be it one file or several: two copies have it\n"
         "in common when names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"

@@ -65,6 +65,16 @@ static void show_options(cli_output *out, const cli_command *command)
     }
 }
 
+static void show_environment(cli_output *out)
+{
+    cli_put_text(out, "\nEnvironment:\n");
+    for (const cli_variable *variable = CLI_ENVIRONMENT; variable->name != NULL; variable++) {
+        char head[64];
+        snprintf(head, sizeof head, "  %s", variable->name);
+        show_entry(out, head, OPTION_WIDTH, variable->what);
+    }
+}
+
 static void show_examples(cli_output *out, const cli_example *examples)
 {
     cli_put_text(out, "\nExamples:\n");
@@ -87,6 +97,7 @@ void cli_show_overview(cli_output *out)
         show_entry(out, head, COMMAND_WIDTH, CLI_COMMANDS[i]->summary);
     }
     show_options(out, &cli_top);
+    show_environment(out);
     cli_put_char(out, '\n');
     show_text(out, "Exit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index), 2 wrong\n"
                    "usage, 3 something could not be read or written, 130 Ctrl-C.\n");

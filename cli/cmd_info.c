@@ -211,15 +211,27 @@ static void show_notes(cli_output *out, const coffer *model)
     }
 }
 
+/* "1,100,048,384 (1.1 B)", or "1,100,048,384 (1.1 B; REMARK)". */
+static void show_count(cli_output *out, const char *label, uint64_t count, const char *remark)
+{
+    char exact[CLI_NUMBER_SIZE];
+    char short_form[CLI_NUMBER_SIZE] = "";
+    char text[2 * CLI_NUMBER_SIZE + sizeof((coffer_parameters *)0)->assumed + 8];
+    cli_number_text(exact, count, true);
+    if (count >= 1000) {
+        cli_count_text(short_form, count);
+    }
+    const char *gap = short_form[0] != '\0' && remark[0] != '\0' ? "; " : "";
+    const bool bare = short_form[0] == '\0' && remark[0] == '\0';
+    snprintf(text, sizeof text, bare ? "%s" : "%s (%s%s%s)", exact, short_form, gap, remark);
+    show_text(out, label, text);
+}
+
 /* The weights before they were packed, and what was assumed of that. */
 static void show_trained(cli_output *out, const coffer_parameters *parameters)
 {
-    char number[CLI_NUMBER_SIZE];
-    char text[CLI_NUMBER_SIZE + sizeof parameters->assumed + 8];
     if (parameters->assumed[0] != '\0') {
-        cli_number_text(number, sum_of(parameters->trained), true);
-        snprintf(text, sizeof text, "%s (%s)", number, parameters->assumed);
-        show_text(out, "trained", text);
+        show_count(out, "trained", sum_of(parameters->trained), parameters->assumed);
     }
 }
 
@@ -234,7 +246,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_text(out, "format", coffer_format_name(coffer_table_format(table)));
     show_sizes(out, model);
     show_number(out, "tensors", sums->tensors);
-    show_number(out, "parameters", sums->elements);
+    show_count(out, "parameters", sums->elements, "");
     show_trained(out, &all->parameters);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
@@ -246,11 +258,13 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
 static void show_line(cli_output *out, const char *path, const coffer *model, const cli_sums *sums)
 {
     const size_t notes = cli_count_notes(model);
+    char count[CLI_NUMBER_SIZE];
     cli_put_escaped(out, path, strlen(path), 0);
     cli_put_text(out, ": ");
     cli_put_grouped(out, sums->tensors);
     cli_put_text(out, sums->tensors == 1 ? " tensor, " : " tensors, ");
-    cli_put_grouped(out, sums->elements);
+    cli_count_text(count, sums->elements);
+    cli_put_text(out, count);
     cli_put_text(out, sums->elements == 1 ? " parameter, " : " parameters, ");
     cli_put_bytes(out, sizes_of(model).files);
     if (coffer_shard_count(model) > 1) {

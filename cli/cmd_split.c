@@ -33,7 +33,10 @@ static bool read_unit(const char *text, double *unit)
     static const struct {
         const char *name;
         double bytes;
-    } units[] = { { "", 1 }, { "KB", 1e3 }, { "MB", 1e6 }, { "GB", 1e9 }, { "TB", 1e12 } };
+    } units[] = {
+        { "", 1 },      { "B", 1 },        { "KB", 1e3 },     { "MB", 1e6 },     { "GB", 1e9 },
+        { "TB", 1e12 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
+    };
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcasecmp(text, units[i].name) == 0) {
             *unit = units[i].bytes;
@@ -43,7 +46,7 @@ static bool read_unit(const char *text, double *unit)
     return false;
 }
 
-/* "5GB", "1.5 GB", "250000": bytes, in units of 1000. */
+/* "5GB", "1.5 GB", "1GiB", "250000": bytes, in units of 1000 or, with an i, of 1024. */
 static bool read_size(const char *text, uint64_t *size)
 {
     double unit = 0;
@@ -190,7 +193,7 @@ static int run_split(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "say where the files go: -o FOLDER");
     }
     if (size != NULL && !read_size(size, &options.max_shard_size)) {
-        return cli_usage_error(app, "--max-shard-size wants a number of bytes: 5GB, 500MB, 250000");
+        return cli_usage_error(app, "--max-shard-size wants a number of bytes: 5GB, 500MB, 1GiB, 250000");
     }
     split_target target = { NULL, NULL, NULL };
     cli_collection all;
@@ -233,7 +236,8 @@ const cli_command cli_split = {
              "and the names that other programs have, and an index; what fits into one file becomes\n"
              "model.safetensors. Every file has the model's metadata. Nobody ever finds a mixture of an older model\n"
              "and the new one there; what is interrupted is finished or undone by the next split, or by coffer meta\n"
-             "--recover FOLDER/model.safetensors. SIZE is in bytes, KB, MB, GB or TB, of 1000 each.\n"
+             "--recover FOLDER/model.safetensors. SIZE is in bytes, in KB, MB, GB or TB of 1000 each, or in KiB,\n"
+             "MiB, GiB or TiB of 1024 each.\n"
              "\n"
              "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
              "has path and error (see coffer help info).\n",

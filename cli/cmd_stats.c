@@ -14,11 +14,13 @@
 #include "cli_publish.h"
 #include "cli_report.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- Reading ---- */
 
@@ -55,7 +57,8 @@ static void add_bins(stats_histogram *to, const stats_histogram *from)
 static void look_at(stats_run *run, size_t job, const void *bytes)
 {
     const cli_piece *piece = &run->pieces[job];
-    stats_tensor *stats = &run->report->tensors[piece->item];
+    const stats_tensor *stats = &run->report->tensors[piece->item];
+    stats_row *row = &run->report->rows[stats->row];
     const coffer_dtype dtype = stats->tensor->dtype;
     const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
     const double least_normal = coffer_dtype_least_normal(dtype);
@@ -63,8 +66,8 @@ static void look_at(stats_run *run, size_t job, const void *bytes)
     stats_histogram own = { 0 };
     stats_histogram all = { 0 };
     if (run->found == NULL) { /* only then are the extremes final */
-        own.low = stats->numbers.min;
-        own.high = stats->numbers.max;
+        own.low = row->numbers.min;
+        own.high = row->numbers.max;
         all.low = run->report->all.numbers.min;
         all.high = run->report->all.numbers.max;
     }
@@ -81,7 +84,7 @@ static void look_at(stats_run *run, size_t job, const void *bytes)
     }
     if (run->found == NULL) {
         pthread_mutex_lock(&run->lock);
-        add_bins(&stats->histogram, &own);
+        add_bins(&row->histogram, &own);
         add_bins(&run->report->all.histogram, &all);
         pthread_mutex_unlock(&run->lock);
     }
@@ -141,10 +144,14 @@ static int walk(cli *app, stats_run *run, size_t count, const char *label)
 static void sum_up(stats_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
-        stats_tensor *stats = &report->tensors[i];
+        const stats_tensor *stats = &report->tensors[i];
+        stats_merge(&report->rows[stats->row].numbers, &stats->numbers);
         stats_merge(&report->all.numbers, &stats->numbers);
-        stats->histogram.low = stats->numbers.min;
-        stats->histogram.high = stats->numbers.max;
+    }
+    for (size_t i = 0; i < report->row_count; i++) {
+        stats_row *row = &report->rows[i];
+        row->histogram.low = row->numbers.min;
+        row->histogram.high = row->numbers.max;
     }
     report->all.histogram.low = report->all.numbers.min;
     report->all.histogram.high = report->all.numbers.max;
@@ -225,6 +232,52 @@ static int choose(cli *app, stats_report *report, const char *const *globs, size
     return CLI_EXIT_OK;
 }
 
+/* ---- What must not be there ---- */
+
+typedef struct stats_bans {
+    bool nan;
+    bool infinite;
+} stats_bans;
+
+/* "nan", "inf", or both with a comma between. */
+static bool read_bans(const char *text, stats_bans *bans)
+{
+    while (text != NULL) {
+        const size_t len = strcspn(text, ",");
+        if (len == 3 && strncasecmp(text, "nan", len) == 0) {
+            bans->nan = true;
+        } else if (len == 3 && strncasecmp(text, "inf", len) == 0) {
+            bans->infinite = true;
+        } else {
+            return false;
+        }
+        text = text[len] == ',' ? text + len + 1 : NULL;
+    }
+    return true;
+}
+
+/* A line for each tensor that has what it must not have. Returns the exit code. */
+static int judge(cli *app, const stats_report *report, const stats_bans *bans)
+{
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < report->count; i++) {
+        const coffer_tensor *tensor = report->tensors[i].tensor;
+        const stats_numbers *numbers = &report->tensors[i].numbers;
+        const uint64_t nan = bans->nan ? numbers->nan : 0;
+        const uint64_t infinite = bans->infinite ? numbers->infinite : 0;
+        char shown[256];
+        if (nan == 0 && infinite == 0) {
+            continue;
+        }
+        coffer_escape(tensor->name, tensor->name_len, shown, sizeof shown);
+        cli_say_path(app, report->path,
+                     "tensor \"%s\" has numbers that are not finite: %" PRIu64 " NaN, %" PRIu64 " infinite", shown,
+                     numbers->nan, numbers->infinite);
+        code = CLI_EXIT_NOT_CONFORMING;
+    }
+    return code;
+}
+
 /* ---- The command ---- */
 
 static int show(cli *app, const stats_report *report, const char *plot)
@@ -242,7 +295,13 @@ static int show(cli *app, const stats_report *report, const char *plot)
 static int run_stats(cli *app, const cli_arguments *arguments)
 {
     const char *plot = cli_value(arguments, CLI_OPTION_PLOT);
+    const char *banned = cli_value(arguments, CLI_OPTION_FAIL_ON);
+    const bool folded = !app->json && !app->tsv && !cli_given(arguments, CLI_OPTION_ALL);
+    stats_bans bans = { false, false };
     stats_report report = { .path = arguments->names[0] };
+    if (banned != NULL && !read_bans(banned, &bans)) {
+        return cli_usage_error(app, "--fail-on wants nan, inf or nan,inf");
+    }
     report.shows_histograms = cli_given(arguments, CLI_OPTION_HISTOGRAM);
     report.histograms = report.shows_histograms || plot != NULL;
     int code = plot != NULL ? cli_publish_check(app, plot, cli_given(arguments, CLI_OPTION_FORCE)) : CLI_EXIT_OK;
@@ -252,20 +311,29 @@ static int run_stats(cli *app, const cli_arguments *arguments)
     if (code == CLI_EXIT_OK) {
         code = choose(app, &report, arguments->names + 1, arguments->name_count - 1);
     }
+    if (code == CLI_EXIT_OK && !stats_make_rows(&report, folded)) {
+        code = cli_fail_memory(app, report.path);
+    }
     if (code == CLI_EXIT_OK) {
         code = find_out(app, &report);
     }
     if (code == CLI_EXIT_OK) {
         code = show(app, &report, plot);
     }
+    if (code == CLI_EXIT_OK) {
+        code = judge(app, &report, &bans);
+    }
+    stats_free_rows(&report);
     free(report.tensors);
     coffer_close(report.model);
     return code;
 }
 
 static const cli_option STATS_OPTIONS[] = {
+    { CLI_OPTION_ALL, 'a', "all", NULL, "a row for each tensor, not one for all layers", NULL },
+    { CLI_OPTION_FAIL_ON, 0, "fail-on", "KINDS", "exit code 1 when a tensor has any: nan, inf or nan,inf", NULL },
     { CLI_OPTION_HISTOGRAM, 0, "histogram", NULL, "show how the numbers are spread, too", NULL },
-    { CLI_OPTION_PLOT, 0, "plot", "FILE", "draw that as SVG, for all tensors and for each", NULL },
+    { CLI_OPTION_PLOT, 0, "plot", "FILE", "draw that as SVG, for all tensors and for each row", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
@@ -275,6 +343,7 @@ static const cli_option STATS_OPTIONS[] = {
 static const cli_example STATS_EXAMPLES[] = {
     { "coffer stats model.safetensors", "all tensors, and all of them together" },
     { "coffer stats model.safetensors '*.attn.*' --histogram", "how the weights of attention are spread" },
+    { "coffer stats model.safetensors --all --fail-on nan,inf", "each tensor; is any of them broken?" },
     { "coffer stats model.safetensors --plot weights.svg", "the same as a picture" },
     { NULL, NULL },
 };
@@ -290,9 +359,14 @@ const cli_command cli_stats = {
              "numbers. Every dtype counts: BOOL as 0 and 1, a complex number as two numbers; integers beyond\n"
              "2^53 are rounded to a double. Results do not depend on the number of processors.\n"
              "\n"
-             "JSON: path, tensors [{name, dtype, count, min, max, mean, std, nan, infinite, zeros, subnormal}]\n"
-             "and all, the same without name and dtype; with --histogram also histogram {low, high, counts}.\n"
-             "Where no number is finite, min, max, mean and std are null. A file that fails has path and error.\n",
+             "Tensors whose names differ in their numbers only, those of the layers, share a row, unless --all is\n"
+             "given. A narrow terminal gets shorter rows: zeros in percent, NaN, infinite and subnormal numbers\n"
+             "where there are any.\n"
+             "\n"
+             "JSON, tensor by tensor: path, tensors [{name, dtype, count, min, max, mean, std, nan, infinite,\n"
+             "zeros, subnormal}] and all, the same without name and dtype; with --histogram also histogram {low,\n"
+             "high, counts}. Where no number is finite, min, max, mean and std are null. A file that fails has path "
+             "and error.\n",
     .options = STATS_OPTIONS,
     .examples = STATS_EXAMPLES,
     .least_names = 1,

@@ -217,7 +217,7 @@ const cli_command cli_verify = {
         "manifest of model signing, files that it does not name, too. Several files or tensors at a time.\n"
         "\n"
         "A file without digests is not verifiable: exit code 1, never 0. Digests catch accidents; against\n"
-        "attackers only a signature helps, by a key that you know from elsewhere. See docs/integrity.md.\n"
+        "attackers only a signature helps, by a key that you know from elsewhere.\n"
         "\n"
         "With --state, files that are as they were when they were verified (device, inode, size, times) are not\n"
         "read again. It is for runs that were stopped: what a disk lost since does not show.\n"

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer ls --tree: the folds as a tree, which is written from their order; no nodes are made. */
-#include "ls_fold.h"
+#include "ls.h"
 
 #include "cli_columns.h"
+#include "cli_fold.h"
 #include "cli_json.h"
 #include "cli_names.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEPTH_MOST 32 /* levels; names with more parts than that end in one label */
 
 typedef struct tree_writer {
-    const ls_tree *tree;
+    const cli_folds *tree;
     cli_columns *columns;
     char *label; /* room for the longest line's first cell */
     size_t label_size;
@@ -23,7 +23,7 @@ typedef struct tree_writer {
     size_t most;
 } tree_writer;
 
-static uint64_t bytes_of(const ls_tree *tree, size_t first, size_t count)
+static uint64_t bytes_of(const cli_folds *tree, size_t first, size_t count)
 {
     uint64_t bytes = 0;
     for (size_t i = first; i < first + count; i++) {
@@ -60,23 +60,17 @@ static void put_line(tree_writer *writer, size_t label_len, const coffer_tensor 
     cli_columns_text(writer->columns, size);
 }
 
-static void put_fold(tree_writer *writer, const ls_fold *fold, size_t level, size_t start)
+static void put_fold(tree_writer *writer, const cli_fold *fold, size_t level, size_t start)
 {
-    char numbers[LS_NUMBERS_SIZE];
-    char tail[LS_NUMBERS_SIZE + 64] = "";
+    char tail[CLI_FOLD_TAIL_SIZE];
     const coffer_tensor *tensor = writer->tree->leaves[fold->first].tensor;
-    ls_fold_numbers(writer->tree, fold, numbers);
-    if (numbers[0] != '\0') {
-        snprintf(tail, sizeof tail, " \u00d7 %zu (%s)", fold->count, numbers);
-    } else if (fold->count > 1) {
-        snprintf(tail, sizeof tail, " \u00d7 %zu", fold->count);
-    }
+    cli_fold_tail(writer->tree, fold, tail);
     const size_t len = put_label(writer, level, fold->name + start, fold->name_len - start, tail);
     put_line(writer, len, tensor, tensor->size * fold->count);
 }
 
 /* How far behind `start` all of the folds agree in whole parts: where their common part ends, its separator included. */
-static size_t common_end(const ls_fold *folds, size_t count, size_t start)
+static size_t common_end(const cli_fold *folds, size_t count, size_t start)
 {
     size_t end = start;
     for (;;) {
@@ -94,7 +88,7 @@ static size_t common_end(const ls_fold *folds, size_t count, size_t start)
 }
 
 /* How many folds from the first on agree in the part that begins at `start`. */
-static size_t alike(const ls_fold *folds, size_t count, size_t start)
+static size_t alike(const cli_fold *folds, size_t count, size_t start)
 {
     const size_t part = cli_part_end(folds[0].name, folds[0].name_len, start);
     size_t same = 1;
@@ -109,7 +103,7 @@ static size_t alike(const ls_fold *folds, size_t count, size_t start)
 static void put_folds(tree_writer *writer, size_t first, size_t count, size_t level, size_t start)
 {
     for (size_t i = first; i < first + count && writer->columns->out->error == 0;) {
-        const ls_fold *folds = &writer->tree->folds[i];
+        const cli_fold *folds = &writer->tree->folds[i];
         const size_t same = level < DEPTH_MOST ? alike(folds, first + count - i, start) : 1;
         if (same == 1) {
             put_fold(writer, folds, level, start);
@@ -123,7 +117,7 @@ static void put_folds(tree_writer *writer, size_t first, size_t count, size_t le
     }
 }
 
-static int text_tree(cli *app, const ls_tree *tree, const char *path, size_t limit)
+static int text_tree(cli *app, const cli_folds *tree, const char *path, size_t limit)
 {
     cli_columns columns = { .out = &app->out, .count = 4, .measuring = true };
     columns.styles[1] = CLI_CYAN;
@@ -134,7 +128,7 @@ static int text_tree(cli *app, const ls_tree *tree, const char *path, size_t lim
         const size_t size = tree->folds[i].name_len;
         writer.label_size = size > writer.label_size ? size : writer.label_size;
     }
-    writer.label_size += (size_t)2 * DEPTH_MOST + LS_NUMBERS_SIZE + 64;
+    writer.label_size += (size_t)2 * DEPTH_MOST + CLI_FOLD_TAIL_SIZE;
     writer.label = malloc(writer.label_size);
     if (writer.label == NULL) {
         return cli_fail_memory(app, path);
@@ -150,7 +144,7 @@ static int text_tree(cli *app, const ls_tree *tree, const char *path, size_t lim
 
 /* ---- For programs: the folds alone ---- */
 
-static void json_tree(cli_output *out, const ls_tree *tree, const char *path, size_t limit)
+static void json_tree(cli_output *out, const cli_folds *tree, const char *path, size_t limit)
 {
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
@@ -160,7 +154,7 @@ static void json_tree(cli_output *out, const ls_tree *tree, const char *path, si
     cli_json_key(out, "folds");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < tree->fold_count && i < limit && out->error == 0; i++) {
-        const ls_fold *fold = &tree->folds[i];
+        const cli_fold *fold = &tree->folds[i];
         const coffer_tensor *tensor = tree->leaves[fold->first].tensor;
         cli_json_open(out, '{', false);
         cli_json_key(out, "name");
@@ -180,11 +174,11 @@ static void json_tree(cli_output *out, const ls_tree *tree, const char *path, si
     cli_json_close(out, '}');
 }
 
-static void tsv_tree(cli_output *out, const ls_tree *tree, size_t limit)
+static void tsv_tree(cli_output *out, const cli_folds *tree, size_t limit)
 {
     cli_put_text(out, "name\tcount\tdtype\tshape\telements\tsize\n");
     for (size_t i = 0; i < tree->fold_count && i < limit && out->error == 0; i++) {
-        const ls_fold *fold = &tree->folds[i];
+        const cli_fold *fold = &tree->folds[i];
         const coffer_tensor *tensor = tree->leaves[fold->first].tensor;
         cli_tsv_text_n(out, fold->name, fold->name_len);
         cli_tsv_number(out, fold->count);
@@ -198,9 +192,15 @@ static void tsv_tree(cli_output *out, const ls_tree *tree, size_t limit)
 
 int ls_show_tree(cli *app, const ls_selection *selection, size_t limit)
 {
-    ls_tree tree;
+    cli_folds tree;
     int code = CLI_EXIT_OK;
-    if (!ls_make_tree(&tree, selection)) {
+    const coffer_tensor **tensors = malloc((selection->count + 1) * sizeof(const coffer_tensor *));
+    for (size_t i = 0; i < selection->count && tensors != NULL; i++) {
+        tensors[i] = coffer_at(selection->model, selection->order[i]);
+    }
+    const bool made = tensors != NULL && cli_folds_make(&tree, tensors, selection->count);
+    free(tensors);
+    if (!made) {
         return cli_fail_memory(app, selection->path);
     }
     if (!app->json && !app->tsv) {
@@ -213,6 +213,6 @@ int ls_show_tree(cli *app, const ls_selection *selection, size_t limit)
         }
         ls_remark_cut(app, limit, tree.fold_count, "lines");
     }
-    ls_free_tree(&tree);
+    cli_folds_free(&tree);
     return code;
 }

@@ -52,15 +52,15 @@ static void put_bars(cli_output *out, const stats_histogram *histogram)
     }
 }
 
-static void put_panel(cli_output *out, const stats_tensor *stats, size_t number)
+static void put_panel(cli_output *out, const stats_row *stats, size_t number)
 {
     char line[240];
     const stats_numbers *numbers = &stats->numbers;
     snprintf(line, sizeof line, "<g transform=\"translate(%zu %zu)\">\n<text y=\"8\">",
              number % PANELS_IN_A_ROW * PANEL_WIDTH + MARGIN, number / PANELS_IN_A_ROW * PANEL_HEIGHT + MARGIN);
     cli_put_text(out, line);
-    if (stats->tensor != NULL) {
-        put_text(out, stats->tensor->name, stats->tensor->name_len);
+    if (stats->label != NULL) {
+        put_text(out, stats->label, stats->label_len);
     } else {
         cli_put_text(out, "(all)");
     }
@@ -87,7 +87,7 @@ static void draw(cli_output *out, const stats_report *report, size_t panels)
     cli_put_text(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     put_panel(out, &report->all, 0);
     for (size_t i = 1; i < panels; i++) {
-        put_panel(out, &report->tensors[i - 1], i);
+        put_panel(out, &report->rows[i - 1], i);
     }
     cli_put_text(out, "</svg>\n");
 }
@@ -95,14 +95,14 @@ static void draw(cli_output *out, const stats_report *report, size_t panels)
 int stats_plot(cli *app, const stats_report *report, const char *path)
 {
     cli_publish file;
-    const size_t panels = report->count < PANELS_MOST ? report->count + 1 : PANELS_MOST;
+    const size_t panels = report->row_count < PANELS_MOST ? report->row_count + 1 : PANELS_MOST;
     const int code = cli_publish_open(app, &file, path);
     if (code != CLI_EXIT_OK) {
         return code;
     }
     draw(file.out, report, panels);
-    if (panels <= report->count) {
-        cli_remark_path(app, path, "cut: the first %zu of %zu tensors are drawn", panels - 1, report->count);
+    if (panels <= report->row_count) {
+        cli_remark_path(app, path, "cut: the first %zu of %zu rows are drawn", panels - 1, report->row_count);
     }
     return cli_publish_close(app, &file, CLI_EXIT_OK);
 }

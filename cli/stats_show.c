@@ -10,15 +10,19 @@
 #include <string.h>
 
 #define COLUMNS 10
+#define COMPACT_COLUMNS 8
+#define COMPACT_BELOW 120 /* columns of a terminal */
 #define BAR_MOST 40
 
 static const char *const HEADINGS[COLUMNS] = { "tensor", "dtype", "min", "max",  "mean",
                                                "std",    "NaN",   "inf", "zero", "subnormal" };
+static const char *const COMPACT_HEADINGS[COMPACT_COLUMNS] = { "tensor", "dtype", "min",  "max",
+                                                               "mean",   "std",   "zero", "odd" };
 
 /* A number for people; "-" where there is none. */
-static void number_text(char text[CLI_NUMBER_SIZE], const stats_numbers *numbers, double value)
+static void number_text(char text[CLI_NUMBER_SIZE], const stats_numbers *numbers, double value, int digits)
 {
-    snprintf(text, CLI_NUMBER_SIZE, "%.6g", value);
+    snprintf(text, CLI_NUMBER_SIZE, "%.*g", digits, value);
     if (numbers->finite == 0) {
         snprintf(text, CLI_NUMBER_SIZE, "-");
     }
@@ -41,51 +45,88 @@ static void counts_of(const stats_numbers *numbers, uint64_t counts[4])
     counts[3] = numbers->subnormal;
 }
 
-static void put_row(cli_columns *columns, const stats_tensor *stats)
+/* What no other number is: "2 NaN, 1 inf". */
+static void odd_text(char *text, size_t size, const stats_numbers *numbers)
+{
+    const uint64_t counts[] = { numbers->nan, numbers->infinite, numbers->subnormal };
+    static const char *const names[] = { "NaN", "inf", "subnormal" };
+    size_t used = 0;
+    snprintf(text, size, "-");
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0] && used < size; i++) {
+        if (counts[i] > 0) {
+            char count[CLI_NUMBER_SIZE];
+            cli_count_text(count, counts[i]);
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "", count, names[i]);
+        }
+    }
+}
+
+static void put_counts(cli_columns *columns, const stats_numbers *numbers)
 {
     char text[CLI_NUMBER_SIZE];
-    double measures[4];
     uint64_t counts[4];
-    measures_of(&stats->numbers, measures);
-    counts_of(&stats->numbers, counts);
-    if (stats->tensor != NULL) {
-        cli_columns_cell(columns, stats->tensor->name, stats->tensor->name_len);
-        cli_columns_text(columns, coffer_tensor_dtype_name(stats->tensor));
-    } else {
-        cli_columns_text(columns, "(all)");
-        cli_columns_text(columns, "");
-    }
-    for (size_t i = 0; i < 4; i++) {
-        number_text(text, &stats->numbers, measures[i]);
-        cli_columns_text(columns, text);
-    }
+    counts_of(numbers, counts);
     for (size_t i = 0; i < 4; i++) {
         cli_number_text(text, counts[i], true);
         cli_columns_text(columns, text);
     }
 }
 
+static void put_compact_counts(cli_columns *columns, const stats_numbers *numbers)
+{
+    char text[4 * CLI_NUMBER_SIZE];
+    const double zeros = numbers->count > 0 ? (double)numbers->zeros / (double)numbers->count * 100 : 0;
+    snprintf(text, sizeof text, zeros >= 1 || zeros == 0 ? "%.0f%%" : "%.2g%%", zeros);
+    cli_columns_text(columns, text);
+    odd_text(text, sizeof text, numbers);
+    cli_columns_text(columns, text);
+}
+
+static void put_row(cli_columns *columns, const stats_row *row)
+{
+    char text[CLI_NUMBER_SIZE];
+    double measures[4];
+    const bool compact = columns->count == COMPACT_COLUMNS;
+    measures_of(&row->numbers, measures);
+    if (row->label != NULL) {
+        cli_columns_cell(columns, row->label, row->label_len);
+    } else {
+        cli_columns_text(columns, "(all)");
+    }
+    cli_columns_text(columns, row->label != NULL ? row->dtype : "");
+    for (size_t i = 0; i < 4; i++) {
+        number_text(text, &row->numbers, measures[i], compact ? 3 : 6);
+        cli_columns_text(columns, text);
+    }
+    if (compact) {
+        put_compact_counts(columns, &row->numbers);
+    } else {
+        put_counts(columns, &row->numbers);
+    }
+}
+
 static void put_rows(cli_columns *columns, const stats_report *report)
 {
-    for (size_t i = 0; i < COLUMNS; i++) {
-        cli_columns_text(columns, HEADINGS[i]);
+    const char *const *headings = columns->count == COMPACT_COLUMNS ? COMPACT_HEADINGS : HEADINGS;
+    for (size_t i = 0; i < columns->count; i++) {
+        cli_columns_text(columns, headings[i]);
     }
-    for (size_t i = 0; i < report->count; i++) {
-        put_row(columns, &report->tensors[i]);
+    for (size_t i = 0; i < report->row_count; i++) {
+        put_row(columns, &report->rows[i]);
     }
-    if (report->count != 1) {
+    if (report->row_count != 1) {
         put_row(columns, &report->all);
     }
 }
 
 /* A line for each bin: where it begins, a bar, how many. */
-static void put_histogram(cli_output *out, const stats_tensor *stats)
+static void put_histogram(cli_output *out, const stats_row *stats)
 {
     char start[CLI_NUMBER_SIZE];
     const uint64_t tallest = stats_tallest(&stats->histogram);
     cli_put_char(out, '\n');
-    if (stats->tensor != NULL) {
-        cli_put_escaped(out, stats->tensor->name, stats->tensor->name_len, 0);
+    if (stats->label != NULL) {
+        cli_put_escaped(out, stats->label, stats->label_len, 0);
     } else {
         cli_put_text(out, "(all)");
     }
@@ -106,18 +147,19 @@ static void put_histogram(cli_output *out, const stats_tensor *stats)
 
 void stats_show_text(cli *app, const stats_report *report)
 {
-    cli_columns columns = { .out = &app->out, .count = COLUMNS };
-    for (size_t i = 2; i < COLUMNS; i++) {
-        columns.right[i] = true;
+    const bool compact = app->out.width > 0 && app->out.width < COMPACT_BELOW;
+    cli_columns columns = { .out = &app->out, .count = compact ? COMPACT_COLUMNS : COLUMNS };
+    for (size_t i = 2; i < columns.count; i++) {
+        columns.right[i] = !compact || i + 1 < columns.count;
     }
     columns.measuring = true;
     put_rows(&columns, report);
     cli_columns_fit(&columns);
     put_rows(&columns, report);
-    for (size_t i = 0; i < report->count && report->shows_histograms; i++) {
-        put_histogram(&app->out, &report->tensors[i]);
+    for (size_t i = 0; i < report->row_count && report->shows_histograms; i++) {
+        put_histogram(&app->out, &report->rows[i]);
     }
-    if (report->shows_histograms && report->count != 1) {
+    if (report->shows_histograms && report->row_count != 1) {
         put_histogram(&app->out, &report->all);
     }
 }
@@ -139,15 +181,15 @@ void stats_show_tsv(cli *app, const stats_report *report)
         cli_tsv_text(out, names[i]);
     }
     cli_tsv_end(out);
-    for (size_t i = 0; i < report->count; i++) {
-        const stats_tensor *stats = &report->tensors[i];
+    for (size_t i = 0; i < report->row_count; i++) {
+        const stats_row *stats = &report->rows[i];
         char text[CLI_NUMBER_SIZE];
         double measures[4];
         uint64_t counts[4];
         measures_of(&stats->numbers, measures);
         counts_of(&stats->numbers, counts);
-        cli_tsv_text_n(out, stats->tensor->name, stats->tensor->name_len);
-        cli_tsv_text(out, coffer_tensor_dtype_name(stats->tensor));
+        cli_tsv_text_n(out, stats->label, stats->label_len);
+        cli_tsv_text(out, stats->dtype);
         cli_tsv_number(out, stats->numbers.count);
         for (size_t k = 0; k < 4; k++) {
             exact_text(text, measures[k]);
@@ -180,7 +222,7 @@ static void json_histogram(cli_output *out, const stats_histogram *histogram)
     cli_json_close(out, '}');
 }
 
-static void json_numbers(cli_output *out, const stats_tensor *stats, bool histogram)
+static void json_numbers(cli_output *out, const stats_row *stats, bool histogram)
 {
     static const char *const measure_names[] = { "min", "max", "mean", "std" };
     static const char *const count_names[] = { "nan", "infinite", "zeros", "subnormal" };
@@ -217,13 +259,13 @@ void stats_show_json(cli *app, const stats_report *report)
     cli_json_string(out, report->path);
     cli_json_key(out, "tensors");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; i < report->count; i++) {
-        const stats_tensor *stats = &report->tensors[i];
+    for (size_t i = 0; i < report->row_count; i++) {
+        const stats_row *stats = &report->rows[i];
         cli_json_open(out, '{', false);
         cli_json_key(out, "name");
-        cli_json_string_n(out, stats->tensor->name, stats->tensor->name_len);
+        cli_json_string_n(out, stats->label, stats->label_len);
         cli_json_key(out, "dtype");
-        cli_json_string(out, coffer_tensor_dtype_name(stats->tensor));
+        cli_json_string(out, stats->dtype);
         json_numbers(out, stats, report->shows_histograms);
         cli_json_close(out, '}');
     }

@@ -9,10 +9,15 @@ static const struct marker {
     const char *line;
     void (*put)(FILE *out);
 } MARKERS[] = {
-    { "@MAN_TITLE@\n", put_man_title },       { "@MAN_OPTIONS@\n", put_man_options },
-    { "@MAN_COMMANDS@\n", put_man_commands }, { "@BASH_TABLES@\n", put_bash_tables },
-    { "@ZSH_COMMANDS@\n", put_zsh_commands }, { "@ZSH_CASES@\n", put_zsh_cases },
-    { "@FISH_TABLES@\n", put_fish_tables },   { "@FISH_COMPLETIONS@\n", put_fish_completions },
+    { "@MAN_TITLE@\n", put_man_title },
+    { "@MAN_OPTIONS@\n", put_man_options },
+    { "@MAN_ENVIRONMENT@\n", put_man_environment },
+    { "@MAN_COMMANDS@\n", put_man_commands },
+    { "@BASH_TABLES@\n", put_bash_tables },
+    { "@ZSH_COMMANDS@\n", put_zsh_commands },
+    { "@ZSH_CASES@\n", put_zsh_cases },
+    { "@FISH_TABLES@\n", put_fish_tables },
+    { "@FISH_COMPLETIONS@\n", put_fish_completions },
 };
 
 static void put_line(FILE *out, const char *line)

@@ -50,6 +50,7 @@ void put_dtype_names(FILE *out);
 
 void put_man_title(FILE *out);
 void put_man_options(FILE *out);
+void put_man_environment(FILE *out);
 void put_man_commands(FILE *out);
 void put_bash_tables(FILE *out);
 void put_zsh_commands(FILE *out);

@@ -139,6 +139,15 @@ void put_man_options(FILE *out)
     }
 }
 
+void put_man_environment(FILE *out)
+{
+    for (const cli_variable *variable = CLI_ENVIRONMENT; variable->name != NULL; variable++) {
+        fprintf(out, ".TP\n\\fB%s\\fR\n", variable->name);
+        put_string(out, variable->what);
+        fputs(".\n", out);
+    }
+}
+
 void put_man_commands(FILE *out)
 {
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {

@@ -504,8 +504,7 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
     const size_t size = (count + 1) * sizeof(uint32_t);
     uint32_t *places = coffer__alloc_zeroed(&allocator, size);
     if (places == NULL) {
-        return coffer__fail(reader->err, COFFER_ERR_MEMORY, "no memory for the places of names (%u bytes)",
-                            (uint64_t)size);
+        return coffer__fail(reader->err, COFFER_ERR_MEMORY, "no memory for the places of names (%z)", (uint64_t)size);
     }
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_read_place(reader, places, count);

@@ -133,6 +133,29 @@ static void message_put_u64(message_writer *out, uint64_t value)
     message_put(out, digits, coffer__write_u64(digits, value));
 }
 
+/* "20 bytes"; from 10,000 on also in the unit that people read: "2.2 GB (2200119864 bytes)". */
+static void message_put_size(message_writer *out, uint64_t size)
+{
+    static const char prefixes[] = "kMGTPE";
+    uint64_t unit = 1000;
+    size_t prefix = 0;
+    while (size / unit >= 1000) {
+        unit *= 1000;
+        prefix++;
+    }
+    if (size >= 10000) {
+        message_put_u64(out, size / unit);
+        message_put(out, ".", 1);
+        message_put_u64(out, size % unit / (unit / 10));
+        message_put(out, " ", 1);
+        message_put(out, prefixes + prefix, 1);
+        message_put(out, "B (", 3);
+    }
+    message_put_u64(out, size);
+    message_put(out, " bytes", size == 1 ? 5 : 6);
+    message_put(out, ")", size >= 10000);
+}
+
 static void message_put_i64(message_writer *out, int64_t value)
 {
     uint64_t magnitude = (uint64_t)value;
@@ -175,6 +198,9 @@ static const char *message_convert(message_writer *out, const char *format, va_l
     }
     case 'u':
         message_put_u64(out, va_arg(*arguments, uint64_t));
+        break;
+    case 'z':
+        message_put_size(out, va_arg(*arguments, uint64_t));
         break;
     case 'd':
         message_put_i64(out, va_arg(*arguments, int64_t));

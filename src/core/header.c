@@ -33,7 +33,7 @@ static coffer_status header_grow(coffer_header *header, header_block *block, uin
         bytes = coffer__realloc(&header->allocator, block->bytes, block->size, (size_t)size);
     }
     if (bytes == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to declare more tensors (%u bytes)", size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to declare more tensors (%z)", size);
     }
     block->bytes = bytes;
     block->size = (size_t)size;
@@ -365,7 +365,7 @@ static coffer_status write_header(coffer_header *header, const coffer_header_opt
     }
     header->bytes = coffer__alloc(&header->allocator, (size_t)size);
     if (header->bytes == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %u bytes", size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %z", size);
     }
     header->size = size;
     coffer__store_u64le(header->bytes, size - COFFER__FRAME_SIZE);

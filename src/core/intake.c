@@ -44,7 +44,7 @@ coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error 
     in->block_size = in->size + missing;
     in->block = coffer__alloc(in->allocator, in->block_size);
     if (in->block == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the header (%u bytes)", (uint64_t)in->block_size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the header (%z)", (uint64_t)in->block_size);
     }
     return intake_extend(in, in->block, missing, err);
 }

@@ -45,7 +45,7 @@ static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coff
         block = coffer__realloc(scratch->allocator, scratch->block, scratch->size, (size_t)grown);
     }
     if (block == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of JSON objects (%u bytes)", grown);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of JSON objects (%z)", grown);
     }
     scratch->block = block;
     scratch->size = (size_t)grown;

@@ -104,8 +104,8 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
     coffer_status code = COFFER_OK;
     if (file_size < expected) {
         code = coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, file_size,
-                               "the file stops early: it has %u of %u bytes (%u missing); get the file again",
-                               file_size, expected, expected - file_size);
+                               "the file stops early: it lacks %z of %z; get the file again", expected - file_size,
+                               expected);
     } else {
         code = coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
                                "the data ends at byte %u, but the file at byte %u (%u too many); get the file again",

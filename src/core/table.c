@@ -112,7 +112,7 @@ coffer_status coffer__builder_init(coffer__builder *builder, const coffer_alloca
     coffer_table *table = wanted > TABLE_LARGEST_BLOCK ? NULL : coffer__alloc(allocator, size);
     *builder = (coffer__builder){ table, table_round_up(sizeof(coffer_table), 8), size, false };
     if (table == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", wanted);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%z)", wanted);
     }
     memset(table, 0, sizeof *table);
     table->allocator = *allocator;
@@ -146,7 +146,7 @@ static coffer_status builder_resize(coffer__builder *builder, uint64_t size, cof
         table = coffer__realloc(&allocator, builder->table, old_size, (size_t)size);
     }
     if (table == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%u bytes)", size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the table of tensors (%z)", size);
     }
     table->block_size = (size_t)size;
     builder->table = table;
@@ -484,7 +484,7 @@ coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coff
     }
     uint32_t *order = coffer__alloc(&table->allocator, size);
     if (order == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to compare names (%u bytes)", (uint64_t)size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to compare names (%z)", (uint64_t)size);
     }
     for (size_t i = 0; i < table->count; i++) {
         order[i] = (uint32_t)i;

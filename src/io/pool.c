@@ -129,11 +129,10 @@ static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_
         now.modified == seen->modified) {
         return COFFER_OK;
     }
-    coffer__fail(
-        err, COFFER_ERR_CHANGED,
-        "the file was replaced or changed while the model was open (it had %u bytes and has %u); open the model "
-        "again when whoever writes it has finished",
-        seen->size, now.size);
+    coffer__fail(err, COFFER_ERR_CHANGED,
+                 "the file was replaced or changed while the model was open (it had %z and has %z); open the model "
+                 "again when whoever writes it has finished",
+                 seen->size, now.size);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, seen->size, now.size);
 }
 

@@ -38,7 +38,7 @@ static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer
     if (os_error == 0) {
         return COFFER_OK;
     }
-    coffer__fail(err, COFFER_ERR_IO, "cannot set %u bytes aside for the new file: %s (errno %d)", size,
+    coffer__fail(err, COFFER_ERR_IO, "cannot set %z aside for the new file: %s (errno %d)", size,
                  coffer__os_words(os_error), (int64_t)os_error);
     coffer__fail_path(err, COFFER_ERR_IO, state->path.text);
     return coffer__fail_errno(err, COFFER_ERR_IO, os_error);

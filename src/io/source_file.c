@@ -39,11 +39,10 @@ static coffer_status source_file_shrank(const coffer__source_file *file, int fd,
     if (os_error != 0) {
         return coffer__trouble(err, "look at the file again, which ended early", NULL, os_error);
     }
-    coffer__fail_at(
-        err, COFFER_ERR_CHANGED, at,
-        "the file was changed while it was in use: it had %u bytes when it was opened and has %u now; open it "
-        "again when whoever writes it has finished",
-        file->file_size, now.size);
+    coffer__fail_at(err, COFFER_ERR_CHANGED, at,
+                    "the file was changed while it was in use: it had %z when it was opened and has %z now; open it "
+                    "again when whoever writes it has finished",
+                    file->file_size, now.size);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->file_size, now.size);
 }
 
@@ -81,11 +80,10 @@ static void *source_file_map_by(coffer__source *source, int fd, coffer_access ac
     }
     void *address = NULL;
     if (os_error == 0 && source->size > SIZE_MAX) {
-        (void)coffer__fail(
-            err, COFFER_ERR_UNSUPPORTED,
-            "a program of %u bits cannot map the file's %u bytes: open it with COFFER_READ, and read tensors "
-            "or slices of them",
-            (uint64_t)(8 * sizeof(void *)), source->size);
+        (void)coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                           "a program of %u bits cannot map the file's %z: open it with COFFER_READ, and read tensors "
+                           "or slices of them",
+                           (uint64_t)(8 * sizeof(void *)), source->size);
         return NULL;
     }
     if (os_error == 0) {

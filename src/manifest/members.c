@@ -16,7 +16,7 @@ coffer_status coffer__members_open(coffer__members *in, const char *text, size_t
                              .ctx = ctx };
     in->text = coffer__alloc(allocator, in->text_size);
     return in->text != NULL ? COFFER_OK
-                            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest's text (%u bytes)",
+                            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest's text (%z)",
                                            (uint64_t)in->text_size);
 }
 

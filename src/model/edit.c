@@ -179,8 +179,7 @@ static coffer_status edit_out_of_header_memory(coffer_error *err)
 static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error *err)
 {
     coffer__fail_at(err, COFFER_ERR_CHANGED, end,
-                    "the file became shorter during the edit: it had %u bytes, and ends at %u now", job->info.size,
-                    end);
+                    "the file became shorter during the edit: it had %z, and ends at %u now", job->info.size, end);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, job->info.size, end);
 }
 

@@ -399,8 +399,8 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
     index->names.allocator = allocator;
     index->total_size_at = COFFER_NO_OFFSET;
     if (text_size > COFFER__INDEX_MOST_BYTES) {
-        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %u bytes, and at most %u are read",
-                     (uint64_t)text_size, COFFER__INDEX_MOST_BYTES);
+        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, and at most %z are read", (uint64_t)text_size,
+                     COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
     }
     coffer__json json = { .in = { .base = text, .length = text_size }, .err = err, .noun = "the index" };

@@ -160,7 +160,7 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
     }
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path);
     if (size > COFFER__INDEX_MOST_BYTES) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %u bytes, more than anybody reads",
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than anybody reads",
                      (uint64_t)size);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
     }

@@ -291,14 +291,13 @@ static coffer_status place_read_from(const coffer__source *source, uint64_t most
                                      coffer__whole *whole, coffer_error *err)
 {
     if (source->size > most) {
-        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has %u bytes, and at most %u are read", source->size,
-                     most);
+        coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has %z, and at most %z are read", source->size, most);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, most, source->size);
     }
     whole->size = (size_t)source->size;
     whole->bytes = coffer__alloc(allocator, whole->size);
     if (whole->bytes == NULL && whole->size > 0) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %u bytes of the file", source->size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of the file", source->size);
     }
     return coffer__source_read(source, 0, whole->bytes, whole->size, err);
 }

@@ -17,8 +17,7 @@ static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, 
         return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, size, buffer_size);
     }
     if (size > SIZE_MAX) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no buffer of this program can hold %u bytes: read slices",
-                            size);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no buffer of this program can hold %z: read slices", size);
     }
     if (buffer == NULL && size > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the buffer to read into is NULL");

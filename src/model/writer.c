@@ -318,8 +318,7 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     }
     status = writer_enter(writer, tensor, offset, size, err);
     if (status == COFFER_OK && size > SIZE_MAX) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %u bytes: write pieces",
-                            size);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %z: write pieces", size);
     }
     return status;
 }
@@ -666,7 +665,7 @@ static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err
     }
     uint8_t *bytes = coffer__alloc(&writer->allocator, (size_t)size);
     if (bytes == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %u bytes", size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a header of %z", size);
     }
     status =
         coffer__writer_digests_finish(&writer->digests, &writer->sink, writer->table, built, bytes, (size_t)size, err);

@@ -207,7 +207,7 @@ static coffer_status digest_run(digest_job *job, const coffer__transfer_options 
     const size_t block_size = count * (sizeof(digest_worker) + buffer_size);
     digest_worker *workers = coffer__alloc(allocator, block_size);
     if (workers == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %u bytes that hashing works with",
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that hashing works with",
                             (uint64_t)block_size);
     }
     uint8_t *buffers = (uint8_t *)(workers + count);

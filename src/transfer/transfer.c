@@ -472,7 +472,7 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     const size_t block_size = count * (sizeof(transfer_worker) + scratch_size);
     transfer_worker *workers = coffer__alloc(options->allocator, block_size);
     if (workers == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %u bytes that reading works with",
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that reading works with",
                             (uint64_t)block_size);
     }
     uint8_t *scratch = (uint8_t *)(workers + count);

@@ -28,7 +28,7 @@ import terminal
 STEP = re.compile(r"(?P<columns>\d*)\$ (?P<command>.*)")
 ANSWER = re.compile(r"([12T][|\\]|=)( |$)")
 ANY_RUN = [
-    (re.compile(r"\b\d+\.\d+ ms\b"), "TIME"),
+    (re.compile(r"\b\d+\.\d+ m?s\b|\b\d+ min \d+ s\b"), "TIME"),
     (re.compile(r'("seconds": )\d+\.\d+'), r"\1TIME"),
     (re.compile(r"edited in a clone, which took its place"), "edited in place"),
     (re.compile(r'"done": "clone"'), '"done": "in_place"'),

@@ -2,6 +2,7 @@
 """Files for the tests of the command line, made byte by byte and always the same."""
 
 import json
+import math
 import struct
 
 BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "BF16": 16}
@@ -170,6 +171,8 @@ def make_golden_files(folder):
     patterns    names for patterns and natural order
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
+    kohya       an adapter whose names have the layers' numbers between underscores
+    broken      layers.safetensors in small, with NaN and infinite numbers; sound: the same without
     short, html what downloads leave behind
     several/    two: a model of two files with its index;
                 odd: one whose index says too little, with a file too many, and an index of another model
@@ -198,6 +201,13 @@ def make_golden_files(folder):
     make(folder / "patterns.safetensors", {name: ("U8", [1], b"x") for name in PATTERNS})
     make(folder / "wide.safetensors", {"x": ("I32", [50, 40], struct.pack("<2000i", *range(2000)))})
     make(folder / "empty_tensor.safetensors", {"e": ("F32", [0, 3], b"")})
+    make(folder / "kohya.safetensors", {
+        f"lora_unet_down_blocks_{i}_attentions_{j}_proj_in.lora_{way}.weight": ("F16", [2, 2], bytes(8))
+        for i in range(3) for j in range(2) for way in ("down", "up")})
+    rows = {"layers.0.w": (1, 2, 3), "layers.1.w": (0, -4, 5), "norm": (1, 1, 1)}
+    make(folder / "sound.safetensors", {name: ("F32", [3], floats(*row)) for name, row in rows.items()})
+    rows |= {"layers.1.w": (math.nan, -math.inf, 5.5), "norm": (1, math.nan, 1)}
+    make(folder / "broken.safetensors", {name: ("F32", [3], floats(*row)) for name, row in rows.items()})
     make_sharded(folder / "several/two", "model-{:05}-of-00002.safetensors", 80)
     make_sharded(folder / "several/odd", "model-{:05}-of-00003.safetensors", 70)
     make(folder / "several/odd/model-00003-of-00003.safetensors", {"more": ("U8", [1], b"x")})

@@ -883,7 +883,7 @@ def test_a_closed_pipe_is_silent(tmp_path, ignored):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_ends_a_wait_silently(number):
+def test_an_interrupt_ends_a_wait(number):
     """A shell reports such an end as 128 and the signal: 130 for Ctrl-C."""
     with subprocess.Popen([CLI, "ls", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
@@ -892,7 +892,7 @@ def test_an_interrupt_ends_a_wait_silently(number):
         wait_until(lambda: is_waiting(process.pid))
         process.send_signal(number)
         assert process.wait(timeout=60) == -number
-        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"coffer: interrupted\n")
 
 
 def is_waiting(pid):

@@ -159,7 +159,7 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path, name):
         wait_until(lambda: len(os.listdir(tmp_path)) > 1 or holds_an_unnamed_file(process.pid))
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == -signal.SIGINT
-        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"coffer: interrupted\n")
     assert os.listdir(tmp_path) == ["m"]
 
 
@@ -170,7 +170,7 @@ def test_ctrl_c_in_a_terminal(tmp_path):
     script = f'trap : INT; exec 9<>never; "{CLI}" check m - <never; echo "code $?"'
     code, said = terminal.run(["bash", "-c", script], 80, keys={b"m: ok": b"\x03"}, cwd=tmp_path,
                               env=dict(os.environ, TERM="dumb"))
-    assert (code, said.replace("^C", "")) == (0, "m: ok\ncode 130\n")
+    assert (code, said.replace("^C", "")) == (0, "m: ok\ncoffer: interrupted\ncode 130\n")
 
 
 # ---- Progress ----

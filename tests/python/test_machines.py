@@ -317,7 +317,7 @@ def test_an_interrupt_ends_the_wait_for_a_pipe(tmp_path, command):
             assert process.wait(timeout=60) == -signal.SIGINT
         finally:
             process.kill()  # or nobody would end its wait
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == b"coffer: interrupted\n"
 
 
 def test_no_locale_no_home(tmp_path):

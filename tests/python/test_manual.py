@@ -190,6 +190,9 @@ def test_what_is_in_the_file(shell, home):
     assert completions(shell, home, "coffer get model.safetensors ") == tensors
     assert completions(shell, home, "coffer get model.safetensors wt") == {"wte.weight"}
     assert completions(shell, home, "coffer get --all -q model.safetensors h.0.a") == {"h.0.attn.c_attn.weight"}
+    (home / "folder").mkdir(exist_ok=True)
+    shutil.copy(home / "model.safetensors", home / "folder")
+    assert completions(shell, home, "coffer get folder wt") == {"wte.weight"}
     assert completions(shell, home, "coffer meta model.safetensors ") == {"format"}
     assert completions(shell, home, "coffer meta model.safetensors --unset ") == {"format"}
 

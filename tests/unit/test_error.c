@@ -155,6 +155,29 @@ static void test_numbers_at_their_ends(void **state)
     assert_string_equal(err.message, "0xffffffffffffffff 0xf 0x10");
 }
 
+static void test_sizes_have_their_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t size;
+        const char *text;
+    } cases[] = {
+        { 0, "0 bytes" },
+        { 1, "1 byte" },
+        { 9999, "9999 bytes" },
+        { 10000, "10.0 kB (10000 bytes)" },
+        { 999999, "999.9 kB (999999 bytes)" },
+        { 1000000, "1.0 MB (1000000 bytes)" },
+        { 2290119864, "2.2 GB (2290119864 bytes)" },
+        { UINT64_MAX, "18.4 EB (18446744073709551615 bytes)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coffer_error err;
+        coffer__fail(&err, COFFER_ERR_IO, "%z", cases[i].size);
+        assert_string_equal(err.message, cases[i].text);
+    }
+}
+
 static void test_without_an_error_only_the_code_comes_back(void **state)
 {
     (void)state;
@@ -307,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_every_status_has_its_name),
         cmocka_unit_test(test_message_is_formatted),
         cmocka_unit_test(test_numbers_at_their_ends),
+        cmocka_unit_test(test_sizes_have_their_unit),
         cmocka_unit_test(test_without_an_error_only_the_code_comes_back),
         cmocka_unit_test(test_long_parts_are_cut),
         cmocka_unit_test(test_paths_of_every_length),
