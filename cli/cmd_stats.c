@@ -365,8 +365,8 @@ const cli_command cli_stats = {
              "\n"
              "JSON, tensor by tensor: path, tensors [{name, dtype, count, min, max, mean, std, nan, infinite,\n"
              "zeros, subnormal}] and all, the same without name and dtype; with --histogram also histogram {low,\n"
-             "high, counts}. Where no number is finite, min, max, mean and std are null. A file that fails has path "
-             "and error.\n",
+             "high, counts}. Where no number is finite, min, max, mean and std are null. A file that\n"
+             "fails has path and error.\n",
     .options = STATS_OPTIONS,
     .examples = STATS_EXAMPLES,
     .least_names = 1,
