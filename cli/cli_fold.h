@@ -2,7 +2,7 @@
 /*
  * Names with their layers folded.
  *
- * A name's pattern is the name with `#` for each number that stands for itself between dots, slashes and underscores:
+ * A name's pattern is the name with `#` for each number that is a part or stands between two underscores:
  * "layers.3.mlp.up" has "layers.#.mlp.up", "blocks_3_conv1" has "blocks_#_conv1". Tensors of one pattern, dtype and shape are one
  * fold. A fold of one tensor alone in its pattern keeps its real name. Folds are sorted naturally, which makes neighbours of those
  * with a common beginning.

@@ -206,14 +206,17 @@ size_t cli_part_end(const char *name, size_t name_len, size_t start)
     return end;
 }
 
-/* What a number may stand between: kohya's names have underscores where others have dots. */
-static bool parts_numbers(char c)
+/* What stands before or after a number: an underscore, or the edge of a part, which is a dot, a slash or the name's end. */
+static bool is_edge(const char *name, size_t name_len, size_t at)
 {
-    return c == '.' || c == '/' || c == '_';
+    return at >= name_len || name[at] == '.' || name[at] == '/';
 }
 
 size_t cli_number_at(const char *name, size_t name_len, size_t at)
 {
-    const size_t digits = at > 0 && !parts_numbers(name[at - 1]) ? 0 : digits_at(name, name_len, at);
-    return at + digits == name_len || parts_numbers(name[at + digits]) ? digits : 0;
+    const size_t digits = digits_at(name, name_len, at);
+    const size_t end = at + digits;
+    const bool is_part = (at == 0 || is_edge(name, name_len, at - 1)) && is_edge(name, name_len, end);
+    const bool is_word = at > 0 && name[at - 1] == '_' && end < name_len && name[end] == '_';
+    return is_part || is_word ? digits : 0;
 }
