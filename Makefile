@@ -9,25 +9,31 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check asan tsan cross fuzz prove mutate bench coverage format packages amalgamation install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate bench coverage format packages amalgamation install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
 	@tools/build.sh release
 
-demo: build ## build, write a model of 500 MB, and show what the command does with it
+demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
 	@tools/demo.sh build/release
+
+test: ## the quick test run: gcc, unit tests, vectors, structure; needs cmake and cmocka only
+	@tools/setup.sh test
+	@tools/build.sh check-gcc
+	@tools/ctest.sh check-gcc
+	@python3 tools/check_structure.py --build build/check-gcc
 
 check: ## the whole test run; stops at the first stage that fails
 	@tools/check.sh
 
 asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@tools/setup.sh check
+	@tools/setup.sh test
 	@tools/build.sh asan
 	@tools/ctest.sh asan
 
 tsan: ## the unit tests under ThreadSanitizer
-	@tools/setup.sh check
+	@tools/setup.sh test
 	@tools/build.sh tsan
 	@tools/ctest.sh tsan
 
@@ -61,7 +67,7 @@ coverage: ## the unit tests, and which lines they reach: build/coverage/html/ind
 	@tools/coverage.sh
 
 format: ## put every C and C++ file into the house's layout
-	@tools/setup.sh check
+	@tools/setup.sh format
 	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' | xargs -0 clang-format -i
 
 packages: ## Debian packages: build/debian/packages
@@ -75,6 +81,7 @@ amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its h
 
 install: build ## install under PREFIX (/usr/local), staged in DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)"
+	@tools/after_install.sh "$(PREFIX)"
 
 clean: ## remove what was built; .venv stays
 	@rm -rf build

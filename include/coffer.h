@@ -204,7 +204,7 @@ COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, si
 /* ---- Memory ---------------------------------------------------------------------------------------------------------- */
 
 /* Where an object's memory comes from. The sizes given back are those that were asked for. Called by the thread that makes
-   the call; an allocator shared by objects that several threads use must allow that. NULL from alloc or realloc is an
+   the call, and by those that coffer_open starts for a model of several files, one at a time; an allocator shared by objects that several threads use must allow that. NULL from alloc or realloc is an
    error (COFFER_ERR_MEMORY), never an abort. */
 typedef struct coffer_allocator {
     void *(*alloc)(void *ctx, size_t size);
@@ -559,8 +559,8 @@ typedef struct coffer_open_options {
  * Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the undo
  * file of an interrupted edit lies beside it. *model is NULL on failure.
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
- * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
- * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
+ * (behind a URL by up to 192, as far as descriptors allow), which call the allocator one at a time, in order of the files' names,
+ * and compared with the index. At most 64 files or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the rules.
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or
  * a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers, reads fetch what

@@ -6,7 +6,7 @@
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, copy, split, hash, cli,
 #                                         python, hub; all of them when none is given
-#   tools/bench.sh --publish              measures nothing: puts the last run's table into README.md, its chart into docs
+#   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
 # how many times as good ours is, so 2 is twice the speed, half the time or half the memory. --quick shrinks everything to
@@ -22,7 +22,7 @@ if [ "${1:-}" = --publish ]; then
         exit 1
     fi
     cp "$out/chart.svg" docs/benchmark.svg
-    python3 tools/bench_chart.py publish "$out/table.md" README.md
+    python3 tools/bench_chart.py publish "$out/table.md" docs/benchmarks.md
     exit
 fi
 

@@ -69,6 +69,19 @@ stage_amalgamation() {
     tests/install/amalgamation.sh build/check-gcc
 }
 
+# Follows the README where nothing was installed.
+stage_stranger() {
+    as_root python3 tests/install/stranger.py
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
 stage_debian() {
     tests/install/debian.sh
 }
@@ -110,6 +123,11 @@ stage() { # stage NAME COMMAND...
     exit 1
 }
 
+cat <<END
+make check installs what is missing (compilers, analysers, emulators, shells and, for the Python package, every framework: up to
+5 GB) and then runs every test: about 20 to 45 minutes on two processors. make test is the quick run. Logs: $logs/STAGE.log
+END
+
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
 tools/setup.sh check
 
@@ -127,6 +145,7 @@ stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
 stage debian stage_debian
+stage stranger stage_stranger
 stage cpp stage_cpp
 stage pytest stage_pytest
 stage python-package tools/python_package.sh

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/demo.sh BUILD_DIR: writes a model of about 500 MB and shows what `coffer` does with it, each step with its time.
-# The model lies in a temporary directory (under TMPDIR, or /tmp) and is removed at the end; KEEP=1 keeps it.
+# tools/demo.sh BUILD_DIR: writes a model of about 500 MB, build/demo/gpt2.safetensors, and shows what `coffer` does with it, each
+# step with its time. The model stays there, to be tried out; `make clean` removes it.
 set -euo pipefail
 
 build_dir=${1:?usage: tools/demo.sh BUILD_DIR}
@@ -34,30 +34,23 @@ show() {
     printf '%s(%d.%d ms)%s\n' "$dim" $(((end - start) / 1000)) $(((end - start) / 100 % 10)) "$plain"
 }
 
-clean_up() {
-    if [ "${KEEP:-0}" = 1 ]; then
-        printf '\nKept: %s\n' "$directory/$model"
-    else
-        rm -rf -- "$directory"
-    fi
-}
-
 bold='' dim='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     bold=$'\033[1m' dim=$'\033[2m' plain=$'\033[0m'
 fi
 
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 coffer_program=$(find_program coffer)
 demo_program=$(find_program gpt2_demo)
 coffer() { "$coffer_program" "$@"; }
 gpt2_demo() { "$demo_program" "$@"; }
 
-directory=$(mktemp -d "${TMPDIR:-/tmp}/coffer-demo.XXXXXX")
-trap clean_up EXIT
-trap 'exit 130' INT TERM
+directory=build/demo
+mkdir -p "$directory"
+rm -f "$directory/$model"
 free_mb=$(df -Pk -- "$directory" | awk 'NR == 2 { print int($4 / 1024) }')
 if [ "$free_mb" -lt "$need_mb" ]; then
-    echo "demo: $directory has $free_mb MB free, the demo needs $need_mb; set TMPDIR to a larger place" >&2
+    echo "demo: $directory has $free_mb MB free, the demo needs $need_mb" >&2
     exit 1
 fi
 cd "$directory"
@@ -92,10 +85,12 @@ show "coffer check $model"
 cat <<END
 
 ${bold}What to try next${plain}
-  Your own files:       $coffer_program info FILE...
-                        $coffer_program check --strict FILE...
-  All about a command:  $coffer_program help get
-  Keep this model:      KEEP=1 make demo
+  The command on PATH:  sudo make install, or make install PREFIX=\$HOME/.local
+                        or, for this shell: PATH=\$PATH:$(dirname "$coffer_program")
+  This model:           coffer ls $directory/$model
+  Your own files:       coffer info FILE...
+                        coffer check --strict FILE...
+  All about a command:  coffer help get
   How it was written:   examples/gpt2_demo.c
   Embed the library:    README.md
 END

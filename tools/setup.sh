@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
+#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
@@ -108,6 +108,14 @@ find_missing() {
     need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
     need has_libcrypto "OpenSSL's libcrypto" libssl3
     case $goal in
+    test | mutate)
+        need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
+        need_command python3 python3
+        ;;&
+    format | check)
+        need_command clang-format clang-format
+        need_command git git
+        ;;&
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
         need 'has_cross_compiler arm-linux-gnueabi' 'gcc and libc for armel' gcc-arm-linux-gnueabi libc6-dev-armel-cross
@@ -134,7 +142,6 @@ find_missing() {
         need has_nginx nginx nginx-light
         need_command openssl openssl
         need_command clang-tidy clang-tidy
-        need_command clang-format clang-format
         need_command cppcheck cppcheck
         need_command strace strace
         need_command rustc rustc
@@ -159,7 +166,6 @@ find_missing() {
         need_command ocamlfind ocaml-findlib
         ;;
     mutate)
-        need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;
     coverage)
@@ -262,9 +268,9 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
 }
 
 case $goal in
-build | check | cross | bench | fuzz | prove | mutate | coverage | amalgamation) ;;
+build | test | format | check | cross | bench | fuzz | prove | mutate | coverage | amalgamation) ;;
 *)
-    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation" >&2
     exit 2
     ;;
 esac

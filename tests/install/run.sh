@@ -57,6 +57,11 @@ done
 [ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]
 echo 'ok: install, and the same with DESTDIR'
 
+# A plain build needs no more than a compiler: what is missing for the tests is left out, not asked for.
+PKG_CONFIG_LIBDIR=/nonexistent cmake -S "$checkout" -B "$work/plain" >"$work/log"
+grep -q 'Without the unit tests' "$work/log"
+echo 'ok: cmake -S . -B build without cmocka'
+
 # "coffer VERSION" may be followed by more lines.
 expect_version 'the installed command' sh -c '"$1" --version | head -n 1' sh "$prefix/bin/coffer"
 

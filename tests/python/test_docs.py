@@ -14,8 +14,11 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
     cmake       configured and, where it uses the installed package, built
     json        parsed
     pycon       a session of Python, run by bindings/python/tests/test_documentation.py, which has the package
-    python      parsed; run by bindings/python/tests/drop_in/test_migration.py
+    python      parsed; those of migration.md are run by bindings/python/tests/drop_in/test_migration.py
     text        drawings and layouts
+
+README.md is for somebody who has nothing yet: tests/install/stranger.py follows it, step by step, on a machine that has nothing
+either. Here it is only looked at.
 
 Each document has a folder of its own with one file in it, model.safetensors, which make_model makes.
 
@@ -33,6 +36,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from documents import blocks_of, file_of, on_any_machine, sessions
 
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 CLI = Path(os.environ["COFFER_CLI"]).resolve()
@@ -45,6 +49,7 @@ COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRIC
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
 LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
+README = SOURCE / "README.md"
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
 CONTEXT = """
@@ -77,30 +82,6 @@ extern const cofferpp::tensor tensor;
 # ---- The documents ----------------------------------------------------------------------------------------------------
 
 
-class Block:
-    """A block of code: where its fence is, what it says it is, and its text."""
-
-    def __init__(self, document, line, language, text):
-        self.document, self.line, self.language, self.text = document, line, language, text
-
-    def __str__(self):
-        return f"{self.document.relative_to(SOURCE)}:{self.line}"
-
-
-def blocks_of(document):
-    found, start, lines = [], None, document.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        if start is None and line.lstrip().startswith("```"):
-            start = number
-        elif start is not None and line.strip() == "```":
-            indent = len(lines[start - 1]) - len(lines[start - 1].lstrip())
-            text = "".join(part[indent:] + "\n" for part in lines[start:number - 1])
-            found.append(Block(document, start, lines[start - 1].strip()[3:].strip(), text))
-            start = None
-    assert start is None, f"{document.name}:{start}: this block has no end"
-    return found
-
-
 ALL_BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 
 
@@ -117,9 +98,7 @@ def is_foreign(block):
 
 
 def program_name(block):
-    suffix = {"rust": "rs"}.get(block.language, block.language)
-    match = re.match(rf"/[/*] (\w+\.{suffix})\b", block.text)
-    return match[1] if match else f"program.{suffix}"
+    return file_of(block) or f"program.{block.language}"
 
 
 # ---- What examples find -----------------------------------------------------------------------------------------------
@@ -258,28 +237,7 @@ def test_programs_in_other_languages_are_run(block):
 # ---- The shell --------------------------------------------------------------------------------------------------------
 
 
-def sessions(text):
-    """The commands of a block, each with the output that the block shows for it."""
-    found = []
-    lines = iter(text.splitlines())
-    for line in lines:
-        if line.startswith("$ "):
-            command = line[2:]
-            while command.endswith("\\"):
-                command += "\n" + next(lines)
-            found.append((command, []))
-        elif found:
-            found[-1][1].append(line)
-    return [(command, "\n".join(shown).rstrip("\n")) for command, shown in found]
-
-
-def on_any_machine(said):
-    """Without what differs from run to run and from file system to file system."""
-    said = said.replace("edited in a clone, which took its place", "edited in place")
-    return re.sub(r"\b\d+(\.\d+)? (ms|s)\b", "TIME", said)
-
-
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if any(b.language == "sh" for b in blocks_of(d))],
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d != README and any(b.language == "sh" for b in blocks_of(d))],
                          ids=lambda d: d.name)
 def test_shell(document, folder, environment):
     """All of a document, from top to bottom, as somebody who follows it would do."""
@@ -297,7 +255,7 @@ def test_shell(document, folder, environment):
                 assert on_any_machine(said.rstrip("\n")) == on_any_machine(shown), f"{block}: {command}"
 
 
-@blocks("sh no-run")
+@pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if b.language == "sh no-run" and b.document != README], ids=str)
 def test_what_is_not_run_is_known(block):
     targets = set(re.findall(r"^([a-z]+):", (SOURCE / "Makefile").read_text(), re.M))
     for line in filter(str.strip, block.text.splitlines()):
@@ -392,6 +350,44 @@ def test_errors_describes_every_status():
         assert all(cell.strip() for cell in rest.split("|")), f"{name} has an empty cell"
 
 
+def types_of_the_header():
+    """Opaque types, options, and the other structs of the public header."""
+    opaque = set(re.findall(r"^typedef struct (coffer\w*) \1;", public_header(), re.M))
+    structs = set(re.findall(r"^typedef struct (coffer_\w+) \{", public_header(), re.M))
+    options = {name for name in structs if name.endswith("_options")}
+    return opaque, options, structs - options
+
+
+def rows_of(document):
+    """The names in code style of each row of a document's tables, by the row's first cell."""
+    rows = re.findall(r"^\| (.*?) \| (.*)$", (SOURCE / "docs" / document).read_text(encoding="utf-8"), re.M)
+    return [(set(re.findall(r"`(\w+)`", first)), rest) for first, rest in rows]
+
+
+def test_abi_says_of_every_type_whether_it_may_grow():
+    opaque, options, structs = types_of_the_header()
+    assert len(opaque) > 5 and len(options) > 5 and len(structs) > 10
+    named = {how: names for names, rest in rows_of("abi.md") for how in ("`struct_size`", "they are opaque") if how in rest}
+    assert named == {"`struct_size`": options, "they are opaque": opaque}
+    others = set().union(*(names for names, rest in rows_of("abi.md"))) - options - opaque
+    assert others == structs
+
+
+def test_threads_says_of_every_object_who_may_use_it():
+    opaque, _, _ = types_of_the_header()
+    assert opaque <= set().union(*(names for names, _ in rows_of("threads.md")))
+
+
+def test_architecture_has_the_rooms_that_are_checked():
+    checked = re.search(r"^ROOMS = \{\n(.*?)^\}", (SOURCE / "tools/check_structure.py").read_text(encoding="utf-8"), re.M | re.S)[1]
+    rooms = {room: set(re.findall(r"\w+", below)) - {"set"} for room, below in re.findall(r'"(\w+)": (.*),$', checked, re.M)}
+    text = (SOURCE / "docs/architecture.md").read_text(encoding="utf-8")
+    stated = {room: set(re.findall(r"`(\w+)`", below)) for room, below in
+              re.findall(r"^\| `(\w+)` \| .* \| (nothing|`.*`) \|$", text, re.M)}
+    there = {path.name for path in SOURCE.glob("src/*") if path.is_dir()}
+    assert {room: rooms[room] for room in there} == {room: stated[room] for room in there}
+
+
 def test_no_document_names_what_is_not_there():
     """Functions, types and constants of the library that the documents name are in the public header or in the code."""
     code = "".join(path.read_text(encoding="utf-8") for path in
@@ -437,8 +433,12 @@ def test_every_document_is_in_the_index():
         assert document.name == "README.md" or f"]({document.name})" in index, f"docs/README.md does not name {document.name}"
 
 
-def test_readme_has_the_place_for_the_benchmark():
-    text = (SOURCE / "README.md").read_text(encoding="utf-8")
+def test_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_there_is_a_place_for_the_figures():
+    text = (SOURCE / "docs/benchmarks.md").read_text(encoding="utf-8")
     assert text.count("<!-- benchmark:begin -->") == text.count("<!-- benchmark:end -->") == 1
     assert text.index("<!-- benchmark:begin -->") < text.index("<!-- benchmark:end -->")
 
