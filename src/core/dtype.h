@@ -17,6 +17,7 @@ typedef enum coffer__special {
 typedef struct coffer__dtype_info {
     char name[16]; /* with zeros behind, so that words of it can be compared */
     uint8_t name_len;
+    uint8_t rank;      /* its place in the writers' order, from the lowest; no two dtypes have one */
     uint8_t bits;      /* of one element */
     uint8_t alignment; /* in bytes */
     uint8_t kind;      /* coffer_kind */

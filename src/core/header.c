@@ -201,7 +201,7 @@ static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
     const declared_tensor *first = &coffer__header_tensors(header)[a];
     const declared_tensor *second = &coffer__header_tensors(header)[b];
     if (first->dtype != second->dtype) {
-        return first->dtype > second->dtype;
+        return coffer__dtype(first->dtype)->rank > coffer__dtype(second->dtype)->rank;
     }
     return coffer__compare_names(header->arena.bytes + first->name_at, first->name_len,
                                  header->arena.bytes + second->name_at, second->name_len) < 0;

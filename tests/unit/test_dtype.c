@@ -37,6 +37,7 @@ static void test_the_table(void **state)
         assert_int_equal(coffer_dtype_kind(dtype), expected[i].kind);
         assert_int_equal(coffer_dtype_from_name(expected[i].name, strlen(expected[i].name)), dtype);
         assert_int_equal(coffer__dtype(dtype)->name_len, strlen(expected[i].name));
+        assert_int_equal(coffer__dtype(dtype)->rank, i + 1); /* the format's list is in the writers' order */
     }
 }
 
