@@ -524,7 +524,9 @@ typedef enum coffer_access {
 
 /* Whether tensors are verified, by the digests that their file records, when their bytes are first wanted: damage is then
    COFFER_ERR_TENSOR_DIGEST instead of bytes. What is read whole is hashed on the way; a part or slice, and coffer_data, look at the
-   whole tensor first, once. The file must not change meanwhile. */
+   whole tensor first, once. The file must not change meanwhile. What comes by URL or from the caller's functions may change, so
+   there every read is hashed, and a part or slice is cut from a copy of its whole tensor, which needs that much memory; the model
+   keeps the last such copy, so that many slices of one tensor read it once. */
 typedef enum coffer_verifying {
     COFFER_VERIFY_NOTHING = 0,
     COFFER_VERIFY_ALL = 1,     /* a file that records none cannot be opened: COFFER_ERR_NO_DIGESTS */
