@@ -164,6 +164,7 @@ typedef enum coffer_status {
     COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
     COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
     COFFER_ERR_METADATA_DIGEST = 164, /* the metadata are not those whose digest is recorded */
+    COFFER_ERR_CONTENT_DIGEST = 165,  /* the files of a model are not those whose digests its index records */
 
     /* manifests */
     COFFER_ERR_MANIFEST = 170,           /* neither lines of digests nor model signing's JSON */
@@ -693,6 +694,10 @@ COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_ten
    changes a file on purpose can change them, too: only signatures of what cannot be changed stop that. */
 #define COFFER_DIGESTS_KEY "coffer.digests"                 /* of each tensor */
 #define COFFER_METADATA_DIGEST_KEY "coffer.metadata_digest" /* of all other metadata, the list above included */
+/* Under these keys of its metadata the index of several files records digests of the whole, by which files of another version, and
+   files that are missing, are noticed. coffer_model_writer writes them, and coffer_record_content. */
+#define COFFER_CONTENT_DIGEST_KEY "coffer.content_digest" /* of all tensors, as coffer_digest_content computes it */
+#define COFFER_SHARD_DIGESTS_KEY "coffer.shard_digests"   /* the same of each file by itself */
 
 /* The digests of a tensor, each in the first coffer_algorithm_digest_size bytes; those behind are 0. */
 typedef struct coffer_digest {
@@ -714,11 +719,16 @@ COFFER_API coffer_status coffer_digest_content(const coffer *model, const coffer
 
 /* Which digests shard `shard` records; COFFER_NO_ALGORITHM for none, or none that this version knows. */
 COFFER_API coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard);
+/* By which algorithm the index of a model records digests of the whole; COFFER_NO_ALGORITHM for none, none that this version
+   knows, and a model without an index. */
+COFFER_API coffer_algorithm coffer_recorded_content(const coffer *model);
 /* Verifies `count` tensors, all when `tensors` is NULL, by the digests that their files record, and the metadata of those files.
    Everything is looked at before it fails, and sound[i] (NULL: not wanted) says whether tensors[i] is what was recorded. COFFER_OK
    only when all is: COFFER_ERR_NO_DIGESTS when a file records none, COFFER_ERR_DIGESTS when they cannot be used,
    COFFER_ERR_TENSOR_DIGEST with the first tensor that was changed, renamed, replaced or added in err->tensor, or when one is
-   missing of all that are recorded, COFFER_ERR_METADATA_DIGEST. The work is done as by coffer_digest_tensors. */
+   missing of all that are recorded, COFFER_ERR_METADATA_DIGEST. The work is done as by coffer_digest_tensors. Where the index
+   records digests of the whole, what the files record is held against that, too, however many tensors are asked for (of none, that
+   alone is done, without reading data): COFFER_ERR_CONTENT_DIGEST when a file is of another version or missing. */
 COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                        bool *sound, const coffer_read_options *options, coffer_error *err);
 
@@ -938,10 +948,19 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the header's
-   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. */
+   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. Of a model of
+   several files every file gets those of its tensors, and then the index what coffer_record_content writes; *way is that of
+   the most thorough of these edits. */
 COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
                                                const coffer_edit_options *options, coffer_edit_way *way,
                                                coffer_error *err);
+/* Records digests of the whole in the index of a model of several files, `path` being that of the index or of its folder: from what
+   the files record, which coffer_record_digests has written to each of them before. No data is read, and nothing is verified. The
+   index gets a new file (COFFER_EDITED_REWRITE), in which everything else keeps its bytes. Fails with COFFER_ERR_NO_DIGESTS when
+   a file records none, with COFFER_ERR_DIGESTS when they do not all record by one algorithm, and with COFFER_ERR_LOCKED while
+   another program saves a model in the folder. Of the options allocator, max_header_size, follow_links and sync count. */
+COFFER_API coffer_status coffer_record_content(const char *path, const coffer_edit_options *options,
+                                               coffer_edit_way *way, coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
    is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
    When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */

@@ -9,6 +9,7 @@
  *
  * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the protocol.
  */
+#include "edit.h"
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
@@ -65,7 +66,7 @@ static coffer_status edit_linked(const char *what, coffer_error *err)
         what);
 }
 
-static coffer_status edit_resolve(edit_job *job, const char *path, coffer_error *err)
+coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
 {
     coffer__os_info info;
     int os_error = coffer__os_inspect(path, false, &info);
@@ -73,15 +74,15 @@ static coffer_status edit_resolve(edit_job *job, const char *path, coffer_error 
         return coffer__trouble(err, "edit the file", NULL, os_error);
     }
     if (info.kind == COFFER__OS_LINK) {
-        if (!job->options.follow_links) {
+        if (!follow_links) {
             return edit_linked("this is a symbolic link", err);
         }
-        os_error = coffer__os_real_path(path, job->path.text, sizeof job->path.text);
+        os_error = coffer__os_real_path(path, real->text, sizeof real->text);
     } else {
-        os_error = coffer__path_copy(&job->path, path) ? 0 : ENAMETOOLONG;
+        os_error = coffer__path_copy(real, path) ? 0 : ENAMETOOLONG;
     }
     if (os_error == 0) {
-        os_error = coffer__os_inspect(job->path.text, false, &info);
+        os_error = coffer__os_inspect(real->text, false, &info);
     }
     if (os_error != 0) {
         return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
@@ -118,7 +119,7 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
 /* Opens and locks the file. What a failure leaves is closed by edit_deinit. */
 static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
 {
-    coffer_status status = edit_resolve(job, path, err);
+    coffer_status status = coffer__edit_resolve(path, job->options.follow_links, &job->path, err);
     if (status != COFFER_OK) {
         return status;
     }

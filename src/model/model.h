@@ -66,8 +66,12 @@ typedef struct coffer__several {
     size_t extra_size;
     char *metadata; /* the text of the index's */
     size_t metadata_len;
-    size_t total_size_from; /* where the value of total_size is in it, … */
-    size_t total_size_len;  /* … and its bytes; 0: there is none */
+    size_t total_size_from;                            /* where the value of total_size is in it, … */
+    size_t total_size_len;                             /* … and its bytes; 0: there is none */
+    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where in it digests of the whole are */
+    size_t file_count;                                 /* that the index names, whether they are open or not */
+    char *index_path;                                  /* of the index; NULL: there is none */
+    size_t index_path_size;
 } coffer__several;
 
 struct coffer {
