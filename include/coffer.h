@@ -907,17 +907,20 @@ typedef struct coffer_edit {
 } coffer_edit;
 
 typedef enum coffer_edit_mode {
-    COFFER_EDIT_AUTO = 0,     /* in place when it fits in the header's slack, else by a rewrite */
+    COFFER_EDIT_AUTO =
+        0, /* in place when it fits in the header's slack, else by sharing the data's blocks, else by a rewrite */
     COFFER_EDIT_IN_PLACE = 1, /* in place or COFFER_ERR_NO_SLACK */
     COFFER_EDIT_REWRITE = 2   /* always by a rewrite, which leaves slack for the next edit */
 } coffer_edit_mode;
 
 /* How an edit was done. */
 typedef enum coffer_edit_way {
-    COFFER_EDITED_NOTHING = 0,  /* the file already said so */
-    COFFER_EDITED_CLONE = 1,    /* a clone by reflink was edited and renamed */
+    COFFER_EDITED_NOTHING = 0, /* the file already said so */
+    COFFER_EDITED_CLONE =
+        1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
     COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it meanwhile */
-    COFFER_EDITED_REWRITE = 3   /* a new file was written and renamed */
+    COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
+    COFFER_EDITED_INSERT = 4    /* room was put in before the data, where they are: see coffer_edit_options */
 } coffer_edit_way;
 
 typedef struct coffer_edit_options {
@@ -928,12 +931,17 @@ typedef struct coffer_edit_options {
     coffer_edit_mode mode;
     bool follow_links;        /* edit what a symbolic link points to, and files that have several names */
     coffer_sync sync;         /* of a clone or rewrite; an edit in place is always durable */
-    coffer_progress progress; /* of a rewrite, in bytes of the file; NULL: none */
+    coffer_progress progress; /* of a rewrite, in bytes of the file, first before anything is copied; NULL: none */
     void *progress_ctx;
+    /* Where the new header does not fit, have the file system put blocks in before the data instead of rewriting: milliseconds for
+       any size, on ext4 and XFS of Linux. The data move to another place in the file, so nobody else may have it open, and none
+       can open it meanwhile: COFFER_ERR_LOCKED. COFFER_ERR_UNSUPPORTED where the file system cannot do it, or the file is not the
+       user's. A kill is recovered from, as in place; a power cut in those milliseconds may cost the data. */
+    bool insert;
 } coffer_edit_options;
 #define COFFER_EDIT_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL              \
+        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL, false       \
     }
 
 /*

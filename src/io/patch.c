@@ -229,6 +229,48 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
 }
 
+/* ---- putting room in ------------------------------------------------------------------------------------------------- */
+
+/* Nothing was put in, and the file is as it was. */
+static coffer_status patch_not_inserted(const char *path, int os_error, coffer_error *err)
+{
+    const coffer_status status = undo_remove(path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (os_error != EOPNOTSUPP && os_error != EINVAL && os_error != ENOSYS) {
+        return coffer__trouble(err, "put room in before the data", path, os_error);
+    }
+    coffer__fail(
+        err, COFFER_ERR_UNSUPPORTED,
+        "the file system cannot put blocks in before the data (ext4 and XFS can): nothing was changed; let the "
+        "file be rewritten");
+    return coffer__fail_errno(err, COFFER_ERR_UNSUPPORTED, os_error);
+}
+
+coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch *patch, uint64_t size,
+                                   coffer_error *err)
+{
+    int os_error = undo_establish(path, fd, patch);
+    if (os_error != 0) {
+        return coffer__trouble(err, "write the undo file beside the file", path, os_error);
+    }
+    os_error = coffer__os_insert(fd, 0, size);
+    if (os_error != 0) {
+        return patch_not_inserted(path, os_error, err);
+    }
+    os_error = patch_write(fd, patch, patch->old);
+    if (os_error == 0) {
+        return undo_remove(path, err);
+    }
+    coffer__fail(err, COFFER_ERR_UNDO,
+                 "room was put in, but the header could not be written before it (%s); when the cause is gone: coffer "
+                 "meta --recover %p",
+                 coffer__os_words(os_error), path);
+    coffer__fail_path(err, COFFER_ERR_UNDO, path);
+    return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
+}
+
 /* ---- recovering ------------------------------------------------------------------------------------------------------ */
 
 typedef struct undo_reader {
