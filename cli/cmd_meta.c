@@ -310,10 +310,10 @@ const cli_command cli_meta = {
     .usage = "PATH [KEY]",
     .about = "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
              "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
-             "rewritten and gets slack for the next time (on Btrfs and XFS the new file shares the blocks of the old\n"
-             "one, in milliseconds, too). With --insert ext4 and XFS put room in before the data instead; nobody\n"
-             "else may have the file open, and a power cut in these milliseconds may cost it. How it was done is\n"
-             "said on standard error. - is standard input, which can be shown only.\n",
+             "rewritten and gets slack for the next time (on Btrfs and XFS the new file shares the old one's\n"
+             "blocks, in milliseconds, too). With --insert ext4 and XFS put room in before the data instead;\n"
+             "nobody else may have the file open, and a power cut in these milliseconds may cost it. How it was\n"
+             "done is said on standard error. - is standard input, which can be shown only.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
