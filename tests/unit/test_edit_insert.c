@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- stand-ins ------------------------------------------------------------------------------------------------------- */
@@ -32,6 +33,7 @@ static struct {
     bool clones;     /* ranges can be cloned */
     bool fail_after; /* when blocks were put in, writing fails */
     bool broken;     /* … as it does now */
+    bool dies;       /* the process ends instead of putting in */
     unsigned inserts;
     unsigned claims;
     unsigned let_go;
@@ -93,6 +95,9 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
         return 0;
     }
     world.inserts++;
+    if (world.dies) {
+        _exit(0);
+    }
     if (world.insert != 0) {
         errno = world.insert;
         return -1;
@@ -351,6 +356,38 @@ static void stopped_in_between(void **state)
     assert_model("none");
 }
 
+/* Before the insertion nothing has happened yet, and recovery sees that; of another file it does not say so. */
+static void stopped_before(void **state)
+{
+    (void)state;
+    const uint64_t before = assert_model(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        world.dies = true;
+        (void)insert("none", NULL, NULL);
+        _exit(1);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_ERR_UNDO);
+    size_t size = 0;
+    uint8_t *bytes = file_read("model", &size);
+    for (size_t i = 0; i < before; i += 7) {
+        bytes[i] ^= 1;
+        file_write("model", bytes, size);
+        assert_int_equal(coffer_recover(work_path("model"), NULL, NULL), COFFER_ERR_NO_UNDO);
+        bytes[i] ^= 1;
+    }
+    file_write("model", bytes, size - 1);
+    assert_int_equal(coffer_recover(work_path("model"), NULL, NULL), COFFER_ERR_NO_UNDO);
+    file_write("model", bytes, size);
+    free(bytes);
+    assert_int_equal(coffer_recover(work_path("model"), NULL, NULL), COFFER_OK);
+    assert_int_equal(assert_model(NULL), before);
+}
+
 /* ---- sharing blocks ------------------------------------------------------------------------------------------------------ */
 
 static void blocks_are_shared(void **state)
@@ -417,6 +454,7 @@ int main(void)
         TEST(where_it_cannot_be_done),
         TEST(somebody_has_it_open),
         TEST(stopped_in_between),
+        TEST(stopped_before),
         TEST(blocks_are_shared),
         TEST(other_names_keep_the_old_file),
         TEST(a_clone_that_is_not_to_be_had),
