@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate bench coverage format packages amalgamation install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -55,6 +55,12 @@ mutate: ## which changes of single tokens in src/core the unit tests and vectors
 	@tools/setup.sh mutate
 	@tools/mutate.py --self-test
 	@tools/mutate.py
+
+crash: ## what kills, failures and power cuts leave, on ext4, XFS, Btrfs and tmpfs; mounts loop images, so best as root
+	@tools/setup.sh crash
+	@tools/build.sh check-gcc
+	@tools/crash.py --self-test
+	@tools/crash.py
 
 bench: ## every benchmark
 	@tools/setup.sh bench

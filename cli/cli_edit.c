@@ -16,6 +16,8 @@ static const char *way_name(coffer_edit_way way)
         return "in_place";
     case COFFER_EDITED_REWRITE:
         return "rewrite";
+    case COFFER_EDITED_INSERT:
+        return "insert";
     case COFFER_EDITED_NOTHING:
     default:
         return "nothing";
@@ -31,6 +33,8 @@ static const char *way_text(coffer_edit_way way)
         return "edited in place";
     case COFFER_EDITED_REWRITE:
         return "rewritten, with room for the next edits";
+    case COFFER_EDITED_INSERT:
+        return "edited in place, after room was put in before the data";
     case COFFER_EDITED_NOTHING:
     default:
         return "nothing to do, the file says so already";

@@ -36,6 +36,7 @@ int cli_exit_code(coffer_status status)
     case COFFER_ERR_DIGESTS:
     case COFFER_ERR_TENSOR_DIGEST:
     case COFFER_ERR_METADATA_DIGEST:
+    case COFFER_ERR_CONTENT_DIGEST:
     case COFFER_ERR_MANIFEST:
     case COFFER_ERR_MANIFEST_NAME:
     case COFFER_ERR_MANIFEST_ALGORITHM:

@@ -343,7 +343,7 @@ const cli_command cli_hash = {
         "With --content the digest is that of all tensors of a model, be it one file or several: two copies have it\n"
         "in common when names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"
         "the metadata. With --write digests are recorded in the metadata of each file, in place when they fit in the\n"
-        "header's slack; nothing is verified before.\n"
+        "header's slack, and those of the whole in the index of several files; nothing is verified before.\n"
         "\n"
         "JSON: an array of {path, algorithm, digest, size (of a model's tensors, of a file)}; with --write of {path,\n"
         "done (\"clone\", \"in_place\", \"rewrite\", \"nothing\"), seconds}. A file that fails has path and error (see "

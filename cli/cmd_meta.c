@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
+
 /* ---- Showing ---- */
 
 static void show_all(cli_output *out, const coffer_table *table)
@@ -186,6 +188,31 @@ static coffer_edit *collect_edits(cli *app, const cli_arguments *arguments, size
     return edits;
 }
 
+/* The progress of a rewrite, which is announced when it takes long enough to be wondered at. */
+typedef struct rewriting {
+    cli *app;
+    const char *path;
+    bool wanted; /* the user asked for it */
+    bool said;
+    cli_progress_part part;
+} rewriting;
+
+static int tell_rewriting(void *ctx, uint64_t done, uint64_t total)
+{
+    rewriting *told = ctx;
+    if (!told->said && total >= REWRITE_WORTH_SAYING) {
+        char size[CLI_NUMBER_SIZE];
+        cli_bytes_text(size, total);
+        cli_remark_path(told->app, told->path, "%srewriting %s, with room for the next edits%s",
+                        told->wanted ? "" : "the header has no room for this: ", size,
+                        told->wanted ? ""
+                                     : "; --insert takes milliseconds, where the file system can do it (ext4, XFS) and "
+                                       "nobody has the file open");
+    }
+    told->said = true;
+    return cli_progress_call(&told->part, done, total);
+}
+
 static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked)
 {
     const char *path = arguments->names[0];
@@ -199,10 +226,10 @@ static int change(cli *app, const cli_arguments *arguments, const coffer_edit_op
         return code;
     }
     cli_progress_begin(&progress, app, "rewriting", 0);
-    cli_progress_part part = { &progress, 0 };
+    rewriting told = { app, path, asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
     coffer_edit_options options = *asked;
-    options.progress = cli_progress_call;
-    options.progress_ctx = &part;
+    options.progress = tell_rewriting;
+    options.progress_ctx = &told;
     const double start = cli_seconds();
     const coffer_status status = coffer_edit_metadata(path, edits, count, &options, &way, &err);
     cli_progress_end(&progress);
@@ -231,11 +258,15 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
+    options.insert = cli_given(arguments, CLI_OPTION_INSERT);
     if (recovers && (edits || rewrites)) {
         return cli_usage_error(app, "--recover comes alone; edit afterwards");
     }
     if ((recovers || edits || rewrites) && arguments->name_count == 2) {
         return cli_usage_error(app, "a KEY is shown, so it goes with no --set, --unset, --rewrite or --recover");
+    }
+    if (options.insert && (rewrites || !edits)) {
+        return cli_usage_error(app, "--insert goes with --set or --unset, and not with --rewrite");
     }
     if (options.follow_links && !recovers && !edits && !rewrites) {
         return cli_usage_error(app, "--follow-links goes with --set, --unset, --rewrite or --recover");
@@ -256,6 +287,7 @@ static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; may be given many times", NULL },
     { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times", NULL },
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
+    { CLI_OPTION_INSERT, 0, "insert", NULL, "without room move the data by whole blocks, in milliseconds", NULL },
     { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "edit what a link points to, and files with several names",
       NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left", NULL },
@@ -278,8 +310,10 @@ const cli_command cli_meta = {
     .usage = "PATH [KEY]",
     .about = "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
              "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
-             "rewritten and gets slack for the next time. How it was done is said on standard error. - is\n"
-             "standard input, which can be shown only.\n",
+             "rewritten and gets slack for the next time (on Btrfs and XFS the new file shares the old one's\n"
+             "blocks, in milliseconds, too). With --insert ext4 and XFS put room in before the data instead;\n"
+             "nobody else may have the file open, and a power cut in these milliseconds may cost it. How it was\n"
+             "done is said on standard error. - is standard input, which can be shown only.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,

@@ -216,6 +216,7 @@ const cli_command cli_verify = {
         "--key checks. Names in a manifest are below PATH; of lines, those that are missing or changed count, of a\n"
         "manifest of model signing, files that it does not name, too. Several files or tensors at a time.\n"
         "\n"
+        "Of several files the index records which belong together, so that a mixture of two versions is noticed.\n"
         "A file without digests is not verifiable: exit code 1, never 0. Digests catch accidents; against\n"
         "attackers only a signature helps, by a key that you know from elsewhere.\n"
         "\n"

@@ -100,7 +100,25 @@ static int record_file(cli *app, const char *path, coffer_algorithm algorithm, b
     return cli_report_edit(app, path, way, cli_seconds() - started);
 }
 
-/* Each file of a model by itself: a file says what it has. */
+/* Which files belong together, when each of them says what it has. */
+static int record_index(cli *app, const char *path, bool follow_links)
+{
+    coffer_error err;
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    const double started = cli_seconds();
+    options.follow_links = follow_links;
+    if (coffer_record_content(path, &options, &way, &err) != COFFER_OK) {
+        return cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
+    }
+    const bool changed = way != COFFER_EDITED_NOTHING;
+    return cli_report_change(app, path, changed ? "rewrite" : "nothing",
+                             changed ? "digests of all files are recorded in the index"
+                                     : "nothing to do, the index says so already",
+                             cli_seconds() - started);
+}
+
+/* Each file of a model by itself, then its index. */
 static int record_path(cli *app, const char *path, coffer_algorithm algorithm, bool follow_links)
 {
     int code = CLI_EXIT_OK;
@@ -112,6 +130,9 @@ static int record_path(cli *app, const char *path, coffer_algorithm algorithm, b
     for (size_t i = 0; i < count && !cli_interrupted(); i++) {
         const char *file = count == 1 ? path : coffer_shard_path(model, i);
         code = cli_worse(code, record_file(app, file, algorithm, follow_links));
+    }
+    if (code == CLI_EXIT_OK && !cli_interrupted() && count > 1 && coffer_index_metadata(model, NULL) != NULL) {
+        code = record_index(app, path, follow_links);
     }
     coffer_close(model);
     return code;

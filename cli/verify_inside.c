@@ -27,17 +27,20 @@ typedef struct inside_job {
 static void show_failure(const inside_job *job, const coffer_error *err)
 {
     verify_run *run = job->run;
+    /* Of several files the failure says which. */
+    const char *path = coffer_shard_count(job->model) > 1 && err->path[0] != '\0' ? err->path : job->path;
     switch (err->code) {
     case COFFER_ERR_NO_DIGESTS:
     case COFFER_ERR_DIGESTS:
-        verify_show_problem(run, job->path, NULL, "not verifiable", err->message);
+        verify_show_problem(run, path, NULL, "not verifiable", err->message);
         break;
     case COFFER_ERR_METADATA_DIGEST:
     case COFFER_ERR_TENSOR_DIGEST:
-        verify_show_problem(run, job->path, NULL, "changed", err->message);
+    case COFFER_ERR_CONTENT_DIGEST:
+        verify_show_problem(run, path, NULL, "changed", err->message);
         break;
     default:
-        verify_show_trouble(run, job->path, err);
+        verify_show_trouble(run, path, err);
         break;
     }
 }
@@ -144,6 +147,28 @@ static void verify_file(verify_run *run, const char *path)
     }
 }
 
+/* Whether the files belong together, which each of them by itself does not tell. */
+static void verify_whole(verify_run *run, const char *path, const coffer *model)
+{
+    coffer_error err;
+    char how[80];
+    const coffer_tensor *none = NULL;
+    const coffer_algorithm algorithm = coffer_recorded_content(model);
+    const inside_job job = { .run = run, .path = path, .model = model };
+    if (coffer_verify(model, &none, 0, NULL, NULL, &err) != COFFER_OK) {
+        show_failure(&job, &err);
+    } else if (algorithm != COFFER_NO_ALGORITHM) {
+        snprintf(how, sizeof how, "%zu files, as the index records them, %s", coffer_shard_count(model),
+                 coffer_algorithm_name(algorithm));
+        verify_show_sound(run, path, how);
+    } else if (run->problems == 0) {
+        cli_remark_path(
+            run->app, path,
+            "the files are not known to belong together, since no index records them: `coffer hash --write` "
+            "records them there");
+    }
+}
+
 static uint64_t size_of(const coffer *model)
 {
     uint64_t size = 0;
@@ -169,6 +194,9 @@ void verify_inside(verify_run *run, const char *path)
     } else {
         for (size_t i = 0; i < coffer_shard_count(model) && !cli_interrupted(); i++) {
             verify_file(run, coffer_shard_path(model, i));
+        }
+        if (!cli_interrupted()) {
+            verify_whole(run, path, model);
         }
     }
     cli_progress_end(&run->progress);

@@ -7,11 +7,13 @@
 #include "cli_report.h"
 #include "verify.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MANIFEST_MOST ((size_t)100000000) /* bytes */
+#define MANIFEST_TRIED 16                 /* files that are looked for where none is in its place */
 
 /* One of the manifest's files. */
 typedef struct manifest_file {
@@ -278,6 +280,94 @@ static void check_all(manifest_run *m)
     cli_progress_end(&m->run->progress);
 }
 
+/* ---- A manifest that is of another folder ---- */
+
+static bool is_in(const char *folder, const char *sub, const char *name)
+{
+    cli_identity found;
+    const size_t size = strlen(folder) + strlen(sub) + strlen(name) + 3;
+    char *path = malloc(size);
+    if (path == NULL) {
+        return false;
+    }
+    snprintf(path, size, "%s/%s%s%s", folder, sub, sub[0] != '\0' ? "/" : "", name);
+    const bool is_there = cli_identify(path, &found);
+    free(path);
+    return is_there;
+}
+
+/* Whether one of the first files is there without so many bytes of its name, in a folder of the one that is verified. */
+static bool has_some(const manifest_run *m, const char *sub, size_t prefix_len)
+{
+    bool found = false;
+    for (size_t i = 0; i < m->count && i < MANIFEST_TRIED && !found; i++) {
+        found = is_in(m->path, sub, m->files[i].entry->name + prefix_len);
+    }
+    return found;
+}
+
+/* How many bytes of all names lead to the folder that is verified, so that the files are there without them; 0: they do not. */
+static size_t prefix_of_names(const manifest_run *m)
+{
+    const char *first = m->files[0].entry->name;
+    for (const char *slash = strchr(first, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        const size_t len = (size_t)(slash - first) + 1;
+        bool all = true;
+        for (size_t i = 0; i < m->count && all; i++) {
+            all = strncmp(m->files[i].entry->name, first, len) == 0;
+        }
+        if (all && has_some(m, "", len)) {
+            return len;
+        }
+    }
+    return 0;
+}
+
+/* The folder in the one that is verified that has files of the manifest; to be freed, and NULL where there is none. */
+static char *folder_of_names(const manifest_run *m)
+{
+    char *found = NULL;
+    DIR *folder = opendir(m->path);
+    for (const struct dirent *item = NULL; found == NULL && folder != NULL && (item = readdir(folder)) != NULL;) {
+        const bool is_dots = strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0;
+        if (!is_dots && has_some(m, item->d_name, 0)) {
+            found = strdup(item->d_name);
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return found;
+}
+
+/* Where nothing is found, the names may be those of the folder above, or of one in it. */
+static void explain_missing(const manifest_run *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (!m->files[i].missing) {
+            return;
+        }
+    }
+    if (m->count == 0 || !cli_is_folder(m->path)) {
+        return;
+    }
+    char shown[400];
+    const size_t len = prefix_of_names(m);
+    char *folder = len == 0 ? folder_of_names(m) : NULL;
+    if (len > 0) {
+        coffer_escape(m->files[0].entry->name, len, shown, sizeof shown);
+        cli_remark_path(m->run->app, m->run->manifest,
+                        "its names begin with \"%s\", and the files are here without that: verify the folder that "
+                        "holds \"%s\"",
+                        shown, shown);
+    } else if (folder != NULL) {
+        coffer_escape(folder, strlen(folder), shown, sizeof shown);
+        cli_remark_path(m->run->app, m->run->manifest,
+                        "its files are in \"%s/\" here, with which its names do not begin: verify that folder", shown);
+    }
+    free(folder);
+}
+
 void verify_by_manifest(verify_run *run, const char *path)
 {
     manifest_run m = { .run = run, .path = path, .manifest = read_manifest(run) };
@@ -289,6 +379,7 @@ void verify_by_manifest(verify_run *run, const char *path)
         run->code = cli_fail_memory(run->app, path);
     } else if (cli_is_folder(path) ? take_folder(&m) : take_file(&m)) {
         check_all(&m);
+        explain_missing(&m);
     }
     if (coffer_manifest_format_of(m.manifest) == COFFER_MANIFEST_BUNDLE && run->key == NULL) {
         cli_remark_path(run->app, run->manifest, "its signature was not looked at: that takes --key PUBLIC_KEY");

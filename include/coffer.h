@@ -164,6 +164,7 @@ typedef enum coffer_status {
     COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
     COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
     COFFER_ERR_METADATA_DIGEST = 164, /* the metadata are not those whose digest is recorded */
+    COFFER_ERR_CONTENT_DIGEST = 165,  /* the files of a model are not those whose digests its index records */
 
     /* manifests */
     COFFER_ERR_MANIFEST = 170,           /* neither lines of digests nor model signing's JSON */
@@ -524,7 +525,9 @@ typedef enum coffer_access {
 
 /* Whether tensors are verified, by the digests that their file records, when their bytes are first wanted: damage is then
    COFFER_ERR_TENSOR_DIGEST instead of bytes. What is read whole is hashed on the way; a part or slice, and coffer_data, look at the
-   whole tensor first, once. The file must not change meanwhile. */
+   whole tensor first, once. The file must not change meanwhile. What comes by URL or from the caller's functions may change, so
+   there every read is hashed, and a part or slice is cut from a copy of its whole tensor, which needs that much memory; the model
+   keeps the last such copy, so that many slices of one tensor read it once. */
 typedef enum coffer_verifying {
     COFFER_VERIFY_NOTHING = 0,
     COFFER_VERIFY_ALL = 1,     /* a file that records none cannot be opened: COFFER_ERR_NO_DIGESTS */
@@ -691,6 +694,10 @@ COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_ten
    changes a file on purpose can change them, too: only signatures of what cannot be changed stop that. */
 #define COFFER_DIGESTS_KEY "coffer.digests"                 /* of each tensor */
 #define COFFER_METADATA_DIGEST_KEY "coffer.metadata_digest" /* of all other metadata, the list above included */
+/* Under these keys of its metadata the index of several files records digests of the whole, by which files of another version, and
+   files that are missing, are noticed. coffer_model_writer writes them, and coffer_record_content. */
+#define COFFER_CONTENT_DIGEST_KEY "coffer.content_digest" /* of all tensors, as coffer_digest_content computes it */
+#define COFFER_SHARD_DIGESTS_KEY "coffer.shard_digests"   /* the same of each file by itself */
 
 /* The digests of a tensor, each in the first coffer_algorithm_digest_size bytes; those behind are 0. */
 typedef struct coffer_digest {
@@ -712,11 +719,16 @@ COFFER_API coffer_status coffer_digest_content(const coffer *model, const coffer
 
 /* Which digests shard `shard` records; COFFER_NO_ALGORITHM for none, or none that this version knows. */
 COFFER_API coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard);
+/* By which algorithm the index of a model records digests of the whole; COFFER_NO_ALGORITHM for none, none that this version
+   knows, and a model without an index. */
+COFFER_API coffer_algorithm coffer_recorded_content(const coffer *model);
 /* Verifies `count` tensors, all when `tensors` is NULL, by the digests that their files record, and the metadata of those files.
    Everything is looked at before it fails, and sound[i] (NULL: not wanted) says whether tensors[i] is what was recorded. COFFER_OK
    only when all is: COFFER_ERR_NO_DIGESTS when a file records none, COFFER_ERR_DIGESTS when they cannot be used,
    COFFER_ERR_TENSOR_DIGEST with the first tensor that was changed, renamed, replaced or added in err->tensor, or when one is
-   missing of all that are recorded, COFFER_ERR_METADATA_DIGEST. The work is done as by coffer_digest_tensors. */
+   missing of all that are recorded, COFFER_ERR_METADATA_DIGEST. The work is done as by coffer_digest_tensors. Where the index
+   records digests of the whole, what the files record is held against that, too, however many tensors are asked for (of none, that
+   alone is done, without reading data): COFFER_ERR_CONTENT_DIGEST when a file is of another version or missing. */
 COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                        bool *sound, const coffer_read_options *options, coffer_error *err);
 
@@ -895,17 +907,20 @@ typedef struct coffer_edit {
 } coffer_edit;
 
 typedef enum coffer_edit_mode {
-    COFFER_EDIT_AUTO = 0,     /* in place when it fits in the header's slack, else by a rewrite */
+    COFFER_EDIT_AUTO =
+        0, /* in place when it fits in the header's slack, else by sharing the data's blocks, else by a rewrite */
     COFFER_EDIT_IN_PLACE = 1, /* in place or COFFER_ERR_NO_SLACK */
     COFFER_EDIT_REWRITE = 2   /* always by a rewrite, which leaves slack for the next edit */
 } coffer_edit_mode;
 
 /* How an edit was done. */
 typedef enum coffer_edit_way {
-    COFFER_EDITED_NOTHING = 0,  /* the file already said so */
-    COFFER_EDITED_CLONE = 1,    /* a clone by reflink was edited and renamed */
+    COFFER_EDITED_NOTHING = 0, /* the file already said so */
+    COFFER_EDITED_CLONE =
+        1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
     COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it meanwhile */
-    COFFER_EDITED_REWRITE = 3   /* a new file was written and renamed */
+    COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
+    COFFER_EDITED_INSERT = 4    /* room was put in before the data, where they are: see coffer_edit_options */
 } coffer_edit_way;
 
 typedef struct coffer_edit_options {
@@ -916,12 +931,17 @@ typedef struct coffer_edit_options {
     coffer_edit_mode mode;
     bool follow_links;        /* edit what a symbolic link points to, and files that have several names */
     coffer_sync sync;         /* of a clone or rewrite; an edit in place is always durable */
-    coffer_progress progress; /* of a rewrite, in bytes of the file; NULL: none */
+    coffer_progress progress; /* of a rewrite, in bytes of the file, first before anything is copied; NULL: none */
     void *progress_ctx;
+    /* Where the new header does not fit, have the file system put blocks in before the data instead of rewriting: milliseconds for
+       any size, on ext4 and XFS of Linux. The data move to another place in the file, so nobody else may have it open, and none
+       can open it meanwhile: COFFER_ERR_LOCKED. COFFER_ERR_UNSUPPORTED where the file system cannot do it, or the file is not the
+       user's. A kill is recovered from, as in place; a power cut in those milliseconds may cost the data. */
+    bool insert;
 } coffer_edit_options;
 #define COFFER_EDIT_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL              \
+        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL, false       \
     }
 
 /*
@@ -936,10 +956,19 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the header's
-   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. */
+   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. Of a model of
+   several files every file gets those of its tensors, and then the index what coffer_record_content writes; *way is that of
+   the most thorough of these edits. */
 COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
                                                const coffer_edit_options *options, coffer_edit_way *way,
                                                coffer_error *err);
+/* Records digests of the whole in the index of a model of several files, `path` being that of the index or of its folder: from what
+   the files record, which coffer_record_digests has written to each of them before. No data is read, and nothing is verified. The
+   index gets a new file (COFFER_EDITED_REWRITE), in which everything else keeps its bytes. Fails with COFFER_ERR_NO_DIGESTS when
+   a file records none, with COFFER_ERR_DIGESTS when they do not all record by one algorithm, and with COFFER_ERR_LOCKED while
+   another program saves a model in the folder. Of the options allocator, max_header_size, follow_links and sync count. */
+COFFER_API coffer_status coffer_record_content(const char *path, const coffer_edit_options *options,
+                                               coffer_edit_way *way, coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
    is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
    When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */

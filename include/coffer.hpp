@@ -661,6 +661,7 @@ public:
     {
         return coffer_recorded_algorithm(get(), shard);
     }
+    coffer_algorithm recorded_content() const noexcept { return coffer_recorded_content(get()); }
     /* Throws when not everything is what the files' digests say; before it does, `sound` has an answer for each tensor. */
     void verify(const coffer_read_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
     void verify(span<bool> sound, const coffer_read_options *options = nullptr) const
@@ -903,6 +904,13 @@ inline coffer_edit_way record_digests(const std::string &path, coffer_algorithm 
 {
     coffer_edit_way way{};
     detail::call(coffer_record_digests, path.c_str(), algorithm, options, &way);
+    return way;
+}
+/* In the index of a model, what follows from the digests that its files record. */
+inline coffer_edit_way record_content(const std::string &path, const coffer_edit_options *options = nullptr)
+{
+    coffer_edit_way way{};
+    detail::call(coffer_record_content, path.c_str(), options, &way);
     return way;
 }
 /* Finishes what an interrupted edit, or an interrupted model_writer, left. */

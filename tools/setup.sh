@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation
+#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
@@ -44,6 +44,10 @@ has_curl() { # with its headers; what opens URLs is compiled and tested only the
 
 has_nginx() { # where ordinary users do not have it in their PATH
     has nginx || [ -x /usr/sbin/nginx ]
+}
+
+has_mkfs() { # has_mkfs KIND: likewise
+    has "mkfs.$1" || [ -x "/usr/sbin/mkfs.$1" ]
 }
 
 has_python() { # 3.11 or newer, able to make a virtual environment
@@ -108,7 +112,7 @@ find_missing() {
     need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
     need has_libcrypto "OpenSSL's libcrypto" libssl3
     case $goal in
-    test | mutate)
+    test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
         need_command python3 python3
         ;;&
@@ -167,6 +171,12 @@ find_missing() {
         ;;
     mutate)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;
+    crash)
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        need 'has_mkfs ext4' mkfs.ext4 e2fsprogs
+        need 'has_mkfs xfs' mkfs.xfs xfsprogs
+        need 'has_mkfs btrfs' mkfs.btrfs btrfs-progs
         ;;
     coverage)
         need_command lcov lcov
@@ -268,9 +278,9 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
 }
 
 case $goal in
-build | test | format | check | cross | bench | fuzz | prove | mutate | coverage | amalgamation) ;;
+build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation) ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation" >&2
     exit 2
     ;;
 esac

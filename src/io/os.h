@@ -114,6 +114,15 @@ int coffer__os_write_next(int fd, const void *bytes, size_t size);
 int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done);
 /* Makes the whole of `to` share the blocks of `from`, at once; fails where the file system cannot. */
 int coffer__os_clone(int from, int to);
+/* The same from a place on, to the end of `from`; both places are multiples of the file system's blocks. */
+int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_offset);
+/* Moves everything from `offset` on by `size` bytes towards the end, without copying; what is between is zeros. Both are multiples
+   of the file system's blocks. Fails where it cannot do it. */
+int coffer__os_insert(int fd, uint64_t offset, uint64_t size);
+/* Makes sure that nobody else has the file open or mapped, through whatever descriptor, and that whoever opens it has to wait until
+   it is let go of, for as long as the system lets them (45 s). EAGAIN when somebody has it, EOPNOTSUPP when that cannot be told. */
+int coffer__os_claim(int fd);
+void coffer__os_let_go(int fd);
 /* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
    do it: a full disk is then found while writing. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);

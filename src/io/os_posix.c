@@ -462,6 +462,62 @@ int coffer__os_clone(int from, int to)
 #endif
 }
 
+int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_offset)
+{
+#ifdef FICLONERANGE
+    struct file_clone_range range = {
+        .src_fd = from, .src_offset = from_offset, .src_length = 0, .dest_offset = to_offset
+    };
+    return ioctl(to, FICLONERANGE, &range) == 0 ? 0 : errno;
+#else
+    (void)from;
+    (void)from_offset;
+    (void)to;
+    (void)to_offset;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_insert(int fd, uint64_t offset, uint64_t size)
+{
+    if (!os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+#ifdef FALLOC_FL_INSERT_RANGE
+    return fallocate(fd, FALLOC_FL_INSERT_RANGE, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
+#else
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_claim(int fd)
+{
+#if defined F_SETLEASE && defined F_SETSIG
+    /* Whoever wants the file meanwhile makes the system send a signal, whose usual one would end the process; this one is ignored
+       unless the program has a use for it. */
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0) {
+        return EOPNOTSUPP;
+    }
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) {
+        return 0;
+    }
+    return errno == EAGAIN ? EAGAIN : EOPNOTSUPP;
+#else
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+void coffer__os_let_go(int fd)
+{
+#if defined F_SETLEASE && defined F_SETSIG
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+#else
+    (void)fd;
+#endif
+}
+
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 {
     if (!os_offset_fits(offset, size)) {

@@ -16,6 +16,9 @@
  * .new; the new bytes in the file; the undo file gone. So a file that is called PATH.coffer-undo is always whole, and while
  * there is none the file is as it should be. What a crash left of a .new is removed by the next edit or recovery.
  *
+ * Putting room in before everything else (coffer__patch_insert) has the file's size after it, as the old bytes those that are to
+ * be there in the end, and as the new ones what the insertion makes: zeros, and the first bytes of the file.
+ *
  * The undo file belongs to a file of that size whose first bytes have, byte for byte, either the old or the new value: that
  * is what an interrupted write leaves, and a file written anew since then, or another one, does not have it. Device and inode
  * numbers would tell less: they change with a reboot or a restored backup, and stay when a file is written anew.
@@ -229,6 +232,48 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
 }
 
+/* ---- putting room in ------------------------------------------------------------------------------------------------- */
+
+/* Nothing was put in, and the file is as it was. */
+static coffer_status patch_not_inserted(const char *path, int os_error, coffer_error *err)
+{
+    const coffer_status status = undo_remove(path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (os_error != EOPNOTSUPP && os_error != EINVAL && os_error != ENOSYS) {
+        return coffer__trouble(err, "put room in before the data", path, os_error);
+    }
+    coffer__fail(
+        err, COFFER_ERR_UNSUPPORTED,
+        "the file system cannot put blocks in before the data (ext4 and XFS can): nothing was changed; let the "
+        "file be rewritten");
+    return coffer__fail_errno(err, COFFER_ERR_UNSUPPORTED, os_error);
+}
+
+coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch *patch, uint64_t size,
+                                   coffer_error *err)
+{
+    int os_error = undo_establish(path, fd, patch);
+    if (os_error != 0) {
+        return coffer__trouble(err, "write the undo file beside the file", path, os_error);
+    }
+    os_error = coffer__os_insert(fd, 0, size);
+    if (os_error != 0) {
+        return patch_not_inserted(path, os_error, err);
+    }
+    os_error = patch_write(fd, patch, patch->old);
+    if (os_error == 0) {
+        return undo_remove(path, err);
+    }
+    coffer__fail(err, COFFER_ERR_UNDO,
+                 "room was put in, but the header could not be written before it (%s); when the cause is gone: coffer "
+                 "meta --recover %p",
+                 coffer__os_words(os_error), path);
+    coffer__fail_path(err, COFFER_ERR_UNDO, path);
+    return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
+}
+
 /* ---- recovering ------------------------------------------------------------------------------------------------------ */
 
 typedef struct undo_reader {
@@ -366,12 +411,45 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
                : coffer__trouble(err, "put the old header back (the undo file is kept)", undo->path, os_error);
 }
 
+/* Whether `size` bytes from `at` on of what an insertion was to make are what it makes of the file: zeros first, `shift` of them. */
+static bool undo_inserts_piece(const undo_reader *undo, uint64_t shift, uint64_t at, size_t size)
+{
+    uint8_t *fresh = undo->pieces;
+    uint8_t *now = fresh + UNDO_PIECE;
+    memset(now, 0, size);
+    return undo_read(undo, undo->fd, UNDO_HEAD_SIZE + undo->size + at, fresh, size, NULL) == COFFER_OK &&
+           (at < shift || undo_read(undo, undo->target, at - shift, now, size, NULL) == COFFER_OK) &&
+           memcmp(fresh, now, size) == 0;
+}
+
+/* Whether the file is as it was before something was to be put in, which then never was: so much shorter than it was to be, and with
+   the first bytes that were to follow. */
+static bool undo_was_not_begun(const undo_reader *undo)
+{
+    coffer__os_info info;
+    if (coffer__os_inspect_fd(undo->target, &info) != 0 || info.size >= undo->file_size) {
+        return false;
+    }
+    const uint64_t shift = undo->file_size - info.size;
+    bool same = shift < undo->size;
+    for (uint64_t at = 0; same && at < undo->size;) {
+        const uint64_t end = at < shift ? shift : undo->size;
+        const size_t size = undo_piece(end - at);
+        same = undo_inserts_piece(undo, shift, at, size);
+        at += size;
+    }
+    return same;
+}
+
 static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
 {
     uint8_t head[UNDO_HEAD_SIZE];
     coffer_status status = undo_read_head(undo, head, err);
     if (status == COFFER_OK) {
         status = undo_check_sum(undo, head, err);
+    }
+    if (status == COFFER_OK && undo_was_not_begun(undo)) {
+        return undo_remove(undo->path, err);
     }
     if (status == COFFER_OK) {
         status = undo_check_file(undo, err);

@@ -30,6 +30,12 @@ void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *en
 /* Overwrites the first bytes of the file `path`, which is open in `fd` to read and write, and which the caller has locked. Durable
    when it returns COFFER_OK; after a failure the file is as it was, or the error is COFFER_ERR_UNDO. */
 coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err);
+/* Has the file system put `size` bytes in before everything else, and writes the patch's `old` over them and what follows: the first
+   bytes of a file that is right then. `fresh` is what the insertion alone makes of them, and file_size the size afterwards. Until
+   it is done an undo file says `old`, so that recovery finishes it. COFFER_ERR_UNSUPPORTED, with the file as it was, where
+   nothing can be put in. */
+coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch *patch, uint64_t size,
+                                   coffer_error *err);
 /* Finishes what a crash left: puts the old bytes back and removes the undo file. The file is open and locked, as above. */
 coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err);
 

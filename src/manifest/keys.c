@@ -9,8 +9,9 @@
 #include <limits.h>
 #include <string.h>
 
-#define KEY_DER_MOST 512 /* bytes of a public key in DER: those that are taken have at most 158 */
-#define KEY_LINE 64      /* characters of a line of PEM */
+#define KEY_DER_MOST 1024 /* bytes of a public key in DER: those that are taken have at most 158 */
+#define KEY_LINE 64       /* characters of a line of PEM */
+#define KEY_SEQUENCE 0x30 /* of DER */
 
 /* How a public key in DER begins, up to its point: by that a curve is told, in every version of libcrypto. */
 static const struct key_curve {
@@ -42,6 +43,7 @@ static bool key_find_functions(coffer__key *key)
 {
     const coffer__os_library *library = &key->library;
     coffer__key_functions *call = &key->call;
+    (void)coffer__os_library_find(library, "EVP_PKEY_set_utf8_string_param", &call->set_text);
     return coffer__os_library_find(library, "BIO_new_mem_buf", &call->bio_new) &&
            coffer__os_library_find(library, "BIO_free", &call->bio_free) &&
            coffer__os_library_find(library, "PEM_read_bio_PUBKEY", &call->read_public) &&
@@ -117,19 +119,58 @@ static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t 
     return status;
 }
 
+/* A key whose point is compressed is the same key. libcrypto 1.1 has other functions for that, and there it is refused. */
+static void key_spell_out_point(const coffer__key *key)
+{
+    if (key->call.set_text != NULL) {
+        (void)key->call.set_text(key->handle, "point-format", "uncompressed");
+        key->call.clear_errors();
+    }
+}
+
+/* What stands after the object identifier of keys of elliptic curves: the parameters' first byte; 0 for other keys. */
+static uint8_t key_parameters_of(const uint8_t *der, size_t size)
+{
+    static const uint8_t elliptic[] = { 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01 };
+    for (size_t i = 0; i + sizeof elliptic < size; i++) {
+        if (memcmp(der + i, elliptic, sizeof elliptic) == 0) {
+            return der[i + sizeof elliptic];
+        }
+    }
+    return 0;
+}
+
+/* Why a key that could be read is not taken. */
+static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_error *err)
+{
+    const uint8_t parameters = key_parameters_of(der, size);
+    if (parameters == KEY_SEQUENCE) {
+        return coffer__fail(err, COFFER_ERR_KEY,
+                            "the key spells out the parameters of its curve instead of naming it, and is not taken, "
+                            "since any curve could stand there: `openssl ec -in KEY -param_enc named_curve` writes "
+                            "it with the name (with -pubin a public key)");
+    }
+    return coffer__fail(
+        err, COFFER_ERR_KEY,
+        "the key is of another %s: model signing takes those of the elliptic curves P-256, P-384 and "
+        "P-521 (`openssl ecparam -name prime256v1 -genkey -noout` makes one)%s",
+        parameters != 0 ? "curve" : "kind",
+        parameters != 0 ? "; one of theirs whose point is compressed is written without that by `openssl ec -in KEY "
+                          "-conv_form uncompressed`"
+                        : "");
+}
+
 /* Which curve it is, and from that its digest and its hint. */
 static coffer_status key_inspect(coffer__key *key, const coffer_allocator *allocator, coffer_error *err)
 {
     uint8_t der[KEY_DER_MOST] = { 0 };
     unsigned char *out = der;
+    key_spell_out_point(key);
     const int size = key->call.public_der(key->handle, NULL);
     const bool small = size > 0 && size <= KEY_DER_MOST && key->call.public_der(key->handle, &out) == size;
     const struct key_curve *curve = small ? key_curve_of(der, (size_t)size) : NULL;
     if (curve == NULL) {
-        return coffer__fail(
-            err, COFFER_ERR_KEY,
-            "the key is of another kind: model signing takes those of the elliptic curves P-256, P-384 and "
-            "P-521 (`openssl ecparam -name prime256v1 -genkey -noout` makes one)");
+        return key_of_other_kind(der, small ? (size_t)size : 0, err);
     }
     if (!coffer__os_library_find(&key->library, curve->digest, &key->call.digest)) {
         return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the libcrypto of this system has no %s", curve->digest);

@@ -28,6 +28,7 @@ typedef struct coffer__key_functions {
     int (*verify_init)(void *context, void **pkey_context, const void *digest, void *engine, void *key);
     int (*verify)(void *context, const unsigned char *signature, size_t size, const unsigned char *bytes,
                   size_t bytes_size);
+    int (*set_text)(void *key, const char *name, const char *value); /* NULL before libcrypto 3 */
     void (*clear_errors)(void);
 } coffer__key_functions;
 

@@ -4,9 +4,13 @@
  *
  *     line   HEX SP KIND NAME LF      HEX: 64 digits, SHA-256, or 32, XXH3 of 128 bits. KIND: a space, or `*` for "binary",
  *                                     which says nothing here. The last line need not end.
- *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are written \\, \n, \r
+ *     line   TAG SP? ( NAME ) SP* = SP* HEX LF    the same with --tag: TAG is SHA256 (OpenSSL writes SHA2-256) or XXH128
+ *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are written \\, \n, \r;
+ *                                     with a tag, too
  *
  * A carriage return before the end of a line belongs to the end. Empty lines and those that begin with # are passed over.
+ *
+ * Where the last byte is a NUL, every line ends with one instead (sha256sum -z), and names stand for themselves.
  */
 #include "error.h"
 #include "manifest.h"
@@ -44,6 +48,16 @@ static bool lines_unescape(char *name, size_t *name_len)
     return true;
 }
 
+/* A line, taken apart. */
+typedef struct lines_parts {
+    const char *hex;
+    size_t digits;
+    const char *name;
+    size_t name_len;
+    const char *tag; /* NULL: the digits tell the algorithm */
+    size_t tag_len;
+} lines_parts;
+
 /* Tells a wrong line by what it might have been. */
 static coffer_status lines_not_a_line(uint64_t at, size_t digits, coffer_error *err)
 {
@@ -59,47 +73,122 @@ static coffer_status lines_not_a_line(uint64_t at, size_t digits, coffer_error *
     return coffer__fail_at(
         err, COFFER_ERR_MANIFEST, at,
         "at byte %u, no line of a manifest: 64 hexadecimal digits (SHA-256) or 32 (XXH128), two spaces "
-        "and a name",
+        "and a name; or SHA256 (NAME) = and the digits, as --tag writes it",
         at);
 }
 
-static coffer_status lines_read_one(coffer_manifest *manifest, const char *line, size_t line_len, uint64_t at,
-                                    coffer_error *err)
+/* HEX SP KIND NAME. The digits are counted in any case. */
+static bool lines_split_plain(const char *line, size_t line_len, lines_parts *parts)
 {
-    const bool escaped = line[0] == '\\';
-    const size_t start = escaped ? 1 : 0;
-    size_t end = start;
+    size_t end = 0;
     while (end < line_len && is_hex_digit(line[end])) {
         end++;
     }
-    const size_t digits = end - start;
-    const bool known = digits == LINES_SHA256_DIGITS || digits == LINES_XXH128_DIGITS;
+    *parts = (lines_parts){ .hex = line, .digits = end };
+    const bool known = end == LINES_SHA256_DIGITS || end == LINES_XXH128_DIGITS;
     if (!known || line_len - end < 3 || line[end] != ' ' || (line[end + 1] != ' ' && line[end + 1] != '*')) {
-        return lines_not_a_line(at, digits, err);
+        return false;
+    }
+    parts->name = line + end + 2;
+    parts->name_len = line_len - end - 2;
+    return true;
+}
+
+/* Where the spaces before `end` begin. */
+static size_t lines_skip_spaces_back(const char *line, size_t end)
+{
+    while (end > 0 && line[end - 1] == ' ') {
+        end--;
+    }
+    return end;
+}
+
+/* TAG (NAME) = HEX. A name may have parentheses: it ends with the last one. */
+static bool lines_split_tagged(const char *line, size_t line_len, lines_parts *parts)
+{
+    const char *open = memchr(line, '(', line_len);
+    size_t end = line_len;
+    while (end > 0 && is_hex_digit(line[end - 1])) {
+        end--;
+    }
+    const size_t hex_at = end;
+    end = lines_skip_spaces_back(line, end);
+    if (open == NULL || end == 0 || line[end - 1] != '=') {
+        return false;
+    }
+    end = lines_skip_spaces_back(line, end - 1);
+    const size_t name_at = (size_t)(open - line) + 1;
+    if (end <= name_at || line[end - 1] != ')') {
+        return false;
+    }
+    const size_t tag_end = name_at - 1;
+    parts->hex = line + hex_at;
+    parts->digits = line_len - hex_at;
+    parts->name = line + name_at;
+    parts->name_len = end - 1 - name_at;
+    parts->tag = line;
+    parts->tag_len = tag_end > 0 && line[tag_end - 1] == ' ' ? tag_end - 1 : tag_end;
+    return true;
+}
+
+static coffer_algorithm lines_algorithm_of(const lines_parts *parts)
+{
+    static const struct {
+        const char *tag;
+        coffer_algorithm algorithm;
+    } known[] = { { "SHA256", COFFER_SHA256 }, { "SHA2-256", COFFER_SHA256 }, { "XXH128", COFFER_XXH3_128 } };
+    if (parts->tag == NULL) {
+        return parts->digits == LINES_SHA256_DIGITS ? COFFER_SHA256 : COFFER_XXH3_128;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strlen(known[i].tag) == parts->tag_len && memcmp(known[i].tag, parts->tag, parts->tag_len) == 0) {
+            return known[i].algorithm;
+        }
+    }
+    return COFFER_NO_ALGORITHM;
+}
+
+/* `at` is where the line stands. Lines that end with a NUL have no escapes. */
+static coffer_status lines_read_one(coffer_manifest *manifest, const char *line, size_t line_len, uint64_t at, char end,
+                                    coffer_error *err)
+{
+    lines_parts parts;
+    const bool escaped = end == '\n' && line[0] == '\\';
+    const char *start = escaped ? line + 1 : line;
+    const size_t len = escaped ? line_len - 1 : line_len;
+    if (!lines_split_plain(start, len, &parts) && !lines_split_tagged(start, len, &parts)) {
+        return lines_not_a_line(at, parts.digits, err);
+    }
+    const coffer_algorithm algorithm = lines_algorithm_of(&parts);
+    if (algorithm == COFFER_NO_ALGORITHM) {
+        return coffer__fail_at(err, COFFER_ERR_MANIFEST_ALGORITHM, at,
+                               "at byte %u, a digest by %q, and only SHA256 and XXH128 are read", at, parts.tag,
+                               parts.tag_len);
     }
     char name[COFFER__MANIFEST_NAME_SIZE * 2];
-    size_t name_len = line_len - end - 2;
+    size_t name_len = parts.name_len;
     if (name_len > sizeof name) {
         name_len = sizeof name; /* too long in any case, and refused as that */
     }
-    memcpy(name, line + end + 2, name_len);
+    memcpy(name, parts.name, name_len);
     if (escaped && !lines_unescape(name, &name_len)) {
         return coffer__fail_at(err, COFFER_ERR_MANIFEST, at,
                                "at byte %u, a name with a backslash that is no \\\\, \\n or \\r", at);
     }
-    const coffer_algorithm algorithm = digits == LINES_SHA256_DIGITS ? COFFER_SHA256 : COFFER_XXH3_128;
-    const coffer__manifest_item item = { at, name, name_len, algorithm, line + start, digits };
+    const coffer__manifest_item item = { at, name, name_len, algorithm, parts.hex, parts.digits };
     return coffer__manifest_add_item(manifest, &item, err);
 }
 
 coffer_status coffer__lines_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err)
 {
+    const char ending = text_len > 0 && text[text_len - 1] == '\0' ? '\0' : '\n';
     for (size_t start = 0; start < text_len;) {
-        const char *feed = memchr(text + start, '\n', text_len - start);
-        const size_t end = feed != NULL ? (size_t)(feed - text) : text_len;
-        const size_t len = end > start && text[end - 1] == '\r' ? end - 1 - start : end - start;
+        const char *found = memchr(text + start, ending, text_len - start);
+        const size_t end = found != NULL ? (size_t)(found - text) : text_len;
+        const bool returns = ending == '\n' && end > start && text[end - 1] == '\r';
+        const size_t len = returns ? end - 1 - start : end - start;
         if (len > 0 && text[start] != '#') {
-            const coffer_status status = lines_read_one(manifest, text + start, len, start, err);
+            const coffer_status status = lines_read_one(manifest, text + start, len, start, ending, err);
             if (status != COFFER_OK) {
                 return status;
             }

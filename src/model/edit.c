@@ -5,10 +5,13 @@
  *
  *   clone     a clone by reflink gets the new header and takes the file's place
  *   in place  the header is overwritten, with an undo file beside the file meanwhile (patch.h)
+ *   clone     the same without room in the header: the clone has the data some blocks further on
+ *   insert    where that is asked for: the file system moves the data by whole blocks, and then it is an edit in place
  *   rewrite   a new file with room for the next edit takes the file's place (sink.h)
  *
  * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the protocol.
  */
+#include "edit.h"
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
@@ -37,6 +40,8 @@
 /* A rewrite keeps the data's alignment, up to a page's. */
 #define EDIT_LARGEST_ALIGNMENT 4096
 #define EDIT_SMALLEST_ALIGNMENT 8
+/* By multiples of this data are moved without copying: the blocks of nearly every file system. */
+#define EDIT_BLOCK_SIZE 4096
 
 typedef struct edit_job {
     coffer_edit_options options;
@@ -65,7 +70,7 @@ static coffer_status edit_linked(const char *what, coffer_error *err)
         what);
 }
 
-static coffer_status edit_resolve(edit_job *job, const char *path, coffer_error *err)
+coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
 {
     coffer__os_info info;
     int os_error = coffer__os_inspect(path, false, &info);
@@ -73,15 +78,15 @@ static coffer_status edit_resolve(edit_job *job, const char *path, coffer_error 
         return coffer__trouble(err, "edit the file", NULL, os_error);
     }
     if (info.kind == COFFER__OS_LINK) {
-        if (!job->options.follow_links) {
+        if (!follow_links) {
             return edit_linked("this is a symbolic link", err);
         }
-        os_error = coffer__os_real_path(path, job->path.text, sizeof job->path.text);
+        os_error = coffer__os_real_path(path, real->text, sizeof real->text);
     } else {
-        os_error = coffer__path_copy(&job->path, path) ? 0 : ENAMETOOLONG;
+        os_error = coffer__path_copy(real, path) ? 0 : ENAMETOOLONG;
     }
     if (os_error == 0) {
-        os_error = coffer__os_inspect(job->path.text, false, &info);
+        os_error = coffer__os_inspect(real->text, false, &info);
     }
     if (os_error != 0) {
         return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
@@ -118,7 +123,7 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
 /* Opens and locks the file. What a failure leaves is closed by edit_deinit. */
 static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
 {
-    coffer_status status = edit_resolve(job, path, err);
+    coffer_status status = coffer__edit_resolve(path, job->options.follow_links, &job->path, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -350,12 +355,9 @@ static coffer__patch edit_patch(const edit_job *job)
     return patch;
 }
 
-static int edit_clone_fill(const edit_job *job, coffer__temporary *clone)
+/* Writes the header's bytes from `first` to `end` into the clone. */
+static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t first, size_t end)
 {
-    const coffer__patch patch = edit_patch(job);
-    size_t first = 0;
-    size_t end = 0;
-    coffer__patch_changes(&patch, &first, &end);
     int os_error = coffer__os_write_at(clone->fd, first, job->fresh + first, end - first);
     if (os_error == 0) {
         os_error = coffer__os_take_owner_and_mode(clone->fd, &job->info);
@@ -373,10 +375,32 @@ static int edit_sync_names(const edit_job *job)
                                                               : ENAMETOOLONG;
 }
 
+/* Gives the clone its header and then the file's name. *done tells whether it served: where renaming is not to be had, nothing has
+   happened. */
+static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *clone, size_t first, size_t end,
+                                      bool *done, coffer_error *err)
+{
+    int os_error = edit_clone_fill(job, clone, first, end);
+    if (os_error != 0) {
+        coffer__temporary_discard(clone);
+        return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
+    }
+    *done = coffer__temporary_replace(clone, job->path.text, true) == 0;
+    coffer__temporary_discard(clone);
+    if (!*done || job->options.sync != COFFER_SYNC_ALWAYS) {
+        return COFFER_OK;
+    }
+    os_error = edit_sync_names(job);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the edit durable, which is done", NULL, os_error);
+}
+
 /* *done tells whether it served: where cloning or renaming is not to be had, nothing has happened. */
 static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;
+    const coffer__patch patch = edit_patch(job);
+    size_t first = 0;
+    size_t end = 0;
     *done = false;
     if (coffer__temporary_open(&clone, job->path.text, true) != 0) {
         return COFFER_OK;
@@ -385,18 +409,8 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
         coffer__temporary_discard(&clone);
         return COFFER_OK;
     }
-    int os_error = edit_clone_fill(job, &clone);
-    if (os_error != 0) {
-        coffer__temporary_discard(&clone);
-        return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
-    }
-    *done = coffer__temporary_replace(&clone, job->path.text, true) == 0;
-    coffer__temporary_discard(&clone);
-    if (!*done || job->options.sync != COFFER_SYNC_ALWAYS) {
-        return COFFER_OK;
-    }
-    os_error = edit_sync_names(job);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the edit durable, which is done", NULL, os_error);
+    coffer__patch_changes(&patch, &first, &end);
+    return edit_place_clone(job, &clone, first, end, done, err);
 }
 
 static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
@@ -417,6 +431,139 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
     *way = COFFER_EDITED_IN_PLACE;
     const coffer__patch patch = edit_patch(job);
     return coffer__patch_apply(job->fd, job->path.text, &patch, err);
+}
+
+/* ---- ways that move the data by whole blocks ------------------------------------------------------------------------- */
+
+static coffer_status edit_too_much_slack(uint64_t slack, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "a slack of %u bytes is more than any header has", slack);
+}
+
+static uint64_t edit_slack(const edit_job *job)
+{
+    return job->options.slack != 0 ? job->options.slack : EDIT_DEFAULT_SLACK;
+}
+
+/* By how much the data move, so that the new header and the slack fit before them; false when no header is that long. */
+static bool edit_shift(const edit_job *job, uint64_t *shift)
+{
+    uint64_t end = 0;
+    if (!coffer__add_u64(EDIT_FRAME_SIZE + job->text.size, edit_slack(job), &end) || end > UINT64_MAX / 4) {
+        return false;
+    }
+    const uint64_t lacking = end > job->old_size ? end - job->old_size : 1;
+    return coffer__round_up_u64(lacking, EDIT_BLOCK_SIZE, shift);
+}
+
+/* A clone of the data alone, some blocks further on, takes the file's place. *done as above. */
+static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_error *err)
+{
+    coffer__temporary clone;
+    uint64_t shift = 0;
+    const uint64_t from = job->old_size / EDIT_BLOCK_SIZE * EDIT_BLOCK_SIZE;
+    *done = false;
+    if (job->info.links != 1 || !edit_shift(job, &shift) || coffer__temporary_open(&clone, job->path.text, true) != 0) {
+        return COFFER_OK;
+    }
+    if (coffer__os_clone_range(job->fd, from, clone.fd, from + shift) != 0) {
+        coffer__temporary_discard(&clone);
+        return COFFER_OK;
+    }
+    const coffer_status status = edit_make_header(job, job->old_size - EDIT_FRAME_SIZE + shift, err);
+    if (status != COFFER_OK) {
+        coffer__temporary_discard(&clone);
+        return status;
+    }
+    return edit_place_clone(job, &clone, 0, job->fresh_size, done, err);
+}
+
+static coffer_status edit_not_claimed(int os_error, coffer_error *err)
+{
+    return os_error == EAGAIN
+               ? coffer__fail(err, COFFER_ERR_LOCKED,
+                              "another program, or this one, has the file open, and putting room in would move its "
+                              "tensors: close the file, or let it be rewritten")
+               : coffer__fail(
+                     err, COFFER_ERR_UNSUPPORTED,
+                     "whether somebody has the file open cannot be told here (the file is not this user's, or the "
+                     "system has no leases): let it be rewritten");
+}
+
+/* A header that did not serve makes room for another one. */
+static void edit_forget_fresh(edit_job *job)
+{
+    coffer__free(&job->allocator, job->fresh, job->fresh_size);
+    job->fresh = NULL;
+    job->fresh_size = 0;
+}
+
+/* Forgets the header that was read, to read another one. */
+static void edit_forget_header(edit_job *job)
+{
+    coffer__edit_text_deinit(&job->text);
+    job->text.pairs = NULL;
+    coffer_table_free(job->table);
+    job->table = NULL;
+    edit_forget_fresh(job);
+}
+
+/* Puts blocks in: afterwards the file has the same metadata, and room for others. */
+static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
+{
+    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
+    coffer__edit_text_deinit(&job->text);
+    job->text.pairs = NULL;
+    coffer_status status =
+        coffer__edit_text_plan(&job->text, job->table, job->old + EDIT_FRAME_SIZE, header_size, NULL, 0, err);
+    if (status == COFFER_OK) {
+        status = edit_make_header(job, header_size + shift, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t *inserted = coffer__alloc_zeroed(&job->allocator, job->fresh_size);
+    if (inserted == NULL) {
+        return edit_out_of_header_memory(err);
+    }
+    memcpy(inserted + shift, job->old, job->old_size);
+    const coffer__patch patch = {
+        .file_size = job->info.size + shift, .old = job->fresh, .fresh = inserted, .size = job->fresh_size
+    };
+    status = coffer__patch_insert(job->fd, job->path.text, &patch, shift, err);
+    coffer__free(&job->allocator, inserted, job->fresh_size);
+    return status;
+}
+
+static coffer_status edit_read_and_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
+{
+    const coffer_status status = edit_read_header(job, err);
+    return status == COFFER_OK ? edit_plan(job, edits, count, err) : status;
+}
+
+/* While nobody else has the file open the data are moved, and then the edit fits. */
+static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
+{
+    uint64_t shift = 0;
+    coffer_edit_way within = COFFER_EDITED_NOTHING;
+    if (!edit_shift(job, &shift)) {
+        return edit_too_much_slack(edit_slack(job), err);
+    }
+    const int os_error = coffer__os_claim(job->fd);
+    if (os_error != 0) {
+        return edit_not_claimed(os_error, err);
+    }
+    coffer_status status = edit_put_room_in(job, shift, err);
+    if (status == COFFER_OK) {
+        edit_forget_header(job);
+        job->info.size += shift;
+        status = edit_read_and_plan(job, edits, count, err);
+    }
+    if (status == COFFER_OK) {
+        status = edit_within_header(job, &within, err);
+    }
+    coffer__os_let_go(job->fd);
+    return status;
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------------------------------- */
@@ -465,16 +612,28 @@ static uint64_t edit_alignment(uint64_t data_offset)
     return alignment;
 }
 
+/* Tells the user how much there is to do before it is begun. */
+static coffer_status edit_announce(const edit_job *job, coffer_error *err)
+{
+    const uint64_t total = job->fresh_size + coffer_table_data_size(job->table);
+    return job->options.progress == NULL || job->options.progress(job->options.progress_ctx, 0, total) == 0
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the caller before anything was written");
+}
+
 static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 {
-    const uint64_t slack = job->options.slack != 0 ? job->options.slack : EDIT_DEFAULT_SLACK;
+    const uint64_t slack = edit_slack(job);
     uint64_t end = 0;
     const bool fits = coffer__add_u64(EDIT_FRAME_SIZE + job->text.size, slack, &end) &&
                       coffer__round_up_u64(end, edit_alignment(job->old_size), &end) && end <= UINT64_MAX / 4;
     if (!fits) {
-        return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "a slack of %u bytes is more than any header has", slack);
+        return edit_too_much_slack(slack, err);
     }
     coffer_status status = edit_make_header(job, end - EDIT_FRAME_SIZE, err);
+    if (status == COFFER_OK) {
+        status = edit_announce(job, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -503,18 +662,30 @@ static coffer_status edit_no_slack(const edit_job *job, uint64_t room, coffer_er
     return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, job->text.size, room);
 }
 
+/* Without room in the header, and without leave to stay where it is. */
+static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, coffer_error *err)
+{
+    if (job->options.mode == COFFER_EDIT_AUTO) {
+        bool done = false;
+        const coffer_status status = edit_by_shared_blocks(job, &done, err);
+        if (done || status != COFFER_OK) {
+            *way = COFFER_EDITED_CLONE;
+            return status;
+        }
+        edit_forget_fresh(job);
+    }
+    *way = COFFER_EDITED_REWRITE;
+    return edit_by_rewrite(job, err);
+}
+
 static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer_edit_way *way,
                               coffer_error *err)
 {
-    coffer_status status = edit_read_header(job, err);
+    const coffer_status status = edit_read_and_plan(job, edits, count, err);
     if (status != COFFER_OK) {
         return status;
     }
     const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
-    status = edit_plan(job, edits, count, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
     if (job->text.same && job->options.mode != COFFER_EDIT_REWRITE) {
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
@@ -523,11 +694,12 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     if (has_room && job->options.mode != COFFER_EDIT_REWRITE) {
         return edit_within_header(job, way, err);
     }
-    if (job->options.mode == COFFER_EDIT_IN_PLACE) {
-        return edit_no_slack(job, header_size, err);
+    if (job->options.insert && job->options.mode != COFFER_EDIT_REWRITE) {
+        *way = COFFER_EDITED_INSERT;
+        return edit_by_insert(job, edits, count, err);
     }
-    *way = COFFER_EDITED_REWRITE;
-    return edit_by_rewrite(job, err);
+    return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, header_size, err)
+                                                     : edit_with_more_room(job, way, err);
 }
 
 coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,

@@ -262,18 +262,36 @@ static size_t fetch_put_weights(const fetch_job *job, char *out, size_t at)
     return at;
 }
 
-/* What the model's index has as metadata, with the size that its tensors have now. */
-static size_t fetch_put_metadata(const coffer__several *several, uint64_t total, char *out, size_t at)
+/* The metadata's text between two places. Digests of the whole model are none of a part of it, so there null takes their place. */
+static size_t fetch_put_text(const fetch_job *job, size_t from, size_t to, char *out, size_t at)
 {
+    const coffer__several *several = job->model->several;
+    const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
+    const size_t end = fetch_put(out, at, several->metadata + from, to - from);
+    for (size_t i = 0; out != NULL && i < COFFER__INDEX_RECORDS; i++) {
+        const coffer__index_span *span = &several->records[i];
+        if (is_part && span->len >= 4 && span->from >= from && span->from < to) {
+            char *blank = out + at + (span->from - from);
+            memset(blank, ' ', span->len);
+            memcpy(blank, "null", 4);
+        }
+    }
+    return end;
+}
+
+/* What the model's index has as metadata, with the size that its tensors have now. */
+static size_t fetch_put_metadata(const fetch_job *job, uint64_t total, char *out, size_t at)
+{
+    const coffer__several *several = job->model->several;
     char digits[20];
     const size_t digits_len = coffer__write_u64(digits, total);
     const char *text = several->metadata;
     const size_t len = several->metadata_len;
     if (several->total_size_len > 0) {
         const size_t behind = several->total_size_from + several->total_size_len;
-        at = fetch_put(out, at, text, several->total_size_from);
+        at = fetch_put_text(job, 0, several->total_size_from, out, at);
         at = fetch_put(out, at, digits, digits_len);
-        return fetch_put(out, at, text + behind, len - behind);
+        return fetch_put_text(job, behind, len, out, at);
     }
     size_t rest = 1; /* behind the brace, and what space follows it */
     while (rest < len && (text[rest] == ' ' || text[rest] == '\n' || text[rest] == '\t' || text[rest] == '\r')) {
@@ -285,7 +303,7 @@ static size_t fetch_put_metadata(const coffer__several *several, uint64_t total,
         return fetch_put(out, at, "}", 1);
     }
     at = fetch_put(out, at, ", ", 2);
-    return fetch_put(out, at, text + rest, len - rest);
+    return fetch_put_text(job, rest, len, out, at);
 }
 
 static size_t fetch_put_index(const fetch_job *job, char *out)
@@ -298,7 +316,7 @@ static size_t fetch_put_index(const fetch_job *job, char *out)
         total += job->wanted == NULL || job->wanted[i] ? coffer_at(job->model, i)->size : 0;
     }
     size_t at = fetch_put(out, 0, begin, sizeof begin - 1);
-    at = fetch_put_metadata(job->model->several, total, out, at);
+    at = fetch_put_metadata(job, total, out, at);
     at = fetch_put(out, at, middle, sizeof middle - 1);
     at = fetch_put_weights(job, out, at);
     return fetch_put(out, at, end, sizeof end - 1);

@@ -104,6 +104,12 @@ static void index_total_size(coffer__index *index, const uint8_t *text, size_t l
     index->total_size = index->total_size_is_read ? value : 0;
 }
 
+const char *coffer__index_record_key(size_t record)
+{
+    static const char *const keys[COFFER__INDEX_RECORDS] = { COFFER_CONTENT_DIGEST_KEY, COFFER_SHARD_DIGESTS_KEY };
+    return keys[record];
+}
+
 /* One member of the metadata, which is known to be JSON. */
 static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch,
                                            size_t metadata_at)
@@ -123,6 +129,11 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
         index->total_size_len = json->in.position - at;
         index_total_size(index, json->in.base + at, json->in.position - at);
     }
+    for (size_t i = 0; status == COFFER_OK && i < COFFER__INDEX_RECORDS; i++) {
+        if (index_is(key, coffer__index_record_key(i))) {
+            index->records[i] = (coffer__index_span){ at - metadata_at, json->in.position - at };
+        }
+    }
     return status;
 }
 
@@ -134,6 +145,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
         return coffer__json_type_error(json, "the index's metadata", "an object");
     }
     coffer_status status = coffer__json_skip(json, 1, scratch);
+    index->metadata_at = (coffer__index_span){ at, json->in.position - at };
     if (status != COFFER_OK || first == 'n') {
         return status;
     }
@@ -468,4 +480,103 @@ void coffer__index_free(coffer__index *index)
     coffer__free(index->allocator, index->shards, index->file_count * sizeof *index->shards);
     coffer__free(index->allocator, index->entries, index->room * sizeof *index->entries);
     coffer__free(index->allocator, index->escaped, index->escaped_size);
+}
+
+/* ---- writing what is recorded ------------------------------------------------------------------------------------ */
+
+/* Text that is measured (`out` NULL) or written. */
+typedef struct index_text {
+    char *out;
+    size_t size;
+} index_text;
+
+static void index_put(index_text *text, const void *bytes, size_t size)
+{
+    if (text->out != NULL) {
+        memcpy(text->out + text->size, bytes, size);
+    }
+    text->size += size;
+}
+
+static void index_put_text(index_text *text, const char *piece)
+{
+    index_put(text, piece, strlen(piece));
+}
+
+static void index_put_value(index_text *text, coffer__name value)
+{
+    index_put_text(text, "\"");
+    index_put(text, value.text, value.len);
+    index_put_text(text, "\"");
+}
+
+/* The members that are not there yet, each on a line of its own, as the members of an index mostly are. */
+static void index_put_missing(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
+                              const char *last, index_text *text)
+{
+    const char *after[COFFER__INDEX_RECORDS] = { ",", "," };
+    for (size_t i = COFFER__INDEX_RECORDS; i > 0; i--) {
+        if (index->records[i - 1].len == 0) {
+            after[i - 1] = last;
+            break;
+        }
+    }
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS; i++) {
+        if (index->records[i].len == 0) {
+            index_put_text(text, "\n    \"");
+            index_put_text(text, coffer__index_record_key(i));
+            index_put_text(text, "\": ");
+            index_put_value(text, values[i]);
+            index_put_text(text, after[i]);
+        }
+    }
+}
+
+/* The metadata's object with the new values in the place of the old ones. */
+static void index_put_metadata(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
+                               index_text *text)
+{
+    const bool swapped = index->records[COFFER__INDEX_CONTENT].from > index->records[COFFER__INDEX_SHARDS].from;
+    const char *old = index->metadata;
+    size_t at = 1; /* after the brace */
+    size_t first = at;
+    while (first < index->metadata_len && strchr(" \t\r\n", old[first]) != NULL) {
+        first++;
+    }
+    index_put_text(text, "{");
+    index_put_missing(index, values, old[first] == '}' ? "" : ",", text);
+    for (size_t k = 0; k < COFFER__INDEX_RECORDS; k++) {
+        const size_t i = swapped ? COFFER__INDEX_RECORDS - 1 - k : k;
+        const coffer__index_span *span = &index->records[i];
+        if (span->len > 0) {
+            index_put(text, old + at, span->from - at);
+            index_put_value(text, values[i]);
+            at = span->from + span->len;
+        }
+    }
+    index_put(text, old + at, index->metadata_len - at);
+}
+
+size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
+                                   const coffer__name values[COFFER__INDEX_RECORDS], char *out)
+{
+    index_text to = { .size = 0 };
+    to.out = out;
+    const coffer__index_span *span = &index->metadata_at;
+    if (index->metadata != NULL) {
+        index_put(&to, text, span->from);
+        index_put_metadata(index, values, &to);
+        index_put(&to, text + span->from + span->len, text_size - span->from - span->len);
+        return to.size;
+    }
+    /* null becomes an object; without metadata they become the index's first member, which its weight_map follows. */
+    const bool is_null = span->len > 0;
+    const size_t brace = (size_t)((const uint8_t *)memchr(text, '{', text_size) - text) + 1;
+    index_put(&to, text, is_null ? span->from : brace);
+    index_put_text(&to, is_null ? "{" : "\n  \"metadata\": {");
+    index_put_missing(index, values, "", &to);
+    index_put_text(&to, is_null ? "\n  }" : "\n  },");
+    const size_t rest = is_null ? span->from + span->len : brace;
+    index_put(&to, text + rest, text_size - rest);
+    return to.size;
 }

@@ -17,6 +17,15 @@
 #define COFFER__INDEX_MOST_BYTES ((uint64_t)250000000)
 #define COFFER__INDEX_MOST_SHARDS 100000u
 
+/* Where a value is in the metadata, and its bytes; 0: it is not there. */
+typedef struct coffer__index_span {
+    size_t from;
+    size_t len;
+} coffer__index_span;
+
+/* What the metadata record of the whole model, in this order: its content digest, and those of its files. */
+enum { COFFER__INDEX_CONTENT, COFFER__INDEX_SHARDS, COFFER__INDEX_RECORDS };
+
 /* One member of the weight_map. */
 typedef struct coffer__index_entry {
     coffer__name name; /* of the tensor */
@@ -45,6 +54,8 @@ typedef struct coffer__index {
     size_t file_count;    /* of the shards, before some were left out */
     const char *metadata; /* the text of its value; NULL: none, or null */
     size_t metadata_len;
+    coffer__index_span metadata_at; /* where the value is in the text, null included */
+    coffer__index_span records[COFFER__INDEX_RECORDS];
     size_t total_size_from; /* where the value of total_size is in the metadata, … */
     size_t total_size_len;  /* … and its bytes; 0: there is none */
     uint64_t total_size;
@@ -61,5 +72,12 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
 /* Leaves out the files of which no tensor matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of them. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err);
 void coffer__index_free(coffer__index *index);
+
+/* The keys of what is recorded. */
+const char *coffer__index_record_key(size_t record);
+/* Writes the text of the index once more, with other values of all that is recorded, each the text of a string that needs no escapes.
+   Everything else keeps its bytes. Returns how many it takes; `out` may be NULL. */
+size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
+                                   const coffer__name values[COFFER__INDEX_RECORDS], char *out);
 
 #endif

@@ -20,6 +20,8 @@
 
 #include <stdatomic.h>
 
+typedef struct coffer__verified coffer__verified; /* trust.h */
+
 typedef struct coffer__shard {
     coffer__source source;
     coffer_table *table;
@@ -29,11 +31,13 @@ typedef struct coffer__shard {
     bool populate;
     uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
     _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
-    coffer__mutex lock;        /* held while mapping */
+    coffer__mutex lock;        /* held while mapping, and for `verified` */
     coffer_error map_error;    /* why there will be no map; code COFFER_OK: none was tried */
     coffer__pooled pooled;     /* of one of several files: its descriptor */
     coffer__recorded recorded; /* with `trusted`: the file's digests */
     _Atomic(uint8_t) *trusted; /* of each tensor, whether it was verified; NULL: the model is not opened to verify */
+    coffer__verified
+        *verified; /* in the first shard, for the whole model: the last tensor that was held (trust.h); or NULL */
 } coffer__shard;
 
 /* The caller's allocator, for one thread at a time. */
@@ -62,8 +66,12 @@ typedef struct coffer__several {
     size_t extra_size;
     char *metadata; /* the text of the index's */
     size_t metadata_len;
-    size_t total_size_from; /* where the value of total_size is in it, … */
-    size_t total_size_len;  /* … and its bytes; 0: there is none */
+    size_t total_size_from;                            /* where the value of total_size is in it, … */
+    size_t total_size_len;                             /* … and its bytes; 0: there is none */
+    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where in it digests of the whole are */
+    size_t file_count;                                 /* that the index names, whether they are open or not */
+    char *index_path;                                  /* of the index; NULL: there is none */
+    size_t index_path_size;
 } coffer__several;
 
 struct coffer {

@@ -6,9 +6,11 @@
  */
 #include "alloc.h"
 #include "coffer.h"
+#include "content.h"
 #include "error.h"
 #include "header.h"
 #include "index.h"
+#include "model.h"
 #include "options.h"
 #include "os.h"
 #include "place.h"
@@ -152,13 +154,11 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
     return status;
 }
 
-/* Writes the new index under its temporary name. That of no tensors, which would not be one, is an empty file. */
-static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
+/* Writes the new index under its temporary name, with `content` (NULL: without) in it. */
+static coffer_status model_writer_put_index(coffer_model_writer *writer, const char *path,
+                                            const coffer__content *content, coffer_error *err)
 {
-    if (writer->shards.tensor_count == 0) {
-        return coffer__publication_begin(&writer->publication, "", 0, err);
-    }
-    const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path);
+    const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
     if (size > COFFER__INDEX_MOST_BYTES) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than anybody reads",
                      (uint64_t)size);
@@ -168,9 +168,33 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
     if (text == NULL) {
         return model_writer_no_memory(err);
     }
-    (void)coffer__shards_write_index(text, &writer->shards, writer->header, path);
+    (void)coffer__shards_write_index(text, &writer->shards, writer->header, path, content);
     const coffer_status status = coffer__publication_begin(&writer->publication, text, size, err);
     coffer__free(&writer->allocator, text, size);
+    return status;
+}
+
+/* Whether the new index is to record digests of the whole. */
+static bool model_writer_records(const coffer_model_writer *writer)
+{
+    return writer->options.digests != COFFER_NO_ALGORITHM && writer->shards.count > 1;
+}
+
+/* The index before the files. That of no tensors, which would not be one, is an empty file; where digests are to come into it, it
+   has room for them, so that what is too long is known now. */
+static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
+{
+    coffer__content nothing;
+    const coffer_algorithm algorithm = writer->options.digests;
+    if (writer->shards.tensor_count == 0) {
+        return coffer__publication_begin(&writer->publication, "", 0, err);
+    }
+    if (!model_writer_records(writer) || coffer_algorithm_digest_size(algorithm) == 0) {
+        return model_writer_put_index(writer, path, NULL, err);
+    }
+    coffer_status status = coffer__content_new(&nothing, algorithm, writer->shards.count, &writer->allocator, err);
+    status = status == COFFER_OK ? model_writer_put_index(writer, path, &nothing, err) : status;
+    coffer__content_free(&nothing);
     return status;
 }
 
@@ -590,6 +614,61 @@ static coffer_status model_writer_finish_files(coffer_model_writer *writer, coff
     return status;
 }
 
+/* Writes the names of the files, as they are called before the decision, to `text`, each with its NUL. */
+static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__name *names, char *text,
+                                     size_t text_size)
+{
+    for (size_t i = 0; i < writer->shards.count; i++) {
+        char *to = text + i * text_size;
+        const char *name = coffer_model_writer_name(writer, i);
+        const size_t len = coffer__text_len(name);
+        memcpy(to, name, len);
+        memcpy(to + len, COFFER__PUBLICATION_NEW, sizeof COFFER__PUBLICATION_NEW);
+        names[i] = (coffer__name){ to, len + sizeof COFFER__PUBLICATION_NEW - 1 };
+    }
+}
+
+/* Opens the complete files as one model: what they record is what the index has digests of. */
+static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
+{
+    const size_t count = writer->shards.count;
+    const size_t text_size = writer->name_size + sizeof COFFER__PUBLICATION_NEW;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.allocator = &writer->allocator;
+    options.max_header_size = writer->options.max_header_size;
+    options.access = COFFER_READ;
+    coffer__name *names = coffer__alloc(&writer->allocator, count * sizeof *names);
+    char *text = coffer__alloc(&writer->allocator, count * text_size);
+    coffer_status status = COFFER_ERR_MEMORY;
+    if (names == NULL || text == NULL) {
+        status = model_writer_no_memory(err);
+    } else {
+        model_writer_fresh_names(writer, names, text, text_size);
+        status = coffer__several_open_set(model, writer->publication.path.text, names, count, &options, err);
+    }
+    coffer__free(&writer->allocator, text, count * text_size);
+    coffer__free(&writer->allocator, names, count * sizeof *names);
+    return status;
+}
+
+/* Writes the index once more, now that the digests of all files are known. */
+static coffer_status model_writer_record(coffer_model_writer *writer, coffer_error *err)
+{
+    coffer *model = NULL;
+    coffer__content content;
+    coffer_status status = model_writer_open_fresh(writer, &model, err);
+    if (status == COFFER_OK) {
+        status = coffer__content_compute(&content, model, err);
+        coffer_close(model);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = model_writer_put_index(writer, writer->publication.path.text, &content, err);
+    coffer__content_free(&content);
+    return status;
+}
+
 coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {
@@ -604,6 +683,9 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     coffer__os_mutex_unlock(&writer->mutex);
     if (status == COFFER_OK) {
         status = model_writer_finish_files(writer, err);
+    }
+    if (status == COFFER_OK && model_writer_records(writer)) {
+        status = model_writer_record(writer, err);
     }
     return status == COFFER_OK ? coffer__publication_finish(&writer->publication, err) : status;
 }

@@ -167,6 +167,7 @@ static coffer_status note_keep_metadata(coffer__several *several, const coffer__
     several->metadata_len = index->metadata_len;
     several->total_size_from = index->total_size_from;
     several->total_size_len = index->total_size_len;
+    memcpy(several->records, index->records, sizeof several->records);
     memcpy(several->metadata, index->metadata, index->metadata_len);
     return COFFER_OK;
 }
@@ -180,6 +181,7 @@ coffer_status coffer__several_note(coffer *model, const coffer__index *index, co
         return COFFER_OK;
     }
     const bool is_whole = index->shard_count == index->file_count;
+    several->file_count = index->file_count;
     note_unindexed(several, index);
     if (is_whole) {
         note_total_size(model, index);

@@ -7,7 +7,8 @@
  *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
  *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
  *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
- *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what is behind .quant_state do not count
+ *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what is behind .quant_state do not
+ *                        count; neither do .SCB and .weight_format of 8 bits
  *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, its module's own where those are stated; .scales and
  *                        .biases say how to unpack
  *
@@ -507,6 +508,13 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     }
 }
 
+/* The scales of bitsandbytes with 8 bits, and what says how its weights lie: not trained, though @huggingface/hub counts them. */
+static bool parameters_is_of_int8(parameters_method method, coffer__name name)
+{
+    static const char *const of_int8[] = { ".SCB", ".weight_format", NULL };
+    return method == PARAMETERS_BITSANDBYTES && parameters_ends_in_any(name, of_int8);
+}
+
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 /* Sums beyond what a number holds stay at its largest. */
@@ -530,7 +538,9 @@ static void parameters_count(const coffer *model, const parameters_config *confi
         const uint64_t elements = coffer_tensor_elements(tensor);
         const parameters_share share = parameters_share_of(model, config, method, tensor);
         parameters_add(&counts->plain[tensor->dtype], elements);
-        parameters_add(&counts->trained[tensor->dtype], parameters_scaled(elements, share));
+        if (!parameters_is_of_int8(method, (coffer__name){ tensor->name, tensor->name_len })) {
+            parameters_add(&counts->trained[tensor->dtype], parameters_scaled(elements, share));
+        }
         parameters_add(&counts->compatible[tensor->dtype], tensor->rank == 0 ? 0 : elements * (share.of / share.in));
     }
 }

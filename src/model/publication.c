@@ -404,7 +404,9 @@ coffer_status coffer__publication_begin(coffer__publication *publication, const 
 {
     coffer__sink sink;
     const coffer_sync sync = publication->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
-    coffer_status status = coffer__sink_path(&sink, &publication->allocator, publication->fresh.text, sync, false, err);
+    /* A second time only digests in it differ, and whatever of them is there, it names the same files. */
+    coffer_status status =
+        coffer__sink_path(&sink, &publication->allocator, publication->fresh.text, sync, publication->begun, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -46,7 +46,7 @@ coffer_status coffer__publication_open(coffer__publication *publication, const c
 /* Whether a file of the new model may get that name: nothing may be there that a file cannot replace, since after the decision
    there is no way back. */
 coffer_status coffer__publication_check(const char *path, coffer_error *err);
-/* Writes the new index, from now on discarded by coffer__publication_close. */
+/* Writes the new index, from now on discarded by coffer__publication_close; or, until the end, one of the same files again. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err);
 /* The name under which a file of the model is to be written; false when it is too long. */

@@ -91,16 +91,22 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
         return coffer__model_fail(err, COFFER_ERR_INDEX, shard, tensor);
     }
     coffer_read_options known;
+    coffer__verified *held = NULL;
     coffer_status status = read_check(&known, options, buffer, size, size, err);
     if (status == COFFER_OK) {
-        status = coffer__trust_tensor(model, tensor, err);
+        status = coffer__trust_hold(model, tensor, &known, size, &held, err);
     }
     if (status == COFFER_OK) {
         const coffer__row row = {
-            .source = &shard->source, .offset = tensor->offset + offset, .size = size, .to = buffer
+            .source = &shard->source,
+            .map = held == NULL ? NULL : held->bytes,
+            .offset = held == NULL ? tensor->offset + offset : offset,
+            .size = size,
+            .to = buffer,
         };
         status = read_rows(model, &row, 1, &known, NULL, err);
     }
+    coffer__trust_let_go(model, held);
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
@@ -172,26 +178,43 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
+/* The row that reads a slice: from the copy that was verified, else from the map, or by reads where no map can be had. */
+static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *tensor, const coffer__verified *held,
+                                     const coffer__box *box, void *buffer)
+{
+    coffer__row row = {
+        .source = &shard->source,
+        .offset = tensor->offset,
+        .box = box,
+        .size = box->run_size * box->run_count,
+        .to = buffer,
+    };
+    if (held != NULL) {
+        row.map = held->bytes;
+        row.offset = 0;
+    } else if (shard->access != COFFER_READ) {
+        row.map = coffer__shard_base(shard, NULL);
+    }
+    return row;
+}
+
 static coffer_status read_slice(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor,
                                 const coffer__box *box, void *buffer, uint64_t buffer_size,
                                 const coffer_read_options *options, coffer_error *err)
 {
     coffer_read_options known;
+    coffer__verified *held = NULL;
     const uint64_t size = box->run_size * box->run_count;
-    const coffer_status status = read_check(&known, options, buffer, buffer_size, size, err);
-    if (status != COFFER_OK) {
-        return status;
+    coffer_status status = read_check(&known, options, buffer, buffer_size, size, err);
+    if (status == COFFER_OK) {
+        status = coffer__trust_hold(model, tensor, &known, size, &held, err);
     }
-    const coffer__row row = {
-        .source = &shard->source,
-        /* Where no map can be had the bytes are read. */
-        .map = shard->access == COFFER_READ ? NULL : coffer__shard_base(shard, NULL),
-        .offset = tensor->offset,
-        .box = box,
-        .size = size,
-        .to = buffer,
-    };
-    return read_rows(model, &row, 1, &known, NULL, err);
+    if (status == COFFER_OK) {
+        const coffer__row row = read_row_of_slice(shard, tensor, held, box, buffer);
+        status = read_rows(model, &row, 1, &known, NULL, err);
+    }
+    coffer__trust_let_go(model, held);
+    return status;
 }
 
 coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor, const coffer_index *indices,
@@ -207,9 +230,6 @@ coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor
     }
     coffer__box box;
     coffer_status status = coffer__slice_plan(tensor, indices, count, &box, err);
-    if (status == COFFER_OK) {
-        status = coffer__trust_tensor(model, tensor, err);
-    }
     if (status == COFFER_OK) {
         status = read_slice(model, shard, tensor, &box, buffer, buffer_size, options, err);
     }

@@ -187,7 +187,8 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
 }
 
 /* Decodes the base64 of a list. */
-static coffer_status record_decode(coffer__recorded *recorded, const char *text, size_t text_len, coffer_error *err)
+static coffer_status record_decode(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
+                                   coffer_error *err)
 {
     size_t size = 0;
     recorded->digest_size = coffer_algorithm_digest_size(recorded->algorithm);
@@ -197,10 +198,10 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *text,
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the recorded digests");
     }
     if (!coffer__base64_read(recorded->digests, &size, text, text_len)) {
-        return record_malformed(record_digests_key, "they are not base64 in its canonical form", err);
+        return record_malformed(key, "they are not base64 in its canonical form", err);
     }
     if (size % recorded->digest_size != 0) {
-        return record_malformed(record_digests_key, "their length is no multiple of a digest's", err);
+        return record_malformed(key, "their length is no multiple of a digest's", err);
     }
     recorded->count = size / recorded->digest_size;
     recorded->order = coffer__alloc(&recorded->allocator, (recorded->count + 1) * sizeof *recorded->order);
@@ -214,24 +215,34 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *text,
     return COFFER_OK;
 }
 
-coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_table *table,
-                                    const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__recorded_read_text(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
+                                         const coffer_allocator *allocator, coffer_error *err)
 {
+    size_t base64_at = 0;
     memset(recorded, 0, sizeof *recorded);
     recorded->allocator = *allocator;
-    coffer_status status = coffer__recorded_algorithm(table, &recorded->algorithm, err);
+    coffer_status status = record_head(key, text, text_len, &recorded->algorithm, &base64_at, err);
     if (status != COFFER_OK) {
         return status;
     }
-    size_t length = 0;
-    size_t base64_at = 0;
-    const char *text = record_list(table, &length);
-    (void)coffer__record_text_algorithm(text, length, &base64_at);
-    status = record_decode(recorded, text + base64_at, length - base64_at, err);
+    status = record_decode(recorded, key, text + base64_at, text_len - base64_at, err);
     if (status != COFFER_OK) {
         coffer__recorded_free(recorded);
     }
     return status;
+}
+
+coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_table *table,
+                                    const coffer_allocator *allocator, coffer_error *err)
+{
+    size_t length = 0;
+    memset(recorded, 0, sizeof *recorded);
+    const coffer_status status = coffer__recorded_algorithm(table, &recorded->algorithm, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const char *text = record_list(table, &length);
+    return coffer__recorded_read_text(recorded, record_digests_key, text, length, allocator, err);
 }
 
 static bool record_table_pair(const void *table, size_t i, coffer_pair *pair)

@@ -49,6 +49,9 @@ coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algor
 /* Reads the list; then whether the metadata are what their digest says is told by coffer__recorded_metadata. */
 coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_table *table,
                                     const coffer_allocator *allocator, coffer_error *err);
+/* Reads digests of the same spelling from elsewhere; `key` is what a failure calls them. */
+coffer_status coffer__recorded_read_text(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
+                                         const coffer_allocator *allocator, coffer_error *err);
 coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_table *table, coffer_error *err);
 bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *record);
 void coffer__recorded_free(coffer__recorded *recorded);

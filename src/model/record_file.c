@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording digests in a file that is there: they are computed, and the rest is an edit of the metadata. */
+/* Recording digests in a file that is there: they are computed, and the rest is an edit of the metadata. Of several files, in each
+   of them, and then what follows from that in their index. */
 #include "alloc.h"
 #include "error.h"
 #include "options.h"
@@ -74,10 +75,6 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,
                                  const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
-    if (coffer_shard_count(model) != 1) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "a model of several files records digests in each of them: name the files");
-    }
     const coffer_allocator *allocator = options->allocator != NULL ? options->allocator : coffer_libc_allocator();
     record_file_job job = { .model = model, .algorithm = algorithm, .count = coffer_count(model) };
     coffer_status status = record_file_new(&job, allocator, err);
@@ -91,10 +88,69 @@ static coffer_status record_file(const coffer *model, const char *path, coffer_a
     return status;
 }
 
+/* ---- several files ----------------------------------------------------------------------------------------------- */
+
+/* The progress of all files, told from that of one. */
+typedef struct record_file_progress {
+    const coffer_edit_options *options;
+    uint64_t before;
+    uint64_t total;
+} record_file_progress;
+
+static int record_file_tell(void *ctx, uint64_t done, uint64_t total)
+{
+    const record_file_progress *progress = ctx;
+    (void)total;
+    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
+}
+
+static coffer_status record_files(const coffer *model, coffer_algorithm algorithm, const coffer_edit_options *options,
+                                  coffer_edit_way *way, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    record_file_progress progress = { .options = options };
+    coffer_edit_options telling = *options;
+    telling.struct_size = sizeof telling;
+    telling.progress = options->progress == NULL ? NULL : record_file_tell;
+    telling.progress_ctx = &progress;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        progress.total += coffer_table_data_size(coffer_shard_table(model, i));
+    }
+    *way = COFFER_EDITED_NOTHING;
+    for (size_t i = 0; i < coffer_shard_count(model) && status == COFFER_OK; i++) {
+        coffer_edit_way taken = COFFER_EDITED_NOTHING;
+        status = coffer_record_digests(coffer_shard_path(model, i), algorithm, &telling, &taken, err);
+        *way = taken > *way ? taken : *way;
+        progress.before += coffer_table_data_size(coffer_shard_table(model, i));
+    }
+    return status;
+}
+
+/* ---- what is at a path ------------------------------------------------------------------------------------------- */
+
+static coffer_status record_any(const coffer *model, const char *path, coffer_algorithm algorithm,
+                                coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
+{
+    if (coffer_shard_count(model) == 1 && coffer_index_metadata(model, NULL) == NULL) {
+        /* A folder is named, and a file is edited. */
+        const coffer_status status = record_file(model, coffer_shard_path(model, 0), algorithm, options, way, err);
+        return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+    }
+    coffer_edit_way of_index = COFFER_EDITED_NOTHING;
+    coffer_status status = record_files(model, algorithm, options, way, err);
+    if (status == COFFER_OK && coffer_index_metadata(model, NULL) != NULL) {
+        options->struct_size = sizeof *options;
+        status = coffer_record_content(path, options, &of_index, err);
+    }
+    *way = of_index > *way ? of_index : *way;
+    return status;
+}
+
 coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm, const coffer_edit_options *options,
                                     coffer_edit_way *way, coffer_error *err)
 {
     coffer_edit_options known;
+    coffer_edit_way taken = COFFER_EDITED_NOTHING;
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {
         return status;
@@ -108,7 +164,10 @@ coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm
     if (status != COFFER_OK) {
         return status;
     }
-    status = record_file(model, path, algorithm, &known, way, err);
+    status = record_any(model, path, algorithm, &known, &taken, err);
     coffer_close(model);
-    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+    if (status == COFFER_OK && way != NULL) {
+        *way = taken;
+    }
+    return status;
 }

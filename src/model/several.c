@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include "alloc.h"
+#include "content.h"
 #include "error.h"
 #include "index.h"
 #include "sort.h"
@@ -99,6 +100,7 @@ void coffer__several_free(coffer *model)
     coffer__free(&several->allocator, several->tensors, several->count * SEVERAL_ITEM_SIZE);
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
+    coffer__free(&several->allocator, several->index_path, several->index_path_size);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
     coffer__turns_end(&several->turns);
@@ -397,6 +399,17 @@ static coffer_status several_build(coffer *model, const coffer__index_shard *fil
     return status == COFFER_OK ? several_index_names(model, err) : status;
 }
 
+static coffer_status several_keep_path(coffer__several *several, const char *path, coffer_error *err)
+{
+    several->index_path_size = strlen(path) + 1;
+    several->index_path = coffer__alloc(&several->allocator, several->index_path_size);
+    if (several->index_path == NULL) {
+        return several_no_memory(err);
+    }
+    memcpy(several->index_path, path, several->index_path_size);
+    return COFFER_OK;
+}
+
 /* Everything behind the reading of the index. Failures carry the path of the shard, or else get that of the index. */
 static coffer_status several_of_index(coffer *model, const char *path, const coffer__index *index,
                                       const coffer_open_options *options, coffer_error *err)
@@ -411,6 +424,10 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
     }
     status = several_compare(model, index, err);
     status = status == COFFER_OK ? coffer__several_note(model, index, options, err) : status;
+    status = status == COFFER_OK ? several_keep_path(model->several, path, err) : status;
+    if (status == COFFER_OK && options->verify != COFFER_VERIFY_NOTHING) {
+        return coffer__content_check(model, err);
+    }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 

@@ -5,7 +5,9 @@
 #include "checked.h"
 #include "error.h"
 #include "header.h"
+#include "index.h"
 #include "names.h"
+#include "record.h"
 #include "scan.h"
 #include "sort.h"
 #include "text.h"
@@ -169,6 +171,16 @@ static bool shards_is_key(const coffer_header *header, uint32_t i, const char *w
            0;
 }
 
+/* What an index says for itself, and "format", which is each file's own. */
+static bool shards_is_index_key(const coffer_header *header, uint32_t i)
+{
+    bool found = shards_is_key(header, i, "format") || shards_is_key(header, i, "total_size");
+    for (size_t k = 0; k < COFFER__INDEX_RECORDS && !found; k++) {
+        found = shards_is_key(header, i, coffer__index_record_key(k));
+    }
+    return found;
+}
+
 /* Takes the last pair of each key, by key, then puts them in order again. */
 static void shards_choose_pairs(coffer__shards *shards, const coffer_header *header)
 {
@@ -180,7 +192,7 @@ static void shards_choose_pairs(coffer__shards *shards, const coffer_header *hea
     for (size_t i = 0; i < count; i++) {
         const uint32_t pair = shards->pairs[i];
         const bool replaced = i + 1 < count && shards_compare_keys(header, pair, shards->pairs[i + 1]) == 0;
-        if (!replaced && !shards_is_key(header, pair, "format") && !shards_is_key(header, pair, "total_size")) {
+        if (!replaced && !shards_is_index_key(header, pair)) {
             shards->pairs[shards->pair_count++] = pair;
         }
     }
@@ -358,7 +370,26 @@ static void shards_put_string(shards_text *text, const char *string, size_t leng
     SHARDS_PUT_LITERAL(text, "\"");
 }
 
-static void shards_put_metadata(shards_text *text, const coffer__shards *shards, const coffer_header *header)
+/* A digest of the whole, or those of the files, as a member. */
+static void shards_put_record(shards_text *text, size_t record, const coffer__content *content)
+{
+    const char *key = coffer__index_record_key(record);
+    const bool is_content = record == COFFER__INDEX_CONTENT;
+    const size_t count = is_content ? 1 : content->count;
+    const size_t len = (size_t)coffer__record_text_len(content->algorithm, count);
+    SHARDS_PUT_LITERAL(text, ",\n    ");
+    shards_put_string(text, key, coffer__text_len(key));
+    SHARDS_PUT_LITERAL(text, ": \"");
+    if (text->out != NULL) {
+        coffer__record_text_write(text->out + text->size, content->algorithm,
+                                  is_content ? content->digest : content->shards, count);
+    }
+    text->size += len;
+    SHARDS_PUT_LITERAL(text, "\"");
+}
+
+static void shards_put_metadata(shards_text *text, const coffer__shards *shards, const coffer_header *header,
+                                const coffer__content *content)
 {
     SHARDS_PUT_LITERAL(text, "  \"metadata\": {\n    \"total_size\": ");
     shards_put_number(text, shards->size);
@@ -368,6 +399,9 @@ static void shards_put_metadata(shards_text *text, const coffer__shards *shards,
         shards_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
         SHARDS_PUT_LITERAL(text, ": ");
         shards_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
+    }
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS && content != NULL; i++) {
+        shards_put_record(text, i, content);
     }
     SHARDS_PUT_LITERAL(text, "\n  },\n");
 }
@@ -396,12 +430,12 @@ static void shards_put_weights(shards_text *text, const coffer__shards *shards, 
 }
 
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
-                                  const char *path)
+                                  const char *path, const coffer__content *content)
 {
     shards_text text = { .size = 0 };
     text.out = out;
     SHARDS_PUT_LITERAL(&text, "{\n");
-    shards_put_metadata(&text, shards, header);
+    shards_put_metadata(&text, shards, header, content);
     shards_put_weights(&text, shards, header, path);
     SHARDS_PUT_LITERAL(&text, "}");
     return text.size;

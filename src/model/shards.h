@@ -12,6 +12,7 @@
 #define COFFER_MODEL_SHARDS_H
 
 #include "coffer.h"
+#include "content.h"
 #include "paths.h"
 
 #define COFFER__INDEX_SUFFIX ".index.json"
@@ -41,8 +42,9 @@ bool coffer__shards_path_fits(const char *path);
 bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count);
 
 /* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
-   each file's own, and which file each tensor is in. Of several values for a key the last one counts. */
+   each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)
+   it records digests of the whole, whatever they are in as many bytes. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
-                                  const char *path);
+                                  const char *path, const coffer__content *content);
 
 #endif

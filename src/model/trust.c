@@ -40,6 +40,9 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
 
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
+    if (shard->verified != NULL) {
+        coffer__free(allocator, shard->verified, shard->verified->size);
+    }
     if (shard->recorded.digests != NULL) {
         coffer__recorded_free(&shard->recorded);
     }
@@ -65,9 +68,15 @@ static _Atomic(uint8_t) *trust_mark(const coffer__shard *shard, const coffer_ten
     return &shard->trusted[low];
 }
 
+bool coffer__trust_is_far(const coffer__shard *shard)
+{
+    return shard->trusted != NULL && shard->source.ops->far;
+}
+
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor)
 {
-    return shard->trusted != NULL && atomic_load_explicit(trust_mark(shard, tensor), memory_order_acquire) == 0;
+    return coffer__trust_is_far(shard) ||
+           (shard->trusted != NULL && atomic_load_explicit(trust_mark(shard, tensor), memory_order_acquire) == 0);
 }
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
@@ -184,11 +193,114 @@ coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *
     return status;
 }
 
+/* Verifies a tensor if that is due, without handing out its bytes. */
+static coffer_status trust_look(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                coffer_error *err)
+{
+    const coffer_read_target target = { tensor, NULL, 0 };
+    return coffer__trust_is_due(coffer__model_shard(model, tensor), tensor)
+               ? coffer__trust_read(model, &target, 1, options, err)
+               : COFFER_OK;
+}
+
 coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
 {
     const coffer_read_options options = COFFER_READ_OPTIONS_INIT;
-    const coffer_read_target target = { tensor, NULL, 0 };
-    return coffer__trust_is_due(coffer__model_shard(model, tensor), tensor)
-               ? coffer__trust_read(model, &target, 1, &options, err)
-               : COFFER_OK;
+    return trust_look(model, tensor, &options, err);
+}
+
+/* ---- copies of what comes from far away -------------------------------------------------------------------------- */
+
+/* The copy that the model has, if it is of that tensor, with one user more. */
+static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)
+{
+    coffer__shard *keeper = &model->shards[0];
+    coffer__os_mutex_lock(&keeper->lock);
+    coffer__verified *held = keeper->verified;
+    held = held != NULL && held->tensor == tensor ? held : NULL;
+    if (held != NULL) {
+        held->users++;
+    }
+    coffer__os_mutex_unlock(&keeper->lock);
+    return held;
+}
+
+/* The model keeps this one from now on, instead of the one before. */
+static void trust_keep(const coffer *model, coffer__verified *held)
+{
+    coffer__shard *keeper = &model->shards[0];
+    coffer__os_mutex_lock(&keeper->lock);
+    coffer__verified *old = keeper->verified;
+    keeper->verified = held;
+    coffer__os_mutex_unlock(&keeper->lock);
+    coffer__trust_let_go(model, old);
+}
+
+static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                 coffer__verified **held, coffer_error *err)
+{
+    const bool fits = tensor->size < SIZE_MAX - sizeof **held;
+    const size_t size = fits ? sizeof **held + (size_t)tensor->size : 0;
+    coffer__verified *made = fits ? coffer__alloc(&model->allocator, size) : NULL;
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY,
+                            "no memory for the %u bytes of the tensor: a part of what comes from far away is verified "
+                            "with all of its tensor in memory",
+                            tensor->size);
+    }
+    made->tensor = tensor;
+    made->users = 2; /* the model and the caller */
+    made->size = size;
+    const coffer_read_target target = { tensor, made->bytes, tensor->size };
+    const coffer_status status = coffer__trust_read(model, &target, 1, options, err);
+    if (status != COFFER_OK) {
+        coffer__free(&model->allocator, made, size);
+        return status;
+    }
+    trust_keep(model, made);
+    *held = made;
+    return COFFER_OK;
+}
+
+/* The progress of a part, of which nothing is there while its tensor is looked at. */
+typedef struct trust_waiting {
+    const coffer_read_options *options;
+    uint64_t size;
+} trust_waiting;
+
+static int trust_wait(void *ctx, uint64_t done, uint64_t total)
+{
+    const trust_waiting *waiting = ctx;
+    (void)done;
+    (void)total;
+    return waiting->options->progress(waiting->options->progress_ctx, 0, waiting->size);
+}
+
+coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                 uint64_t size, coffer__verified **held, coffer_error *err)
+{
+    trust_waiting waiting = { options, size };
+    coffer_read_options looking = *options;
+    looking.progress = options->progress == NULL ? NULL : trust_wait;
+    looking.progress_ctx = &waiting;
+    *held = NULL;
+    if (!coffer__trust_is_far(coffer__model_shard(model, tensor))) {
+        return trust_look(model, tensor, &looking, err);
+    }
+    *held = trust_find_held(model, tensor);
+    return *held != NULL ? COFFER_OK : trust_fetch(model, tensor, &looking, held, err);
+}
+
+void coffer__trust_let_go(const coffer *model, coffer__verified *held)
+{
+    if (held == NULL) {
+        return;
+    }
+    coffer__shard *keeper = &model->shards[0];
+    coffer__os_mutex_lock(&keeper->lock);
+    const bool last = --held->users == 0;
+    coffer__os_mutex_unlock(&keeper->lock);
+    if (last) {
+        coffer__free(&model->allocator, held, held->size);
+    }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
 #include "alloc.h"
-#include "bytes.h"
+#include "content.h"
 #include "digest.h"
 #include "error.h"
 #include "model.h"
@@ -137,13 +137,7 @@ coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *co
 static coffer_status verify_hash_content(coffer_hasher *hasher, const coffer_digest *digests, const uint32_t *order,
                                          size_t count, size_t digest_size, coffer_error *err)
 {
-    static const char domain[] = "coffer.content.1";
-    uint8_t number[8];
-    coffer__store_u64le(number, count);
-    coffer_status status = coffer_hasher_update(hasher, domain, sizeof domain, err);
-    if (status == COFFER_OK) {
-        status = coffer_hasher_update(hasher, number, sizeof number, err);
-    }
+    coffer_status status = coffer__content_begin(hasher, count, err);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = coffer_hasher_update(hasher, digests[order[i]].record, digest_size, err);
     }
@@ -280,7 +274,7 @@ static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_err
             status = verify_judge_shard(job, i, err);
         }
     }
-    return status;
+    return status == COFFER_OK ? coffer__content_check(job->model, err) : status;
 }
 
 static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_read_options *options,

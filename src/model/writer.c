@@ -22,6 +22,8 @@
 #include <string.h>
 
 #define WRITER_LARGEST_WRITE ((size_t)1 << 30)
+/* Bytes of small tensors from far away that are verified together on their way. */
+#define WRITER_BATCH_SIZE ((size_t)64 << 20)
 
 struct coffer_writer {
     coffer_allocator allocator;
@@ -393,6 +395,7 @@ typedef struct writer_copies {
     uint32_t *order;     /* by place in the new file */
     coffer__move *moves; /* `count` of them, or fewer */
     size_t move_count;
+    size_t near; /* copies in `order` before those that go through memory */
 } writer_copies;
 
 static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint32_t i)
@@ -400,9 +403,19 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
     return coffer_header_at(copies->writer->header, copies->all[i].to);
 }
 
+/* Whether a tensor has to go through memory, since what was verified may not be what comes the next time. */
+static bool writer_copy_is_far(const writer_copies *copies, uint32_t i)
+{
+    const coffer_copy *copy = &copies->all[i];
+    return coffer__trust_is_far(coffer__model_shard(copy->model, copy->tensor));
+}
+
+/* By their place in the new file, those that go through memory last. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    return writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset;
+    const bool far = writer_copy_is_far(ctx, a);
+    return far == writer_copy_is_far(ctx, b) ? writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset
+                                             : !far;
 }
 
 /* What can be checked of one copy before anything is entered in the account. */
@@ -476,8 +489,8 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     }
     const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
-    for (size_t i = 0; i < copies->count; i++) {
-        writer_plan_move(copies, copies->order[i]);
+    while (copies->near < copies->count && !writer_copy_is_far(copies, copies->order[copies->near])) {
+        writer_plan_move(copies, copies->order[copies->near++]);
     }
     return COFFER_OK;
 }
@@ -523,41 +536,41 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
     return half->options->progress(half->options->progress_ctx, so_far, total);
 }
 
-/* Computes the digests of what is to be copied, from where it is copied from. */
+/* Computes the digests of what is to be moved, from where it comes from. */
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t size = copies->count + 1; /* room for one more, so that there is memory for none, too */
+    const size_t size = copies->near + 1; /* room for one more, so that there is memory for none, too */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
     coffer__digest_row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
-    size_t failed = copies->count;
+    size_t failed = copies->near;
     coffer__transfer_options hashing = *options;
     hashing.failed = &failed;
     coffer_status status = COFFER_OK;
     if (data == NULL || rows == NULL) {
-        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->count);
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->near);
     }
-    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
-        const coffer_copy *copy = &copies->all[i];
+    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+        const coffer_copy *copy = &copies->all[copies->order[i]];
         rows[i] = coffer__model_digest_row(copy->model, copy->tensor, writer->digests.algorithm, data[i]);
     }
     if (status == COFFER_OK) {
-        status = coffer__digest(rows, copies->count, &hashing, err);
+        status = coffer__digest(rows, copies->near, &hashing, err);
     }
-    if (status != COFFER_OK && failed < copies->count) {
-        const coffer_copy *copy = &copies->all[failed];
+    if (status != COFFER_OK && failed < copies->near) {
+        const coffer_copy *copy = &copies->all[copies->order[failed]];
         coffer__model_fail(err, status, coffer__model_shard(copy->model, copy->tensor), copy->tensor);
     }
-    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
-        const coffer_copy *copy = &copies->all[i];
+    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+        const coffer_copy *copy = &copies->all[copies->order[i]];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
         if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
             status = coffer__trust_judge(copy->model, copy->tensor, data[i], err);
         }
     }
     coffer__os_mutex_lock(&writer->mutex);
-    for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
-        coffer__writer_digests_set(&writer->digests, copies->all[i].to, data[i]);
+    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+        coffer__writer_digests_set(&writer->digests, copies->all[copies->order[i]].to, data[i]);
     }
     coffer__os_mutex_unlock(&writer->mutex);
     coffer__free(&writer->allocator, rows, size * sizeof *rows);
@@ -565,35 +578,185 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     return status;
 }
 
-static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
-                                       const coffer_read_options *options, coffer_error *err)
+/* What does not come from far away goes straight to the sink, after it was looked at. */
+static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies *copies,
+                                      const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = copies->move_count;
     coffer__transfer_options moving = coffer__model_transfer(&writer->allocator, options, &failed);
     writer_half half = { .options = options };
+    coffer_status status = COFFER_OK;
     if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
         moving.progress = options->progress == NULL ? NULL : writer_tell_half;
         moving.progress_ctx = &half;
-        const coffer_status hashed = writer_hash_copies(writer, copies, &moving, err);
-        if (hashed != COFFER_OK) {
-            writer_ended(writer, hashed);
-            return hashed;
-        }
+        status = writer_hash_copies(writer, copies, &moving, err);
         half.second = true;
     }
-    for (size_t i = 0; i < copies->count; i++) {
-        const coffer_status trusted = coffer__trust_tensor(copies->all[i].model, copies->all[i].tensor, err);
-        if (trusted != COFFER_OK) {
-            writer_ended(writer, trusted);
-            return trusted;
-        }
+    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+        const coffer_copy *copy = &copies->all[copies->order[i]];
+        status = coffer__trust_tensor(copy->model, copy->tensor, err);
     }
-    const coffer_status status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
-    writer_ended(writer, status);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }
     return status == COFFER_OK ? status : writer_fail(writer, status, err);
+}
+
+/* ---- copies through memory --------------------------------------------------------------------------------------- */
+
+/* Tensors of one model that are read, verified and written together: one large one, or several small ones side by side. */
+typedef struct writer_batch {
+    const writer_copies *copies;
+    size_t first; /* in the order of the copies */
+    size_t count;
+    size_t size;
+    uint8_t *bytes;
+    coffer_read_target *targets;
+    coffer__digest_row *rows;
+    uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
+} writer_batch;
+
+static const coffer_copy *writer_batch_copy(const writer_batch *batch, size_t i)
+{
+    return &batch->copies->all[batch->copies->order[batch->first + i]];
+}
+
+/* Takes the next copies, as many as fit. */
+static void writer_fill_batch(writer_batch *batch)
+{
+    const coffer_copy *first = writer_batch_copy(batch, 0);
+    batch->count = 1;
+    batch->size = (size_t)first->tensor->size;
+    while (batch->first + batch->count < batch->copies->count) {
+        const coffer_copy *next = writer_batch_copy(batch, batch->count);
+        if (next->model != first->model || batch->size > WRITER_BATCH_SIZE ||
+            next->tensor->size > WRITER_BATCH_SIZE - batch->size) {
+            break;
+        }
+        batch->size += (size_t)next->tensor->size;
+        batch->count++;
+    }
+}
+
+static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
+{
+    const coffer_allocator *allocator = &batch->copies->writer->allocator;
+    const uint64_t size = writer_batch_copy(batch, 0)->tensor->size;
+    if (size < SIZE_MAX) {
+        writer_fill_batch(batch);
+        batch->bytes = coffer__alloc(allocator, batch->size + 1);
+        batch->targets = coffer__alloc(allocator, batch->count * sizeof *batch->targets);
+        batch->rows = coffer__alloc_zeroed(allocator, batch->count * sizeof *batch->rows);
+        batch->data = coffer__alloc(allocator, batch->count * sizeof *batch->data);
+    }
+    return batch->bytes != NULL && batch->targets != NULL && batch->rows != NULL && batch->data != NULL
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_MEMORY,
+                              "no memory for the %u bytes of a tensor: what comes from far away is verified in memory",
+                              size);
+}
+
+static void writer_free_batch(const writer_batch *batch)
+{
+    const coffer_allocator *allocator = &batch->copies->writer->allocator;
+    coffer__free(allocator, batch->data, batch->count * sizeof *batch->data);
+    coffer__free(allocator, batch->rows, batch->count * sizeof *batch->rows);
+    coffer__free(allocator, batch->targets, batch->count * sizeof *batch->targets);
+    coffer__free(allocator, batch->bytes, batch->size + 1);
+}
+
+static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algorithm)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const coffer_tensor *tensor = writer_batch_copy(batch, i)->tensor;
+        batch->targets[i] = (coffer_read_target){ tensor, batch->bytes + at, tensor->size };
+        batch->rows[i] = (coffer__digest_row){
+            .map = batch->bytes + at, .size = tensor->size, .algorithm = algorithm, .digest = batch->data[i]
+        };
+        at += (size_t)tensor->size;
+    }
+}
+
+/* The digests that the writer records of what is in memory, of which the file that it came from may record others. */
+static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch *batch, coffer_error *err)
+{
+    const coffer__transfer_options options = { .allocator = &writer->allocator };
+    const coffer_status status = coffer__digest(batch->rows, batch->count, &options, err);
+    coffer__os_mutex_lock(&writer->mutex);
+    for (size_t i = 0; i < batch->count && status == COFFER_OK; i++) {
+        coffer__writer_digests_set(&writer->digests, writer_batch_copy(batch, i)->to, batch->data[i]);
+    }
+    coffer__os_mutex_unlock(&writer->mutex);
+    return status;
+}
+
+static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch *batch,
+                                       const coffer_read_options *options, coffer_error *err)
+{
+    const coffer_algorithm algorithm = writer->digests.algorithm;
+    writer_plan_batch(batch, algorithm);
+    coffer_status status =
+        coffer__trust_read(writer_batch_copy(batch, 0)->model, batch->targets, batch->count, options, err);
+    if (status == COFFER_OK && algorithm != COFFER_NO_ALGORITHM) {
+        status = writer_hash_batch(writer, batch, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < batch->count && status == COFFER_OK; i++) {
+        const coffer_read_target *target = &batch->targets[i];
+        const uint64_t to = coffer_header_at(writer->header, writer_batch_copy(batch, i)->to)->offset;
+        status = writer_put(writer, to, target->buffer, target->buffer_size, err);
+    }
+    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+}
+
+/* The progress of all copies, told from that of some. */
+typedef struct writer_part {
+    const coffer_read_options *options;
+    uint64_t before;
+    uint64_t total;
+} writer_part;
+
+static int writer_tell_part(void *ctx, uint64_t done, uint64_t total)
+{
+    const writer_part *part = ctx;
+    (void)total;
+    return part->options->progress(part->options->progress_ctx, part->before + done, part->total);
+}
+
+static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
+                                       const coffer_read_options *options, coffer_error *err)
+{
+    writer_part part = { .options = options };
+    coffer_read_options telling = *options;
+    telling.progress = options->progress == NULL ? NULL : writer_tell_part;
+    telling.progress_ctx = &part;
+    for (size_t i = 0; i < copies->count; i++) {
+        part.total += copies->all[i].tensor->size;
+    }
+    coffer_status status = COFFER_OK;
+    if (copies->near > 0 || copies->count == 0) {
+        status = writer_copy_near(writer, copies, &telling, err);
+    }
+    for (size_t i = 0; i < copies->near; i++) {
+        part.before += copies->all[copies->order[i]].tensor->size;
+    }
+    for (size_t i = copies->near; i < copies->count && status == COFFER_OK;) {
+        writer_batch batch = { .copies = copies, .first = i };
+        status = writer_new_batch(&batch, err);
+        status = status == COFFER_OK ? writer_copy_batch(writer, &batch, &telling, err) : status;
+        writer_free_batch(&batch);
+        part.before += batch.size;
+        i += batch.count;
+    }
+    writer_ended(writer, status);
+    return status;
 }
 
 coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,

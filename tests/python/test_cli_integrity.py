@@ -88,6 +88,43 @@ def test_signatures(model, tmp_path, curve):
     assert "is not by this key" in run("verify", model, "-m", signature, "--key", stranger, code=1).stderr
 
 
+@pytest.mark.parametrize("curve", CURVES)
+def test_keys_that_are_spelt_in_other_ways(model, tmp_path, curve):
+    """With a compressed point it is the same key, and the bundle the same but for the signature. Parameters instead of a name
+    could be those of any curve."""
+    private, public = key_pair(tmp_path, curve)
+    spelt = {}
+    for name, options in {"compressed": ["-conv_form", "compressed"], "hybrid": ["-conv_form", "hybrid"],
+                          "explicit": ["-param_enc", "explicit"]}.items():
+        spelt[name] = tmp_path / f"{name}.pem", tmp_path / f"{name}.pub"
+        subprocess.run(["openssl", "ec", "-in", private, *options, "-out", spelt[name][0]], check=True, capture_output=True)
+        subprocess.run(["openssl", "ec", "-in", private, "-pubout", *options, "-out", spelt[name][1]], check=True,
+                       capture_output=True)
+    hints = set()
+    for name in ("compressed", "hybrid"):
+        signature = tmp_path / f"{name}.sig"
+        run("hash", model, "--sign", spelt[name][0], "-o", signature)
+        hints.add(json.loads(signature.read_text())["verificationMaterial"]["publicKey"]["hint"])
+        for key in (public, spelt["compressed"][1], spelt["hybrid"][1]):
+            run("verify", model, "-m", signature, "--key", key)
+        said = run("verify", model, "-m", signature, "--key", spelt["explicit"][1], code=3).stderr
+        assert "-param_enc named_curve" in said
+    pem = public.read_bytes()
+    assert hints == {hashlib.sha256(pem).hexdigest()}
+    assert "spells out the parameters" in run("hash", model, "--sign", spelt["explicit"][0], code=3).stderr
+    subprocess.run(["openssl", "ec", "-in", spelt["explicit"][1], "-pubin", "-param_enc", "named_curve", "-out", tmp_path / "named"],
+                   check=True, capture_output=True)
+    run("verify", model, "-m", tmp_path / "compressed.sig", "--key", tmp_path / "named")
+
+
+def test_keys_of_other_curves_and_kinds(model, tmp_path):
+    other, edwards = tmp_path / "other.pem", tmp_path / "ed.pem"
+    subprocess.run(["openssl", "ecparam", "-name", "secp256k1", "-genkey", "-noout", "-out", other], check=True)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", edwards], check=True)
+    assert "of another curve" in run("hash", model, "--sign", other, code=3).stderr
+    assert "of another kind" in run("hash", model, "--sign", edwards, code=3).stderr
+
+
 def test_a_key_with_a_password_is_refused_without_asking(model, tmp_path):
     private, _ = key_pair(tmp_path)
     secret = tmp_path / "secret.pem"

@@ -100,6 +100,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_DIGESTS,
         COFFER_ERR_TENSOR_DIGEST,
         COFFER_ERR_METADATA_DIGEST,
+        COFFER_ERR_CONTENT_DIGEST,
         COFFER_ERR_MANIFEST,
         COFFER_ERR_MANIFEST_NAME,
         COFFER_ERR_MANIFEST_ALGORITHM,

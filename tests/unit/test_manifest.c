@@ -95,6 +95,90 @@ static void test_lines_that_are_none(void **state)
     refused(SHA256_OF_NOTHING SHA256_OF_NOTHING "  a", COFFER_ERR_MANIFEST_ALGORITHM, 0);     /* b2sum's */
 }
 
+static void one_name(const char *text, size_t size, const char *name, coffer_algorithm algorithm)
+{
+    coffer_error err;
+    coffer_manifest *manifest = NULL;
+    if (parse(&manifest, text, size, &err) != COFFER_OK) {
+        fail_msg("%s: %s", text, err.message);
+    }
+    const coffer_manifest_entry *entry = coffer_manifest_at(manifest, coffer_manifest_count(manifest) - 1);
+    assert_string_equal(entry->name, name);
+    assert_int_equal(entry->algorithm, algorithm);
+    assert_int_equal(entry->digest[0], algorithm == COFFER_SHA256 ? 0xe3 : 0x99);
+    coffer_manifest_free(manifest);
+}
+
+/* As sha256sum and xxhsum write them with --tag, and openssl dgst. */
+static void test_tagged_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *name;
+        coffer_algorithm algorithm;
+    } lines[] = {
+        { "SHA256 (a.safetensors) = " SHA256_OF_NOTHING "\n", "a.safetensors", COFFER_SHA256 },
+        { "SHA256 (sub/b) = " SHA256_OF_NOTHING "\r\n", "sub/b", COFFER_SHA256 },
+        { "# tags\nXXH128 (b) = " XXH128_OF_NOTHING, "b", COFFER_XXH3_128 },
+        { "SHA2-256(a)= " SHA256_OF_NOTHING "\n", "a", COFFER_SHA256 },
+        { "SHA256(a)=" SHA256_OF_NOTHING "\n", "a", COFFER_SHA256 },
+        { "SHA256 (we (ird)) = x) = " SHA256_OF_NOTHING "\n", "we (ird)) = x", COFFER_SHA256 },
+        { "\\SHA256 (n\\nl\\\\) = " SHA256_OF_NOTHING "\n", "n\nl\\", COFFER_SHA256 },
+        { SHA256_OF_NOTHING "  a\nSHA256 (b) = " SHA256_OF_NOTHING "\n", "b", COFFER_SHA256 },
+        { SHA256_OF_NOTHING "  a (b) = c", "a (b) = c", COFFER_SHA256 },
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        one_name(lines[i].text, strlen(lines[i].text), lines[i].name, lines[i].algorithm);
+    }
+    refused("SHA512 (a) = " SHA256_OF_NOTHING SHA256_OF_NOTHING, COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("XXH3 (a) = b34d1a3ab2bece70", COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("MD5 (a) = d41d8cd98f00b204e9800998ecf8427e", COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("XXH128_LE (a) = " XXH128_OF_NOTHING, COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("sha256 (a) = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("(a) = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST_ALGORITHM, 0);
+    refused("SHA256 (a) = " XXH128_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 (a) = ", COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 (a) " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 (a = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 a) = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 )a( = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("= " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("(= " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+    refused("SHA256 () = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST_NAME, 0);
+    refused("SHA256 (../a) = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST_NAME, 0);
+    refused("\\SHA256 (a\\t) = " SHA256_OF_NOTHING, COFFER_ERR_MANIFEST, 0);
+}
+
+/* As sha256sum -z writes them, with --tag and without: names stand for themselves. */
+static void test_lines_that_end_with_nul(void **state)
+{
+    (void)state;
+    static const char plain[] = SHA256_OF_NOTHING "  a\0" SHA256_OF_NOTHING "  n\nl\\n\r";
+    static const char tagged[] = "SHA256 (a) = " SHA256_OF_NOTHING "\0SHA256 (n\nl) = " SHA256_OF_NOTHING;
+    static const char lone[] = XXH128_OF_NOTHING " *a";
+    one_name(plain, sizeof plain, "n\nl\\n\r", COFFER_SHA256);
+    one_name(tagged, sizeof tagged, "n\nl", COFFER_SHA256);
+    one_name(lone, sizeof lone, "a", COFFER_XXH3_128);
+    static const struct {
+        const char *text;
+        size_t size;
+        coffer_status code;
+        uint64_t offset;
+    } wrong[] = {
+        { "", 1, COFFER_ERR_MANIFEST, 0 },
+        { SHA256_OF_NOTHING "  a\0hello", 74, COFFER_ERR_MANIFEST, 68 },
+        { "\\" SHA256_OF_NOTHING "  a\\n", 71, COFFER_ERR_MANIFEST, 0 },
+        { SHA256_OF_NOTHING "  ../a", 71, COFFER_ERR_MANIFEST_NAME, 0 },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        coffer_error err;
+        coffer_manifest *manifest = NULL;
+        assert_int_equal(parse(&manifest, wrong[i].text, wrong[i].size, &err), wrong[i].code);
+        assert_int_equal(err.offset, wrong[i].offset);
+    }
+}
+
 /* ---- Names ---- */
 
 static const char *hostile_names[] = { "/etc/passwd", "..",  "../a",   "a/../../b", "a/..", "./..", "a/",
@@ -539,6 +623,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_lines_that_are_none),
+        cmocka_unit_test(test_tagged_lines),
+        cmocka_unit_test(test_lines_that_end_with_nul),
         cmocka_unit_test(test_hostile_names),
         cmocka_unit_test(test_harmless_names),
         cmocka_unit_test(test_statement),

@@ -170,6 +170,28 @@ static void test_bitsandbytes(void **state)
     assert_int_equal(counts.trained[COFFER_U8], 50);
 }
 
+/* With 8 bits a weight is an element, and its scales are no parameters; @huggingface/hub takes them for some. */
+static void test_bitsandbytes_of_8_bits(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = {
+        { "q.weight", COFFER_I8, 2, { 4, 5 } },
+        { "q.SCB", COFFER_F32, 1, { 4 } },
+        { "q.weight_format", COFFER_U8, 0, { 0 } },
+        { "q.bias", COFFER_F16, 1, { 4 } },
+    };
+    const coffer_parameters counts =
+        COUNTED(specs, "{\"quantization_config\": {\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true}}");
+    assert_int_equal(counts.trained[COFFER_I8], 20);
+    assert_int_equal(counts.trained[COFFER_F32], 0);
+    assert_int_equal(counts.trained[COFFER_U8], 0);
+    assert_int_equal(total(counts.trained), 24);
+    assert_int_equal(total(counts.plain), 29);
+    assert_int_equal(total(counts.compatible), 28);
+    /* Elsewhere the names mean nothing. */
+    assert_int_equal(total(COUNTED(specs, "{\"quantization_config\": {\"quant_method\": \"gptq\"}}").trained), 29);
+}
+
 static void test_mlx(void **state)
 {
     (void)state;
@@ -321,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_compressed_tensors),
         cmocka_unit_test(test_mxfp4),
         cmocka_unit_test(test_bitsandbytes),
+        cmocka_unit_test(test_bitsandbytes_of_8_bits),
         cmocka_unit_test(test_mlx),
         cmocka_unit_test(test_mlx_modules_with_bits_of_their_own),
         cmocka_unit_test(test_the_language_model_within),

@@ -197,11 +197,11 @@ static void check_index(const coffer_header *header, uint64_t limit, const char 
 {
     coffer__shards shards;
     assert_int_equal(coffer__shards_plan(&shards, header, limit, false, NULL), COFFER_OK);
-    const size_t size = coffer__shards_write_index(NULL, &shards, header, path);
+    const size_t size = coffer__shards_write_index(NULL, &shards, header, path, NULL);
     char *text = malloc(size + 1);
     assert_non_null(text);
     text[size] = '!';
-    assert_int_equal(coffer__shards_write_index(text, &shards, header, path), size);
+    assert_int_equal(coffer__shards_write_index(text, &shards, header, path, NULL), size);
     assert_int_equal(text[size], '!');
     text[size] = '\0';
     assert_string_equal(text, expected);

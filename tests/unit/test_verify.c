@@ -434,7 +434,7 @@ static void verifying_is_no_second_pass(void **state)
     from.read = 0;
     const coffer_tensor *one = coffer_find(model, "one");
     assert_int_equal(coffer_read_part(model, one, 5, targets[0].buffer, 7, NULL, NULL), COFFER_OK);
-    assert_int_equal(from.read, one->size + 7);
+    assert_int_equal(from.read, one->size); /* the part is taken from what was verified */
     from.read = 0;
     telling told = { .stop_at = 0 };
     coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
@@ -452,7 +452,7 @@ static void verifying_is_no_second_pass(void **state)
     }
     from.read = 0;
     assert_int_equal(coffer_read_part(model, one, 5, targets[0].buffer, 7, NULL, NULL), COFFER_OK);
-    assert_int_equal(from.read, 7);
+    assert_int_equal(from.read, 0);
     coffer_close(model);
     for (size_t i = 0; i < LARGE_COUNT; i++) {
         free(targets[i].buffer);

@@ -226,8 +226,9 @@ def record_digests(
     *,
     progress: Progress | None = None,
 ) -> None:
-    """Records digests of a file's tensors in its metadata: in place where they fit, else by writing the file anew. What was
-    recorded before is replaced, without being verified."""
+    """Records digests of a file's tensors in its metadata: in place where they fit, else by writing the file anew. Of a model of
+    several files every file gets those of its tensors, and the index those of the whole. What was recorded before is replaced,
+    without being verified."""
 
 @final
 class Writer:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import shutil
 import struct
 
 import numpy as np
@@ -186,3 +188,28 @@ def test_models_of_several_files_record_them(tmp_path):
     serialize_model(entries, tmp_path / "m.safetensors", max_shard_size=24, digests="sha256")
     with coffer.open(tmp_path / "m.safetensors.index.json", verify=True) as f:
         assert len(f.shards) == 2 and f.verify() is None and f.content_digest() == content(ARRAYS)
+
+
+def save_in_two(folder, arrays):
+    folder.mkdir()
+    entries = [(name, FORMAT[array.dtype.name], array.shape, array) for name, array in arrays.items()]
+    serialize_model(entries, folder / "model.safetensors", max_shard_size=24, digests="sha256")
+
+
+def test_files_that_do_not_belong_together(tmp_path):
+    save_in_two(tmp_path / "new", ARRAYS)
+    save_in_two(tmp_path / "old", {**ARRAYS, "a": ARRAYS["a"] + 1})
+    recorded = json.loads((tmp_path / "new/model.safetensors.index.json").read_text())["metadata"]
+    assert recorded["coffer.content_digest"] == encoded(bytes.fromhex(content(ARRAYS)))
+    parts = [{"b": ARRAYS["b"]}, {name: ARRAYS[name] for name in ("a", "empty")}]
+    assert recorded["coffer.shard_digests"] == encoded(b"".join(bytes.fromhex(content(part)) for part in parts))
+    with coffer.open(tmp_path / "new", verify=True) as f:
+        f.verify()
+    shutil.copy(tmp_path / "old/model-00002-of-00002.safetensors", tmp_path / "new")
+    for verify in (True, False):
+        with pytest.raises(coffer.Error) as raised:
+            coffer.open(tmp_path / "new", verify=verify).verify()
+        assert raised.value.code == "CONTENT_DIGEST"
+        assert str(raised.value.path).endswith("model-00002-of-00002.safetensors")
+    coffer.record_digests(tmp_path / "new/model.safetensors.index.json")
+    coffer.open(tmp_path / "new").verify()

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "content.h"
+
+#include "alloc.h"
+#include "bytes.h"
+#include "error.h"
+#include "model.h"
+#include "record.h"
+
+#include <string.h>
+
+/* ---- digests ----------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffer_error *err)
+{
+    static const char domain[] = "coffer.content.1";
+    uint8_t number[8];
+    coffer__store_u64le(number, count);
+    const coffer_status status = coffer_hasher_update(hasher, domain, sizeof domain, err);
+    return status == COFFER_OK ? coffer_hasher_update(hasher, number, sizeof number, err) : status;
+}
+
+static coffer_status content_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of the model's files");
+}
+
+coffer_status coffer__content_new(coffer__content *content, coffer_algorithm algorithm, size_t count,
+                                  const coffer_allocator *allocator, coffer_error *err)
+{
+    *content = (coffer__content){ .allocator = *allocator, .algorithm = algorithm, .count = count };
+    content->shards = coffer__alloc_zeroed(allocator, (count + 1) * COFFER_LARGEST_DIGEST_SIZE);
+    return content->shards != NULL ? COFFER_OK : content_no_memory(err);
+}
+
+void coffer__content_free(coffer__content *content)
+{
+    coffer__free(&content->allocator, content->shards, (content->count + 1) * COFFER_LARGEST_DIGEST_SIZE);
+    content->shards = NULL;
+}
+
+/* ---- what the files record --------------------------------------------------------------------------------------- */
+
+/* The lists of all files, and how far each was gone through. */
+typedef struct content_lists {
+    const coffer *model;
+    coffer__recorded *lists;
+    size_t *used;
+    uint32_t *order; /* of all tensors, by name */
+} content_lists;
+
+static coffer_status content_new_lists(content_lists *all, const coffer *model, coffer_error *err)
+{
+    const coffer_allocator *allocator = &model->allocator;
+    *all = (content_lists){ .model = model };
+    all->lists = coffer__alloc_zeroed(allocator, (model->shard_count + 1) * sizeof *all->lists);
+    all->used = coffer__alloc_zeroed(allocator, (model->shard_count + 1) * sizeof *all->used);
+    all->order = coffer__alloc(allocator, (coffer_count(model) + 1) * sizeof *all->order);
+    return all->lists != NULL && all->used != NULL && all->order != NULL ? COFFER_OK : content_no_memory(err);
+}
+
+static void content_free_lists(content_lists *all)
+{
+    const coffer_allocator *allocator = &all->model->allocator;
+    for (size_t i = 0; all->lists != NULL && i < all->model->shard_count; i++) {
+        if (all->lists[i].digests != NULL) {
+            coffer__recorded_free(&all->lists[i]);
+        }
+    }
+    coffer__free(allocator, all->order, (coffer_count(all->model) + 1) * sizeof *all->order);
+    coffer__free(allocator, all->used, (all->model->shard_count + 1) * sizeof *all->used);
+    coffer__free(allocator, all->lists, (all->model->shard_count + 1) * sizeof *all->lists);
+}
+
+/* Reads the list of a file, which has to have one digest for each of its tensors, by the algorithm of the first. */
+static coffer_status content_read_list(content_lists *all, size_t i, coffer_error *err)
+{
+    const coffer__shard *shard = &all->model->shards[i];
+    coffer__recorded *list = &all->lists[i];
+    coffer_status status = coffer__recorded_read(list, shard->table, &all->model->allocator, err);
+    if (status == COFFER_OK && list->count != coffer_table_count(shard->table)) {
+        status = coffer__fail(err, COFFER_ERR_DIGESTS, "the file has digests of %u tensors and holds %u",
+                              (uint64_t)list->count, (uint64_t)coffer_table_count(shard->table));
+    }
+    if (status == COFFER_OK && list->algorithm != all->lists[0].algorithm) {
+        status = coffer__fail(err, COFFER_ERR_DIGESTS,
+                              "the file records digests by %s, and the model's first file by %s: record them by one "
+                              "algorithm in all files",
+                              coffer_algorithm_name(list->algorithm), coffer_algorithm_name(all->lists[0].algorithm));
+    }
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, shard->path);
+}
+
+static coffer_status content_hash_shard(const coffer__recorded *list, coffer_hasher *hasher, uint8_t *digest,
+                                        coffer_error *err)
+{
+    coffer_status status = coffer__content_begin(hasher, list->count, err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_update(hasher, list->digests, list->count * list->digest_size, err);
+    }
+    return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, list->digest_size, err) : status;
+}
+
+/* Each file's list is in order of the names, so the next tensor of a file by name has the next digest of its list. */
+static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hasher, uint8_t *digest, coffer_error *err)
+{
+    const size_t count = coffer_count(all->model);
+    const size_t size = all->lists[0].digest_size;
+    coffer_sort_by_name(all->model, all->order);
+    coffer_status status = coffer__content_begin(hasher, count, err);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        const uint32_t shard = coffer_at(all->model, all->order[i])->shard;
+        status = coffer_hasher_update(hasher, all->lists[shard].digests + all->used[shard]++ * size, size, err);
+    }
+    return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, size, err) : status;
+}
+
+static coffer_status content_hash(content_lists *all, coffer__content *content, coffer_error *err)
+{
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, content->algorithm, &content->allocator, err);
+    for (size_t i = 0; i < content->count && status == COFFER_OK; i++) {
+        status = content_hash_shard(&all->lists[i], hasher, content->shards + i * all->lists[i].digest_size, err);
+    }
+    if (status == COFFER_OK) {
+        status = content_hash_whole(all, hasher, content->digest, err);
+    }
+    coffer_hasher_free(hasher);
+    return status;
+}
+
+coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err)
+{
+    content_lists all;
+    *content = (coffer__content){ .allocator = model->allocator };
+    coffer_status status = content_new_lists(&all, model, err);
+    for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
+        status = content_read_list(&all, i, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__content_new(content, all.lists[0].algorithm, model->shard_count, &model->allocator, err);
+    }
+    if (status == COFFER_OK) {
+        status = content_hash(&all, content, err);
+    }
+    content_free_lists(&all);
+    if (status != COFFER_OK) {
+        coffer__content_free(content);
+    }
+    return status;
+}
+
+/* ---- what the index records -------------------------------------------------------------------------------------- */
+
+static bool content_is_null(const coffer__several *several, const coffer__index_span *span)
+{
+    return span->len == 4 && memcmp(several->metadata + span->from, "null", 4) == 0;
+}
+
+/* What the index has under one of the two keys; NULL for nothing, or null. What is no string is an empty one here, and a string
+   with escapes is no base64. */
+static const char *content_text(const coffer__several *several, size_t record, size_t *len)
+{
+    const coffer__index_span *span = &several->records[record];
+    *len = 0;
+    if (span->len == 0 || content_is_null(several, span)) {
+        return NULL;
+    }
+    const char *text = several->metadata + span->from;
+    if (text[0] != '"') {
+        return "";
+    }
+    *len = span->len - 2;
+    return text + 1;
+}
+
+/* What the index records, decoded. */
+typedef struct content_record {
+    coffer__recorded parts[COFFER__INDEX_RECORDS];
+} content_record;
+
+static void content_free_record(content_record *record)
+{
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS; i++) {
+        if (record->parts[i].digests != NULL) {
+            coffer__recorded_free(&record->parts[i]);
+        }
+    }
+}
+
+static coffer_status content_read_record(const coffer *model, content_record *record, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    *record = (content_record){ .parts = { { .count = 0 } } };
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS && status == COFFER_OK; i++) {
+        size_t len = 0;
+        const char *text = content_text(model->several, i, &len);
+        status = coffer__recorded_read_text(&record->parts[i], coffer__index_record_key(i), text == NULL ? "" : text,
+                                            len, &model->allocator, err);
+    }
+    const coffer__recorded *content = &record->parts[COFFER__INDEX_CONTENT];
+    if (status == COFFER_OK &&
+        (content->count != 1 || content->algorithm != record->parts[COFFER__INDEX_SHARDS].algorithm)) {
+        status = coffer__fail(err, COFFER_ERR_DIGESTS,
+                              "the digests that the index records cannot be used: they are to be one of the whole, and "
+                              "those of the files by the same algorithm; nothing was verified");
+    }
+    return status;
+}
+
+coffer_algorithm coffer_recorded_content(const coffer *model)
+{
+    size_t len = 0;
+    size_t base64_at = 0;
+    const char *text = model->several == NULL ? NULL : content_text(model->several, COFFER__INDEX_CONTENT, &len);
+    return text == NULL ? COFFER_NO_ALGORITHM : coffer__record_text_algorithm(text, len, &base64_at);
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+static coffer_status content_other_version(const coffer *model, size_t shard, const char *what, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
+                 "the file is not one of those whose digests the index records: %s. It is of another version of the "
+                 "model, or the index is; when all files are right, `coffer hash --write` the index",
+                 what);
+    return coffer__fail_path(err, COFFER_ERR_CONTENT_DIGEST, model->shards[shard].path);
+}
+
+/* A file that records nothing, or by another algorithm, is of another version as well. */
+static coffer_status content_check_algorithms(const coffer *model, coffer_algorithm wanted, coffer_error *err)
+{
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer_algorithm found = coffer_recorded_algorithm(model, i);
+        if (found != wanted) {
+            return content_other_version(
+                model, i, found == COFFER_NO_ALGORITHM ? "it records none" : "it records them by another algorithm",
+                err);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status content_compare(const coffer *model, const content_record *record, const coffer__content *content,
+                                     coffer_error *err)
+{
+    const coffer__recorded *shards = &record->parts[COFFER__INDEX_SHARDS];
+    for (size_t i = 0; i < content->count; i++) {
+        if (!coffer__recorded_has(shards, content->shards + i * shards->digest_size)) {
+            return content_other_version(model, i, "its tensors are other ones", err);
+        }
+    }
+    const coffer__several *several = model->several;
+    if (shards->count != several->file_count) {
+        coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
+                     "the index records digests of %u files and names %u: those that are there are right, but files of "
+                     "the model are missing",
+                     (uint64_t)shards->count, (uint64_t)several->file_count);
+        return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, several->file_count);
+    }
+    const bool whole = model->shard_count == several->file_count;
+    return !whole || coffer__recorded_has(&record->parts[COFFER__INDEX_CONTENT], content->digest)
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
+                              "the tensors of all files together are not those whose digest the index records, though "
+                              "each file is one that it records: the index was changed or damaged");
+}
+
+static coffer_status content_check_by(const coffer *model, const content_record *record, coffer_error *err)
+{
+    coffer__content content;
+    const coffer_algorithm algorithm = record->parts[COFFER__INDEX_CONTENT].algorithm;
+    coffer_status status = content_check_algorithms(model, algorithm, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__content_compute(&content, model, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = content_compare(model, record, &content, err);
+    coffer__content_free(&content);
+    return status;
+}
+
+coffer_status coffer__content_check(const coffer *model, coffer_error *err)
+{
+    size_t len = 0;
+    const coffer__several *several = model->several;
+    if (several == NULL || (content_text(several, COFFER__INDEX_CONTENT, &len) == NULL &&
+                            content_text(several, COFFER__INDEX_SHARDS, &len) == NULL)) {
+        return COFFER_OK;
+    }
+    content_record record;
+    coffer_error cause = { .path = "" };
+    coffer_status status = content_read_record(model, &record, &cause);
+    status = status == COFFER_OK ? content_check_by(model, &record, &cause) : status;
+    content_free_record(&record);
+    if (status != COFFER_OK && err != NULL) {
+        *err = cause;
+    }
+    /* What is not about one of the files is about the index. */
+    return status == COFFER_OK || cause.path[0] != '\0' ? status : coffer__fail_path(err, status, several->index_path);
+}

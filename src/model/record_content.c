@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recording digests of a whole model in the index that is there: they follow from what the files record, and only the index is
+   written, under the lock of the folder that savers hold. */
+#include "alloc.h"
+#include "content.h"
+#include "edit.h"
+#include "error.h"
+#include "index.h"
+#include "model.h"
+#include "options.h"
+#include "record.h"
+#include "sink.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+typedef struct record_content_job {
+    coffer_edit_options options;
+    coffer_allocator allocator;
+    coffer *model;
+    coffer__path path; /* of the index itself */
+    int folder;        /* locked; -1: not open */
+    coffer__content content;
+    char *texts; /* of both digests, one after the other */
+    size_t texts_len;
+    coffer__whole old;
+    char *fresh;
+    size_t fresh_size;
+} record_content_job;
+
+static coffer_status record_content_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's index");
+}
+
+static void record_content_free(record_content_job *job)
+{
+    coffer__free(&job->allocator, job->fresh, job->fresh_size);
+    coffer__place_forget(&job->old, &job->allocator);
+    coffer__free(&job->allocator, job->texts, job->texts_len);
+    coffer__content_free(&job->content);
+    coffer_close(job->model);
+    if (job->folder >= 0) {
+        (void)coffer__os_close(job->folder);
+    }
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+static coffer_status record_content_open(record_content_job *job, const char *path, coffer_error *err)
+{
+    coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
+    opening.allocator = &job->allocator;
+    opening.max_header_size = job->options.max_header_size;
+    opening.access = COFFER_READ;
+    const coffer_status status = coffer_open(&job->model, path, &opening, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__several *several = job->model->several;
+    if (several == NULL || several->index_path == NULL || job->model->web != NULL) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT,
+                     "digests of the whole are recorded in the index of a model of several files, in a folder of this "
+                     "machine, and this has none");
+        return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
+    }
+    return COFFER_OK;
+}
+
+/* Locks the folder, in which savers of models exclude each other. A file system without locks for folders does without. */
+static coffer_status record_content_lock(record_content_job *job, const char *index, coffer_error *err)
+{
+    coffer__path folder;
+    coffer_status status = coffer__edit_resolve(index, job->options.follow_links, &job->path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    int os_error = coffer__path_directory(&folder, index) ? 0 : ENAMETOOLONG;
+    if (os_error == 0) {
+        os_error = coffer__os_open_directory(folder.text, &job->folder);
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "open the folder of the model", NULL, os_error);
+    }
+    return coffer__os_lock(job->folder) != EWOULDBLOCK
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_LOCKED,
+                              "another program is saving a model in this folder: try again when it has finished");
+}
+
+/* ---- the index --------------------------------------------------------------------------------------------------- */
+
+/* The values of both members. */
+static coffer_status record_content_write_texts(record_content_job *job, coffer__name values[COFFER__INDEX_RECORDS],
+                                                coffer_error *err)
+{
+    const coffer__content *content = &job->content;
+    const size_t one = (size_t)coffer__record_text_len(content->algorithm, 1);
+    const size_t all = (size_t)coffer__record_text_len(content->algorithm, content->count);
+    job->texts_len = one + all;
+    job->texts = coffer__alloc(&job->allocator, job->texts_len);
+    if (job->texts == NULL) {
+        return record_content_no_memory(err);
+    }
+    coffer__record_text_write(job->texts, content->algorithm, content->digest, 1);
+    coffer__record_text_write(job->texts + one, content->algorithm, content->shards, content->count);
+    values[COFFER__INDEX_CONTENT] = (coffer__name){ job->texts, one };
+    values[COFFER__INDEX_SHARDS] = (coffer__name){ job->texts + one, all };
+    return COFFER_OK;
+}
+
+static coffer_status record_content_splice(record_content_job *job, const coffer__index *index,
+                                           const coffer__name values[COFFER__INDEX_RECORDS], coffer_error *err)
+{
+    job->fresh_size = coffer__index_write_records(index, job->old.bytes, job->old.size, values, NULL);
+    job->fresh = coffer__alloc(&job->allocator, job->fresh_size);
+    if (job->fresh == NULL) {
+        return record_content_no_memory(err);
+    }
+    (void)coffer__index_write_records(index, job->old.bytes, job->old.size, values, job->fresh);
+    return COFFER_OK;
+}
+
+/* Makes the new text of the index. */
+static coffer_status record_content_make(record_content_job *job, coffer_error *err)
+{
+    coffer__index index;
+    coffer__name values[COFFER__INDEX_RECORDS];
+    coffer_status status =
+        coffer__place_read(job->path.text, NULL, COFFER__INDEX_MOST_BYTES, &job->allocator, &job->old, err);
+    if (status == COFFER_OK) {
+        status = record_content_write_texts(job, values, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__index_read(&index, job->old.bytes, job->old.size, &job->allocator, err);
+    if (status == COFFER_OK) {
+        status = record_content_splice(job, &index, values, err);
+    }
+    coffer__index_free(&index);
+    return status;
+}
+
+static coffer_status record_content_publish(const record_content_job *job, coffer_error *err)
+{
+    coffer__sink sink;
+    coffer_status status = coffer__sink_path(&sink, &job->allocator, job->path.text, job->options.sync, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = sink.ops->reserve(&sink, job->fresh_size, err);
+    if (status == COFFER_OK) {
+        status = sink.ops->write_at(&sink, 0, job->fresh, job->fresh_size, err);
+    }
+    if (status != COFFER_OK) {
+        sink.ops->discard(&sink);
+        return status;
+    }
+    return sink.ops->publish(&sink, err);
+}
+
+/* Everything about the index, under the lock. */
+static coffer_status record_content_edit(record_content_job *job, coffer_edit_way *way, coffer_error *err)
+{
+    coffer_status status = record_content_make(job, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (job->fresh_size == job->old.size && memcmp(job->fresh, job->old.bytes, job->old.size) == 0) {
+        *way = COFFER_EDITED_NOTHING;
+        return COFFER_OK;
+    }
+    *way = COFFER_EDITED_REWRITE;
+    return record_content_publish(job, err);
+}
+
+/* The folder is locked between two looks at the model: where its index is is told by the first, what its files record by the second,
+   when no saver can change them. */
+static coffer_status record_content_run(record_content_job *job, const char *path, coffer_edit_way *way,
+                                        coffer_error *err)
+{
+    coffer_status status = record_content_open(job, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__path index;
+    (void)coffer__path_copy(&index, job->model->several->index_path);
+    status = record_content_lock(job, index.text, err);
+    if (status == COFFER_OK) {
+        coffer_close(job->model);
+        job->model = NULL;
+        status = record_content_open(job, index.text, err);
+    }
+    if (status != COFFER_OK) {
+        return coffer__fail_path(err, status, index.text);
+    }
+    status = coffer__content_compute(&job->content, job->model, err);
+    if (status != COFFER_OK) {
+        return status; /* it names the file */
+    }
+    status = record_content_edit(job, way, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, index.text);
+}
+
+coffer_status coffer_record_content(const char *path, const coffer_edit_options *options, coffer_edit_way *way,
+                                    coffer_error *err)
+{
+    coffer_edit_way taken = COFFER_EDITED_NOTHING;
+    record_content_job job = { .folder = -1 };
+    coffer_status status = coffer__options_copy(&job.options, sizeof job.options, options, err);
+    if (status == COFFER_OK && (unsigned)job.options.sync > COFFER_SYNC_NEVER) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    job.allocator = job.options.allocator != NULL ? *job.options.allocator : *coffer_libc_allocator();
+    job.content.allocator = job.allocator;
+    status = record_content_run(&job, path, &taken, err);
+    record_content_free(&job);
+    if (status == COFFER_OK && way != NULL) {
+        *way = taken;
+    }
+    return status;
+}
