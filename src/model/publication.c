@@ -7,6 +7,7 @@
 #include "place.h"
 #include "shards.h"
 #include "sink.h"
+#include "sort.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -76,13 +77,21 @@ static coffer_status publication_read_list(publication_list *list, const char *p
     return COFFER_OK;
 }
 
+/* The files of a list are in byte order of their names. */
 static bool publication_lists(const publication_list *list, const char *name, size_t name_len)
 {
-    for (size_t i = 0; i < list->index.shard_count; i++) {
-        const coffer__name *file = &list->index.shards[i].file;
-        if (file->len == name_len && memcmp(file->text, name, name_len) == 0) {
+    const coffer__index_shard *shards = list->index.shards;
+    size_t low = 0;
+    size_t high = list->index.shard_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer__name *file = &shards[middle].file;
+        const int order = coffer__compare_names(file->text, file->len, name, name_len);
+        if (order == 0) {
             return true;
         }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
     }
     return false;
 }
