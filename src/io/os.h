@@ -40,8 +40,8 @@ void coffer__os_condition_deinit(coffer__condition *condition);
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits; one at most may. */
 void coffer__os_condition_wake(coffer__condition *condition);
-/* Runs run(arg) on a new thread, in which signals are blocked: they belong to the caller's threads. *thread must live until
-   join. */
+/* Runs run(arg) on a new thread, in which signals are blocked, which belong to the caller's threads, but for those that it causes
+   itself, SIGBUS and its like. *thread must live until join. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg);
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
@@ -115,7 +115,7 @@ int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, 
 /* Makes the whole of `to` share the blocks of `from`, at once; fails where the file system cannot. */
 int coffer__os_clone(int from, int to);
 /* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
-   do it: a full disk is then found while writing. */
+   do it, or signals keep it from doing so: a full disk is then found while writing. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);
 int coffer__os_truncate(int fd, uint64_t size);
 /* The descriptor's own position; ESPIPE when it has none. */
@@ -137,8 +137,8 @@ int coffer__os_open_directory(const char *path, int *directory);
 int coffer__os_sync_directory(const char *path);
 int coffer__os_rename(const char *from, const char *to);
 /* The same where a large file may be replaced: the system gives its memory and its place up on a thread of its own, which
-   outlives the call and touches nothing else. It is done within the call where the device has little room left, which the
-   next file may need, and where that cannot be had. */
+   outlives the call and touches nothing else; what this code is part of stays loaded from then on. It is done within the call
+   where the device has little room left, which the next file may need, and where that cannot be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
 int coffer__os_unlink(const char *path);
 /* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */

@@ -150,6 +150,7 @@ static void test_kinds_of_failure(void **state)
         check_kind(FAULT_RESERVE, EDQUOT, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_RESERVE, EOPNOTSUPP, COFFER_OK, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_RESERVE, ENOSYS, COFFER_OK, named, COFFER_SYNC_REPLACE);
+        check_kind(FAULT_RESERVE, EINTR, COFFER_OK, named, COFFER_SYNC_REPLACE); /* every time, without end */
         check_kind(FAULT_WRITE, ENOSPC, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_SYNC, EIO, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_SYNC, EIO, COFFER_OK, named, COFFER_SYNC_NEVER);
