@@ -944,6 +944,10 @@ COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorith
    is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
    When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
+/* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`, whose place it is
+   to take, as every writer here does: owner, group, mode and access control list. What is not permitted is left out, and then nobody
+   may do more with the new file than with the old one. COFFER_ERR_NOT_FOUND, COFFER_ERR_IO. Any thread may call it. */
+COFFER_API coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err);
 
 /* ---- Manifests ------------------------------------------------------------------------------------------------------- */
 

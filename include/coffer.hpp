@@ -905,6 +905,11 @@ inline coffer_edit_way record_digests(const std::string &path, coffer_algorithm 
     detail::call(coffer_record_digests, path.c_str(), algorithm, options, &way);
     return way;
 }
+/* Gives the new file that is open in `fd` the rights of the one whose place it is to take. */
+inline void take_rights(int fd, const std::string &path)
+{
+    detail::call(coffer_take_rights, fd, path.c_str());
+}
 /* Finishes what an interrupted edit, or an interrupted model_writer, left. */
 inline void recover(const std::string &path, const coffer_edit_options *options = nullptr)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: with os_posix.c the only file that names it. A port is a second os_*.c with these contracts.
+ * The operating system: with os_posix.c and os_rights.c the only file that names it. A port is a second os_*.c with these contracts.
  * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status
  * (trouble.h does it in one line). Calls that a signal interrupted are made again; short transfers are resumed. Every
  * descriptor that is made here is closed when the process becomes another program.
@@ -141,8 +141,9 @@ int coffer__os_rename(const char *from, const char *to);
    where the device has little room left, which the next file may need, and where that cannot be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
 int coffer__os_unlink(const char *path);
-/* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */
-int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info);
+/* Takes owner, group and mode from `info`, and the access control list of the file at `path`, which that is of. What cannot be taken
+   is left, set-id bits with it, and then nobody may do more with the new file than with the old one. */
+int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const char *path);
 /* Locks the file against others that lock it, until the descriptor is closed or the process ends. EWOULDBLOCK when somebody
    has it. */
 int coffer__os_lock(int fd);

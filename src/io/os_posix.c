@@ -293,29 +293,6 @@ static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
 }
 #endif
 
-int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
-{
-#ifdef O_TMPFILE
-    const int os_error = os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
-    if (os_error != 0) {
-        return os_error;
-    }
-    /* The name comes by way of /proc, which a container or chroot may lack. */
-    char name[OS_FD_NAME_SIZE];
-    os_fd_name(*fd, name);
-    if (!coffer__os_exists(name)) {
-        (void)close(*fd);
-        return EOPNOTSUPP;
-    }
-    return 0;
-#else
-    (void)directory;
-    (void)secret;
-    (void)fd;
-    return EOPNOTSUPP;
-#endif
-}
-
 int coffer__os_name(int fd, const char *path)
 {
 #ifdef O_TMPFILE
@@ -325,6 +302,28 @@ int coffer__os_name(int fd, const char *path)
 #else
     (void)fd;
     (void)path;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
+{
+#ifdef O_TMPFILE
+    const int os_error = os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
+    if (os_error != 0) {
+        return os_error;
+    }
+    /* The name comes by way of /proc, which a container or chroot may lack, and links may be forbidden there. The directory's own
+       name is taken: nothing else may be wrong with it. */
+    if (coffer__os_name(*fd, directory) != EEXIST) {
+        (void)close(*fd);
+        return EOPNOTSUPP;
+    }
+    return 0;
+#else
+    (void)directory;
+    (void)secret;
+    (void)fd;
     return EOPNOTSUPP;
 #endif
 }
@@ -678,26 +677,6 @@ int coffer__os_rename_without_wait(const char *from, const char *to)
 int coffer__os_unlink(const char *path)
 {
     return unlinkat(AT_FDCWD, path, 0) == 0 ? 0 : errno;
-}
-
-int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info)
-{
-    coffer__os_info own = { .kind = COFFER__OS_OTHER };
-    const int os_error = coffer__os_inspect_fd(fd, &own);
-    if (os_error != 0) {
-        return os_error;
-    }
-    mode_t mode = (mode_t)info->mode;
-    if (own.owner != info->owner || own.group != info->group) {
-        const gid_t group = (gid_t)info->group;
-        const bool taken = fchown(fd, (uid_t)info->owner, group) == 0;
-        if (!taken) {
-            /* Whoever is a member of the group may at least keep that. */
-            (void)!fchown(fd, (uid_t)-1, group);
-            mode &= 0777;
-        }
-    }
-    return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
 int coffer__os_lock(int fd)
