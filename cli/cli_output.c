@@ -24,9 +24,18 @@ void cli_output_init(cli_output *out, int fd)
     out->depth = 0;
 }
 
+/* After an interrupt nothing more comes out: what was counted or compared until then would look like the whole. */
+static void stop_when_interrupted(cli_output *out)
+{
+    if (cli_interrupted() && out->error == 0) {
+        out->error = EINTR;
+    }
+}
+
 /* Writes bytes, unless a write has failed before. */
 static void write_out(cli_output *out, const char *bytes, size_t size)
 {
+    stop_when_interrupted(out);
     if (size > 0 && out->width > 0 && out->before != NULL) {
         out->before(out->before_ctx);
     }
@@ -39,9 +48,7 @@ static void write_out(cli_output *out, const char *bytes, size_t size)
             out->error = written == 0 ? EIO : errno;
         }
     }
-    if (cli_interrupted() && out->error == 0) {
-        out->error = EINTR;
-    }
+    stop_when_interrupted(out);
 }
 
 void cli_output_flush(cli_output *out)

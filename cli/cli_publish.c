@@ -121,7 +121,8 @@ int cli_publish_open(cli *app, cli_publish *file, const char *path)
     } else if (exists && !file->replaces) {
         fd = open(path, O_WRONLY | O_CLOEXEC);
     } else {
-        fd = open_temporary(file, file->replaces ? about.st_mode & 07777 : usual_mode());
+        /* What replaces a file may have to be as secret as that is. */
+        fd = open_temporary(file, file->replaces ? 0600 : usual_mode());
     }
     if (fd < 0) {
         const int error = errno;
@@ -138,7 +139,12 @@ int cli_publish_open(cli *app, cli_publish *file, const char *path)
 /* Puts the complete file into its place: 0, or the errno of what failed. */
 static int publish(const cli_publish *file)
 {
-    /* As with files of tensors: what replaces a file is durable before it does. */
+    /* As with files of tensors: what replaces a file is as open to others as that was, and durable before it does. */
+    coffer_error err;
+    if (file->replaces && coffer_take_rights(file->out->fd, file->path, &err) != COFFER_OK &&
+        err.code != COFFER_ERR_NOT_FOUND) {
+        return err.os_error;
+    }
     if (file->replaces && fsync(file->out->fd) != 0) {
         return errno;
     }

@@ -112,7 +112,7 @@ void cli_say_path(cli *app, const char *path, const char *format, ...)
 void cli_remark(cli *app, const char *format, ...)
 {
     va_list values;
-    if (!app->quiet) {
+    if (!app->quiet && !cli_interrupted()) { /* they tell what came of the whole */
         va_start(values, format);
         say(app, false, NULL, format, values);
         va_end(values);
@@ -122,7 +122,7 @@ void cli_remark(cli *app, const char *format, ...)
 void cli_remark_path(cli *app, const char *path, const char *format, ...)
 {
     va_list values;
-    if (!app->quiet) {
+    if (!app->quiet && !cli_interrupted()) {
         va_start(values, format);
         say(app, false, path, format, values);
         va_end(values);

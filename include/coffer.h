@@ -432,7 +432,7 @@ COFFER_API size_t coffer_table_count(const coffer_table *table);
    below the count. */
 COFFER_API const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i);
 /* By name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names were chosen; NULL when
-   there is none. */
+   there is none. A name of no bytes may be NULL. */
 COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len);
 /* Fills `order` (of coffer_table_count entries) with the indices for coffer_table_at in byte order of the names. */
 COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);
@@ -441,7 +441,7 @@ COFFER_API size_t coffer_table_metadata_count(const coffer_table *table);
 COFFER_API bool coffer_table_has_metadata(const coffer_table *table);
 /* Entry `i` in byte order of the keys; false when i is not below the count. */
 COFFER_API bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *pair);
-/* The value of a key, its length in *value_len (when not NULL); NULL when there is no such key. */
+/* The value of a key, its length in *value_len (when not NULL); NULL when there is no such key. A key of no bytes may be NULL. */
 COFFER_API const char *coffer_table_metadata_get(const coffer_table *table, const char *key, size_t key_len,
                                                  size_t *value_len);
 COFFER_API coffer_note coffer_table_note(const coffer_table *table, coffer_note_kind kind);
@@ -588,7 +588,7 @@ COFFER_API void coffer_close(coffer *model);
 COFFER_API size_t coffer_count(const coffer *model);
 /* Tensor `i` in order of (shard, offset); NULL when i is not below the count. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
-/* By name; NULL when there is none. The second form takes names that contain NUL or end elsewhere. */
+/* By name; NULL when there is none. The second form takes names that contain NUL or end elsewhere; of no bytes, NULL too. */
 COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name);
 COFFER_API const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len);
 /* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
@@ -900,7 +900,7 @@ COFFER_API void coffer_model_writer_free(coffer_model_writer *writer);
 /* ---- Level 4: editing ------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer_edit {
-    const char *key; /* UTF-8 */
+    const char *key; /* UTF-8; of no bytes, NULL too */
     size_t key_len;
     const char *value; /* NULL: remove the key, which need not exist */
     size_t value_len;
@@ -973,6 +973,10 @@ COFFER_API coffer_status coffer_record_content(const char *path, const coffer_ed
    is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
    When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
+/* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`, whose place it is
+   to take, as every writer here does: owner, group, mode and access control list. What is not permitted is left out, and then nobody
+   may do more with the new file than with the old one. COFFER_ERR_NOT_FOUND, COFFER_ERR_IO. Any thread may call it. */
+COFFER_API coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err);
 
 /* ---- Manifests ------------------------------------------------------------------------------------------------------- */
 

@@ -532,7 +532,7 @@ public:
     tensor operator[](std::size_t i) const & { return { get(), coffer_at(get(), i) }; }
     std::optional<tensor> find(std::string_view name) const &
     {
-        const coffer_tensor *found = coffer_find_n(get(), name.data(), name.size());
+        const coffer_tensor *found = coffer_find_n(get(), detail::present(name), name.size());
         return found == nullptr ? std::nullopt : std::optional<tensor>(tensor(get(), found));
     }
     /* The tensor of that name; COFFER_ERR_NO_TENSOR when there is none. */
@@ -541,7 +541,7 @@ public:
         const std::optional<tensor> found = find(name);
         if (!found) {
             coffer_tensor wanted{};
-            wanted.name = name.data();
+            wanted.name = detail::present(name);
             wanted.name_len = static_cast<std::uint32_t>(name.size());
             detail::fail(COFFER_ERR_NO_TENSOR, "the model has no tensor of this name", &wanted);
         }
@@ -619,7 +619,7 @@ public:
     std::optional<std::string_view> metadata(std::string_view key, std::size_t shard = 0) const
     {
         std::size_t length = 0;
-        const char *value = coffer_table_metadata_get(table(shard), key.data(), key.size(), &length);
+        const char *value = coffer_table_metadata_get(table(shard), detail::present(key), key.size(), &length);
         return value == nullptr ? std::nullopt : std::optional<std::string_view>(std::string_view(value, length));
     }
     /* All of them, by key. */
@@ -888,7 +888,7 @@ inline coffer_edit_way edit_metadata(const std::string &path, span<const edit> e
 {
     std::vector<coffer_edit> all;
     for (const auto &[key, value] : edits) {
-        all.push_back({ key.data(), key.size(), detail::present(value), value ? value->size() : 0 });
+        all.push_back({ detail::present(key), key.size(), detail::present(value), value ? value->size() : 0 });
     }
     coffer_edit_way way{};
     detail::call(coffer_edit_metadata, path.c_str(), all.data(), all.size(), options, &way);
@@ -912,6 +912,11 @@ inline coffer_edit_way record_content(const std::string &path, const coffer_edit
     coffer_edit_way way{};
     detail::call(coffer_record_content, path.c_str(), options, &way);
     return way;
+}
+/* Gives the new file that is open in `fd` the rights of the one whose place it is to take. */
+inline void take_rights(int fd, const std::string &path)
+{
+    detail::call(coffer_take_rights, fd, path.c_str());
 }
 /* Finishes what an interrupted edit, or an interrupted model_writer, left. */
 inline void recover(const std::string &path, const coffer_edit_options *options = nullptr)

@@ -148,6 +148,7 @@ find_missing() {
         need_command clang-tidy clang-tidy
         need_command cppcheck cppcheck
         need_command strace strace
+        need_command valgrind valgrind
         need_command rustc rustc
         need_command go golang-go
         need_command dpkg-shlibdeps dpkg-dev

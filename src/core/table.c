@@ -569,16 +569,17 @@ static const coffer_tensor *table_search(const coffer_table *table, const char *
 
 const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len)
 {
+    const char *wanted = name_len > 0 ? name : "";
     if (table->slot_count == 0) {
-        return table_search(table, name, name_len);
+        return table_search(table, wanted, name_len);
     }
     const uint64_t *slots = (const uint64_t *)(const void *)((const char *)table + table->slots_at);
-    const uint32_t hash = coffer__hash_name(name, name_len);
+    const uint32_t hash = coffer__hash_name(wanted, name_len);
     const size_t mask = table->slot_count - 1;
     for (size_t at = hash & mask; slots[at] != 0; at = (at + 1) & mask) {
         if ((uint32_t)(slots[at] >> 32) == hash) {
             const coffer__entry *entry = table_entry_at(table, (uint32_t)slots[at]);
-            if (entry_is_named(entry, name, name_len)) {
+            if (entry_is_named(entry, wanted, name_len)) {
                 return &entry->tensor;
             }
         }
@@ -620,7 +621,7 @@ const char *coffer_table_metadata_get(const coffer_table *table, const char *key
         }
     }
     const coffer__pair *found = low < table->pair_count ? table_pair(table, low) : NULL;
-    if (found == NULL || found->key_len != key_len || memcmp(pair_key(found), key, key_len) != 0) {
+    if (found == NULL || coffer__compare_names(pair_key(found), found->key_len, key, key_len) != 0) {
         return NULL;
     }
     if (value_len != NULL) {

@@ -4,13 +4,27 @@
 
 #include "error.h"
 
+/* Whether libcrypto has what all of its functions rely on, for which it asks for memory when the first of them is called. Where there
+   was none, later calls do not fail but crash. Only versions from 3 on have it, and the function that tells. */
+static bool libcrypto_is_ready(const coffer__os_library *library)
+{
+    void *(*default_context)(void) = NULL;
+    return !coffer__os_library_find(library, "OSSL_LIB_CTX_get0_global_default", &default_context) ||
+           default_context() != NULL;
+}
+
 coffer_status coffer__libcrypto_open(coffer__os_library *library, const char *what, coffer_error *err)
 {
-    if (coffer__os_library_open(library, "libcrypto.so.3") || coffer__os_library_open(library, "libcrypto.so.1.1")) {
+    if (!coffer__os_library_open(library, "libcrypto.so.3") && !coffer__os_library_open(library, "libcrypto.so.1.1")) {
+        return coffer__fail(err, COFFER_ERR_NO_ALGORITHM,
+                            "%s needs OpenSSL's libcrypto, and neither libcrypto.so.3 nor libcrypto.so.1.1 can be "
+                            "loaded here: install OpenSSL (on Debian the package libssl3)",
+                            what);
+    }
+    if (libcrypto_is_ready(library)) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM,
-                        "%s needs OpenSSL's libcrypto, and neither libcrypto.so.3 nor libcrypto.so.1.1 can be loaded "
-                        "here: install OpenSSL (on Debian the package libssl3)",
+    coffer__os_library_close(library);
+    return coffer__fail(err, COFFER_ERR_MEMORY, "%s needs OpenSSL's libcrypto, which had no memory to begin with",
                         what);
 }

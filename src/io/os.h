@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: with os_posix.c the only file that names it. A port is a second os_*.c with these contracts.
+ * The operating system: with os_posix.c and os_rights.c the only file that names it. A port is a second os_*.c with these contracts.
  * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status
  * (trouble.h does it in one line). Calls that a signal interrupted are made again; short transfers are resumed. Every
  * descriptor that is made here is closed when the process becomes another program.
@@ -40,8 +40,8 @@ void coffer__os_condition_deinit(coffer__condition *condition);
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits; one at most may. */
 void coffer__os_condition_wake(coffer__condition *condition);
-/* Runs run(arg) on a new thread, in which signals are blocked: they belong to the caller's threads. *thread must live until
-   join. */
+/* Runs run(arg) on a new thread, in which signals are blocked, which belong to the caller's threads, but for those that it causes
+   itself, SIGBUS and its like. *thread must live until join. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg);
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
@@ -124,7 +124,7 @@ int coffer__os_insert(int fd, uint64_t offset, uint64_t size);
 int coffer__os_claim(int fd);
 void coffer__os_let_go(int fd);
 /* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
-   do it: a full disk is then found while writing. */
+   do it, or signals keep it from doing so: a full disk is then found while writing. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);
 int coffer__os_truncate(int fd, uint64_t size);
 /* The descriptor's own position; ESPIPE when it has none. */
@@ -146,12 +146,13 @@ int coffer__os_open_directory(const char *path, int *directory);
 int coffer__os_sync_directory(const char *path);
 int coffer__os_rename(const char *from, const char *to);
 /* The same where a large file may be replaced: the system gives its memory and its place up on a thread of its own, which
-   outlives the call and touches nothing else. It is done within the call where the device has little room left, which the
-   next file may need, and where that cannot be had. */
+   outlives the call and touches nothing else; what this code is part of stays loaded from then on. It is done within the call
+   where the device has little room left, which the next file may need, and where that cannot be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
 int coffer__os_unlink(const char *path);
-/* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */
-int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info);
+/* Takes owner, group and mode from `info`, and the access control list of the file at `path`, which that is of. What cannot be taken
+   is left, set-id bits with it, and then nobody may do more with the new file than with the old one. */
+int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const char *path);
 /* Locks the file against others that lock it, until the descriptor is closed or the process ends. EWOULDBLOCK when somebody
    has it. */
 int coffer__os_lock(int fd);

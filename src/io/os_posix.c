@@ -12,6 +12,9 @@
 
 #ifndef COFFER_NO_DLOPEN
 #include <dlfcn.h>
+#ifdef __GLIBC__
+#include <link.h>
+#endif
 #endif
 #include <dirent.h>
 #include <errno.h>
@@ -40,6 +43,8 @@
 /* From this size on a buffer begins where a huge page can. */
 #define OS_HUGE_PAGE ((size_t)2 << 20)
 #define OS_PERMISSIONS 07777u
+/* How often space is asked for that a signal kept from being set aside. */
+#define OS_RESERVE_TRIES 8
 /* Giving up a file of less takes no longer than starting a thread does. */
 #define OS_LARGE_FILE ((uint64_t)32 << 20)
 
@@ -106,13 +111,19 @@ static void *os_thread_main(void *arg)
     return NULL;
 }
 
-/* With all signals blocked. */
+/* With those signals blocked that any thread of the program can take. Those that an instruction of the thread itself causes are left:
+   blocked, they end the process instead of running the program's handler, which may be what lets it read maps of files that
+   become shorter. */
 static int os_thread_create(pthread_t *thread, void *(*main)(void *), void *arg)
 {
-    sigset_t all;
+    static const int own[] = { SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP };
+    sigset_t others;
     sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)sigfillset(&others);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        (void)sigdelset(&others, own[i]);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &others, &before);
     const int os_error = pthread_create(thread, NULL, main, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return os_error;
@@ -282,29 +293,6 @@ static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
 }
 #endif
 
-int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
-{
-#ifdef O_TMPFILE
-    const int os_error = os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
-    if (os_error != 0) {
-        return os_error;
-    }
-    /* The name comes by way of /proc, which a container or chroot may lack. */
-    char name[OS_FD_NAME_SIZE];
-    os_fd_name(*fd, name);
-    if (!coffer__os_exists(name)) {
-        (void)close(*fd);
-        return EOPNOTSUPP;
-    }
-    return 0;
-#else
-    (void)directory;
-    (void)secret;
-    (void)fd;
-    return EOPNOTSUPP;
-#endif
-}
-
 int coffer__os_name(int fd, const char *path)
 {
 #ifdef O_TMPFILE
@@ -314,6 +302,28 @@ int coffer__os_name(int fd, const char *path)
 #else
     (void)fd;
     (void)path;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
+{
+#ifdef O_TMPFILE
+    const int os_error = os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
+    if (os_error != 0) {
+        return os_error;
+    }
+    /* The name comes by way of /proc, which a container or chroot may lack, and links may be forbidden there. The directory's own
+       name is taken: nothing else may be wrong with it. */
+    if (coffer__os_name(*fd, directory) != EEXIST) {
+        (void)close(*fd);
+        return EOPNOTSUPP;
+    }
+    return 0;
+#else
+    (void)directory;
+    (void)secret;
+    (void)fd;
     return EOPNOTSUPP;
 #endif
 }
@@ -527,12 +537,13 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
         return 0;
     }
 #ifdef FALLOC_FL_KEEP_SIZE
-    int result = 0;
-    do {
+    /* A signal makes it begin anew on some file systems: where signals come faster than it is done, it never would be. */
+    int result = -1;
+    for (int i = 0; i < OS_RESERVE_TRIES && result != 0 && (i == 0 || errno == EINTR); i++) {
         result = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
-    } while (result != 0 && errno == EINTR);
+    }
     const bool of_no_use =
-        result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV);
+        result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV || errno == EINTR);
     return result == 0 || of_no_use ? 0 : errno;
 #else
     (void)fd;
@@ -658,6 +669,32 @@ static void *os_hold(const char *path)
     return page;
 }
 
+/* Sees to it that this code is there for as long as the process is, though it may be part of a library that the program unloads when
+   the call has returned. False where that cannot be had. */
+static bool os_stays_loaded(void)
+{
+#if defined(__GLIBC__) && !defined(COFFER_NO_DLOPEN)
+    static const char here = 0;
+    Dl_info info;
+    void *found = NULL;
+    if (dladdr1(&here, &info, &found, RTLD_DL_LINKMAP) == 0) {
+        return false;
+    }
+    const struct link_map *object = found;
+    if (object->l_name[0] == '\0') {
+        return true; /* the program itself */
+    }
+    void *handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle == NULL) {
+        return false;
+    }
+    (void)dlclose(handle);
+    return true;
+#else
+    return false;
+#endif
+}
+
 static void *os_let_go_main(void *page)
 {
     (void)munmap(page, 1);
@@ -667,7 +704,7 @@ static void *os_let_go_main(void *page)
 static void os_let_go(void *page)
 {
     pthread_t thread;
-    if (os_thread_create(&thread, os_let_go_main, page) == 0) {
+    if (os_stays_loaded() && os_thread_create(&thread, os_let_go_main, page) == 0) {
         (void)pthread_detach(thread);
     } else {
         (void)munmap(page, 1);
@@ -696,26 +733,6 @@ int coffer__os_rename_without_wait(const char *from, const char *to)
 int coffer__os_unlink(const char *path)
 {
     return unlinkat(AT_FDCWD, path, 0) == 0 ? 0 : errno;
-}
-
-int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info)
-{
-    coffer__os_info own = { .kind = COFFER__OS_OTHER };
-    const int os_error = coffer__os_inspect_fd(fd, &own);
-    if (os_error != 0) {
-        return os_error;
-    }
-    mode_t mode = (mode_t)info->mode;
-    if (own.owner != info->owner || own.group != info->group) {
-        const gid_t group = (gid_t)info->group;
-        const bool taken = fchown(fd, (uid_t)info->owner, group) == 0;
-        if (!taken) {
-            /* Whoever is a member of the group may at least keep that. */
-            (void)!fchown(fd, (uid_t)-1, group);
-            mode &= 0777;
-        }
-    }
-    return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
 int coffer__os_lock(int fd)

@@ -117,7 +117,7 @@ static int undo_write_bytes(int fd, const coffer__patch *patch)
 }
 
 /* Writes the file under the name `scratch`, durable but for the name. Whoever may use the file may use its undo file. */
-static int undo_write(const char *scratch, int target, const coffer__patch *patch)
+static int undo_write(const char *scratch, const char *path, int target, const coffer__patch *patch)
 {
     int fd = -1;
     (void)coffer__os_unlink(scratch);
@@ -131,7 +131,7 @@ static int undo_write(const char *scratch, int target, const coffer__patch *patc
         os_error = coffer__os_inspect_fd(target, &info);
     }
     if (os_error == 0) {
-        os_error = coffer__os_take_owner_and_mode(fd, &info);
+        os_error = coffer__os_take_owner_and_mode(fd, &info, path);
     }
     if (os_error == 0) {
         os_error = coffer__os_sync(fd);
@@ -149,7 +149,7 @@ static int undo_establish(const char *path, int target, const coffer__patch *pat
         !coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX)) {
         return ENAMETOOLONG;
     }
-    int os_error = undo_write(scratch.text, target, patch);
+    int os_error = undo_write(scratch.text, path, target, patch);
     if (os_error == 0) {
         os_error = coffer__os_rename(scratch.text, undo.text);
     }

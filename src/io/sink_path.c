@@ -129,7 +129,7 @@ static coffer_status sink_path_complete(sink_path_state *state, const coffer__os
     const char *path = state->path.text;
     int os_error = 0;
     if (replaced != NULL && replaced->kind == COFFER__OS_REGULAR) {
-        os_error = coffer__os_take_owner_and_mode(state->temporary.fd, replaced);
+        os_error = coffer__os_take_owner_and_mode(state->temporary.fd, replaced, path);
     }
     if (os_error != 0) {
         return coffer__trouble(err, "give the new file the mode of the old one", path, os_error);
@@ -173,11 +173,20 @@ static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_i
     return os_error == 0 || os_error == ENOENT ? COFFER_OK : coffer__trouble(err, "write a file there", path, os_error);
 }
 
+/* Whether the file has no name because the system gives none to files that were made without: policies for containers may be so, and
+   it shows when all is written. */
+static bool sink_path_is_refused(const sink_path_state *state, int os_error)
+{
+    return !state->temporary.named && (os_error == EPERM || os_error == EACCES || os_error == ENOSYS ||
+                                       os_error == EOPNOTSUPP || os_error == ENOENT || os_error == EXDEV);
+}
+
 static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *err)
 {
     const char *path = state->path.text;
     coffer__os_info old;
     bool exists = false;
+    bool again = false;
     int os_error = 0;
     do {
         coffer_status status = sink_path_look(path, &exists, &old, err);
@@ -190,7 +199,12 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
         os_error = exists ? coffer__temporary_replace(&state->temporary, path, state->sync != COFFER_SYNC_NEVER)
                           : coffer__temporary_place(&state->temporary, path);
         /* Somebody else's file came there meanwhile: it is to be replaced with the same care as any other. */
-    } while (os_error == EEXIST && !exists);
+        again = os_error == EEXIST && !exists;
+        if (!again && sink_path_is_refused(state, os_error)) {
+            os_error = coffer__temporary_copy(&state->temporary, path, exists);
+            again = os_error == 0;
+        }
+    } while (again);
     return os_error == 0 ? COFFER_OK : sink_path_cannot_replace(state, os_error, err);
 }
 

@@ -7,6 +7,7 @@
 
 /* A name that is taken is followed by another one; so often only when something is wrong. */
 #define TEMPORARY_MOST_TRIES 100
+#define TEMPORARY_PIECE 16384
 
 static bool temporary_next_name(coffer__temporary *temporary, const char *target, uint32_t number)
 {
@@ -57,6 +58,43 @@ int coffer__temporary_open(coffer__temporary *temporary, const char *target, boo
         return 0;
     }
     return temporary_try_names(temporary, target, secret, temporary_create);
+}
+
+/* The bytes of a file, to its end, by the system or by hand. */
+static int temporary_copy_bytes(int from, int to, uint64_t size)
+{
+    uint8_t bytes[TEMPORARY_PIECE];
+    uint64_t at = 0;
+    int os_error = coffer__os_copy(from, 0, to, 0, size, &at);
+    while (at < size && (os_error == 0 || os_error == EOPNOTSUPP)) {
+        size_t done = 0;
+        os_error = coffer__os_read_at(from, at, bytes, sizeof bytes, &done);
+        if (os_error == 0) {
+            os_error = done > 0 ? coffer__os_write_at(to, at, bytes, done) : EIO;
+        }
+        at += done;
+    }
+    return os_error;
+}
+
+int coffer__temporary_copy(coffer__temporary *temporary, const char *target, bool secret)
+{
+    coffer__os_info info;
+    const int unnamed = temporary->fd;
+    int os_error = coffer__os_inspect_fd(unnamed, &info);
+    if (os_error == 0) {
+        os_error = temporary_try_names(temporary, target, secret, temporary_create);
+    }
+    if (os_error != 0) {
+        return os_error;
+    }
+    os_error = temporary_copy_bytes(unnamed, temporary->fd, info.size);
+    (void)coffer__os_close(unnamed);
+    if (os_error != 0) {
+        (void)coffer__os_unlink(temporary->name.text);
+        temporary->named = false;
+    }
+    return os_error;
 }
 
 int coffer__temporary_settle(coffer__temporary *temporary)

@@ -30,6 +30,9 @@ int coffer__temporary_place(coffer__temporary *temporary, const char *target);
    coffer__os_rename_without_wait. After a failure the file is kept: it is `named`, unless it could not even be given a name
    beside the target. */
 int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait);
+/* Makes the file, which has no name, anew with one, where the system refuses to give it a name afterwards. What was said of its rights
+   and its durability has to be said again. */
+int coffer__temporary_copy(coffer__temporary *temporary, const char *target, bool secret);
 /* Lets the file go: it vanishes, unless it was placed. */
 void coffer__temporary_discard(coffer__temporary *temporary);
 /* Lets the file go, but leaves it under `name` where it is named. */

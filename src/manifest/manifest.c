@@ -256,18 +256,46 @@ coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer_
     return manifest_take(manifest, &entry, item->name, item->name_len, item->at, err);
 }
 
+static bool manifest_ignored_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    char *const *ignored = ctx;
+    return strcmp(ignored[a], ignored[b]) < 0;
+}
+
+/* Of `count` names in blocks, how many are in the last block: the lowest bit of the count. */
+static size_t manifest_last_block(size_t count)
+{
+    return count & (~count + 1);
+}
+
+/* Somebody may ask between one addition and the next, and there may be very many of both. So the names are kept in sorted blocks,
+   as many and as large as the bits of the count: a name is sorted again at most as often as the count has bits. */
+static void manifest_order_ignored(coffer_manifest *manifest)
+{
+    const size_t added = manifest->ignored_count++;
+    const size_t size = manifest_last_block(manifest->ignored_count);
+    manifest->ignored_order[added] = (uint32_t)added;
+    coffer__sort(manifest->ignored_order + manifest->ignored_count - size, size, manifest_ignored_before,
+                 manifest->ignored);
+}
+
 coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
                                            coffer_error *err)
 {
     void *block = manifest->ignored;
-    const bool room = manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_room,
-                                    sizeof *manifest->ignored);
+    bool room = manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_room,
+                              sizeof *manifest->ignored);
     manifest->ignored = block;
+    block = manifest->ignored_order;
+    room = room && manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_order_room,
+                                 sizeof *manifest->ignored_order);
+    manifest->ignored_order = block;
     char *copy = room ? manifest_copy(&manifest->allocator, name, name_len) : NULL;
     if (copy == NULL) {
         return coffer__manifest_no_memory(err);
     }
-    manifest->ignored[manifest->ignored_count++] = copy;
+    manifest->ignored[manifest->ignored_count] = copy;
+    manifest_order_ignored(manifest);
     return COFFER_OK;
 }
 
@@ -341,6 +369,7 @@ void coffer_manifest_free(coffer_manifest *manifest)
     }
     coffer__free(&allocator, manifest->entries, manifest->room * sizeof *manifest->entries);
     coffer__free(&allocator, manifest->ignored, manifest->ignored_room * sizeof *manifest->ignored);
+    coffer__free(&allocator, manifest->ignored_order, manifest->ignored_order_room * sizeof *manifest->ignored_order);
     coffer__writing_free(&manifest->written);
     coffer__free(&allocator, manifest, sizeof *manifest);
 }
@@ -362,17 +391,54 @@ coffer_status coffer_manifest_ignore(coffer_manifest *manifest, const char *name
     return coffer__manifest_add_ignored(manifest, name, coffer__text_len(name), err);
 }
 
-bool coffer_manifest_ignores(const coffer_manifest *manifest, const char *name)
+/* Compares a name that is ignored with the first bytes of another one. */
+static int manifest_compare_ignored(const char *ignored, const char *name, size_t name_len)
 {
-    for (size_t i = 0; i < manifest->ignored_count; i++) {
-        const char *ignored = manifest->ignored[i];
-        const size_t len = coffer__text_len(ignored);
-        if (strcmp(ignored, ".") == 0 ||
-            (strncmp(name, ignored, len) == 0 && (name[len] == '\0' || name[len] == '/'))) {
+    const int order = strncmp(ignored, name, name_len);
+    return order != 0 ? order : ignored[name_len] != '\0';
+}
+
+/* Whether one of so many sorted names is what the first bytes of `name` are. */
+static bool manifest_block_ignores(const coffer_manifest *manifest, const uint32_t *block, size_t count,
+                                   const char *name, size_t name_len)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = manifest_compare_ignored(manifest->ignored[block[middle]], name, name_len);
+        if (order == 0) {
             return true;
         }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
     }
     return false;
+}
+
+static bool manifest_ignores_exactly(const coffer_manifest *manifest, const char *name, size_t name_len)
+{
+    bool found = false;
+    for (size_t end = manifest->ignored_count; end > 0 && !found;) {
+        const size_t size = manifest_last_block(end);
+        end -= size;
+        found = manifest_block_ignores(manifest, manifest->ignored_order + end, size, name, name_len);
+    }
+    return found;
+}
+
+bool coffer_manifest_ignores(const coffer_manifest *manifest, const char *name)
+{
+    bool ignored = manifest_ignores_exactly(manifest, ".", 1);
+    for (size_t len = 0; !ignored; len++) {
+        if (name[len] == '/' || name[len] == '\0') {
+            ignored = manifest_ignores_exactly(manifest, name, len);
+        }
+        if (name[len] == '\0') {
+            return ignored;
+        }
+    }
+    return ignored;
 }
 
 void coffer_manifest_set_follows_links(coffer_manifest *manifest, bool follows)

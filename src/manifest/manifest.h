@@ -36,9 +36,11 @@ struct coffer_manifest {
     coffer_manifest_entry *entries;
     size_t count;
     size_t room;
-    char **ignored; /* each NUL-terminated */
+    char **ignored; /* each NUL-terminated, as they were added */
     size_t ignored_count;
     size_t ignored_room;
+    uint32_t *ignored_order; /* the same in sorted blocks, whose sizes are the bits of the count, the largest first */
+    size_t ignored_order_room;
     bool follows_links;
     char *model;             /* what the model is called */
     coffer__writing written; /* last */

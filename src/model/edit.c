@@ -360,7 +360,7 @@ static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t
 {
     int os_error = coffer__os_write_at(clone->fd, first, job->fresh + first, end - first);
     if (os_error == 0) {
-        os_error = coffer__os_take_owner_and_mode(clone->fd, &job->info);
+        os_error = coffer__os_take_owner_and_mode(clone->fd, &job->info, job->path.text);
     }
     if (os_error == 0 && job->options.sync != COFFER_SYNC_NEVER) {
         os_error = coffer__os_sync(clone->fd);

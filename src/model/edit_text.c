@@ -21,7 +21,7 @@ static const char edit_member_key[] = "\"__metadata__\":";
 static coffer_status edit_check_string(const char *string, size_t length, size_t number, const char *what,
                                        coffer_error *err)
 {
-    if (string == NULL) {
+    if (string == NULL && length > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the %s of edit %u is NULL", what, (uint64_t)number);
     }
     if (length > EDIT_LONGEST_STRING) {
@@ -29,7 +29,7 @@ static coffer_status edit_check_string(const char *string, size_t length, size_t
                             "the %s of edit %u has %u bytes: no header has room for it", what, (uint64_t)number,
                             (uint64_t)length);
     }
-    const size_t valid = coffer__utf8_valid_len(string, length);
+    const size_t valid = length > 0 ? coffer__utf8_valid_len(string, length) : 0;
     if (valid != length) {
         return coffer__fail(err, COFFER_ERR_UTF8, "the %s of edit %u is not UTF-8 from its byte %u on: %q", what,
                             (uint64_t)number, (uint64_t)valid, string, length);
@@ -92,7 +92,8 @@ static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const c
         text->same = text->same && old == NULL;
         return;
     }
-    const coffer_pair pair = { edit->key, edit->value, edit->key_len, edit->value_len };
+    const char *key = edit->key_len > 0 ? edit->key : ""; /* which may be NULL */
+    const coffer_pair pair = { key, edit->value, edit->key_len, edit->value_len };
     text->same = text->same && old != NULL && old->value_len == pair.value_len &&
                  memcmp(old->value, pair.value, pair.value_len) == 0;
     edit_keep(text, &pair);

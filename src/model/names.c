@@ -126,12 +126,12 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
 
 uint32_t coffer__names_find(const coffer__names *names, const char *name, size_t name_len)
 {
-    const coffer__name wanted = { name, name_len };
+    const coffer__name wanted = { name_len > 0 ? name : "", name_len };
     if (names->slot_count == 0) {
         return names_search(names, wanted);
     }
     uint64_t budget = UINT64_MAX;
-    const uint64_t slot = names->slots[names_slot(names, wanted, coffer__hash_name(name, name_len), &budget)];
+    const uint64_t slot = names->slots[names_slot(names, wanted, coffer__hash_name(wanted.text, name_len), &budget)];
     return slot == 0 ? COFFER__NO_NAME : (uint32_t)slot - 1;
 }
 

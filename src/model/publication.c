@@ -7,6 +7,7 @@
 #include "place.h"
 #include "shards.h"
 #include "sink.h"
+#include "sort.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -76,13 +77,21 @@ static coffer_status publication_read_list(publication_list *list, const char *p
     return COFFER_OK;
 }
 
+/* The files of a list are in byte order of their names. */
 static bool publication_lists(const publication_list *list, const char *name, size_t name_len)
 {
-    for (size_t i = 0; i < list->index.shard_count; i++) {
-        const coffer__name *file = &list->index.shards[i].file;
-        if (file->len == name_len && memcmp(file->text, name, name_len) == 0) {
+    const coffer__index_shard *shards = list->index.shards;
+    size_t low = 0;
+    size_t high = list->index.shard_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer__name *file = &shards[middle].file;
+        const int order = coffer__compare_names(file->text, file->len, name, name_len);
+        if (order == 0) {
             return true;
         }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
     }
     return false;
 }
@@ -121,6 +130,25 @@ static coffer_status publication_shadowed(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
+/* What takes the place of a file, or else of an older model, gets the rights of that: of the file of its name, the one file that the
+   model was, or the index. What lies under its name already has them. */
+static int publication_take_rights(const coffer__publication *publication, const char *file, const char *name)
+{
+    const char *const olds[] = { name, publication->shadow.text, publication->old.text };
+    coffer__os_info info = { .kind = COFFER__OS_OTHER };
+    size_t i = 0;
+    int fd = -1;
+    while (i < sizeof olds / sizeof olds[0] && coffer__os_inspect(olds[i], true, &info) != 0) {
+        i++;
+    }
+    if (info.kind != COFFER__OS_REGULAR || coffer__os_open(file, COFFER__OS_READ, false, &fd) != 0) {
+        return 0;
+    }
+    const int os_error = coffer__os_take_owner_and_mode(fd, &info, olds[i]);
+    (void)coffer__os_close(fd);
+    return os_error;
+}
+
 /* The files of the new model, whose names are a stranger's only when somebody has changed its index. */
 static coffer_status publication_rename(const coffer__publication *publication, const coffer__name *file,
                                         coffer_error *err)
@@ -131,7 +159,8 @@ static coffer_status publication_rename(const coffer__publication *publication, 
         !coffer__publication_name(&temporary, target.text)) {
         return coffer__trouble(err, "give a file its name", publication->path.text, EINVAL);
     }
-    const int os_error = coffer__os_rename(temporary.text, target.text);
+    int os_error = publication_take_rights(publication, temporary.text, target.text);
+    os_error = os_error == 0 ? coffer__os_rename(temporary.text, target.text) : os_error;
     const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
     return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
 }
@@ -251,7 +280,8 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
-    int os_error = publication_sync(publication);
+    int os_error = sharded ? publication_take_rights(publication, publication->ready.text, publication->index.text) : 0;
+    os_error = os_error == 0 ? publication_sync(publication) : os_error;
     if (os_error == 0) {
         os_error = sharded ? coffer__os_rename(publication->ready.text, publication->index.text)
                            : coffer__os_unlink(publication->ready.text);

@@ -51,19 +51,26 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
     }
 }
 
-/* Where the tensor's mark is: tensors are ordered by offset, and of those at one offset all but the last are empty. */
+/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the empty ones
+   come first, and of those in the order in which they lie in memory. */
+static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
+{
+    if (a->offset != b->offset) {
+        return a->offset < b->offset;
+    }
+    return a->size != b->size ? a->size < b->size : (uintptr_t)a < (uintptr_t)b;
+}
+
+/* Where the tensor's mark is. */
 static _Atomic(uint8_t) *trust_mark(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     size_t low = 0;
     size_t high = coffer_table_count(shard->table);
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const bool before = coffer_table_at(shard->table, middle)->offset < tensor->offset;
+        const bool before = trust_before(coffer_table_at(shard->table, middle), tensor);
         low = before ? middle + 1 : low;
         high = before ? high : middle;
-    }
-    while (coffer_table_at(shard->table, low) != tensor) {
-        low++;
     }
     return &shard->trusted[low];
 }

@@ -553,6 +553,13 @@ void test_editing()
         EXPECT(model.metadata("license") == "mit" && !model.metadata("author") && model.metadata("format") == "pt");
         EXPECT(model.metadata("none") == "");
     }
+    {
+        const std::vector<cofferpp::edit> unnamed = { { std::string_view(), "no name" } };
+        EXPECT(cofferpp::edit_metadata("e.safetensors", unnamed) != COFFER_EDITED_NOTHING);
+        const cofferpp::model model("e.safetensors");
+        EXPECT(model.metadata(std::string_view()) == "no name" && model.metadata("") == "no name");
+        EXPECT(!model.find(std::string_view()));
+    }
     const std::vector<cofferpp::edit> edits = { { "none", std::string_view() } }; /* set to nothing, and not removed */
     EXPECT(cofferpp::edit_metadata("e.safetensors", edits) == COFFER_EDITED_NOTHING);
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;

@@ -110,6 +110,30 @@ def test_a_large_tensor_goes_out_block_by_block(tmp_path):
     assert numpy.array_equal(load_file(tmp_path / "z.safetensors")["x"], values[:, 7])
 
 
+@pytest.mark.parametrize("command", [["get", "a", "x", "-o", "out.raw"], ["get", "a", "x", "-o", "out.npy"],
+                                     ["hash", "a", "-o", "out"], ["stats", "a", "--plot", "out.svg"]])
+def test_what_replaces_a_file_keeps_its_owner_and_access_list(tmp_path, command):
+    make(tmp_path / "a", {"x": ("F32", [2], floats(1, 2))})
+    path = tmp_path / command[-1]
+    path.write_text("old")
+    everybody = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in (
+        (0x01, 6, 0xFFFFFFFF), (0x02, 4, 1000), (0x04, 0, 0xFFFFFFFF), (0x10, 4, 0xFFFFFFFF), (0x20, 0, 0xFFFFFFFF)))
+    has_lists = True
+    try:
+        os.setxattr(path, "system.posix_acl_access", everybody)
+    except OSError:  # a file system without: then the mode has to be kept
+        has_lists = False
+        path.chmod(0o640)
+    groups = [g for g in os.getgroups() if g != os.getegid()]
+    os.chown(path, *((12345, 23456) if os.geteuid() == 0 else (-1, groups[0] if groups else -1)))
+    before = path.stat()
+    assert subprocess.run([CLI, *command, "-f"], cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    after = path.stat()
+    assert path.read_bytes() != b"old"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert not has_lists or os.getxattr(path, "system.posix_acl_access") == everybody
+
+
 def test_what_replaces_a_file_keeps_its_mode_and_new_files_follow_the_umask(tmp_path):
     path = make(tmp_path / "m", {"x": ("U8", [3], b"abc")})
     (tmp_path / "old.raw").write_bytes(b"old")

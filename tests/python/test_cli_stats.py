@@ -3,6 +3,8 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 
 import numpy as np
@@ -116,3 +118,51 @@ def test_differences_are_those_of_numpy(dtype, tmp_path):
     assert found["tensors"][0]["differing"] == np.count_nonzero(apart)
     assert float(found["tensors"][0]["max"]) == apart.max()
     assert float(found["tensors"][0]["mean"]) == pytest.approx(apart.mean(), rel=1e-9)
+
+
+# Raises SIGINT in the read whose number is in INTERRUPT_AT, so that the command knows of it before that returns.
+INTERRUPT = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static atomic_int reads;
+ssize_t pread64(int fd, void *buffer, size_t size, off64_t offset)
+{
+    if (atomic_fetch_add(&reads, 1) + 1 == atoi(getenv("INTERRUPT_AT"))) {
+        sigset_t interrupt, before;
+        sigemptyset(&interrupt);
+        sigaddset(&interrupt, SIGINT);
+        pthread_sigmask(SIG_UNBLOCK, &interrupt, &before);
+        raise(SIGINT);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    return syscall(SYS_pread64, fd, buffer, size, offset);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def two_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "interrupt.c").write_text(INTERRUPT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "interrupt.so", "interrupt.c"], cwd=folder, check=True)
+    numbers = np.arange(6_000_000, dtype="<f4").tobytes()
+    for name in "ab":
+        make(folder / name, {"x": ("F32", [6_000_000], numbers), "y": ("F32", [6_000_000], numbers)})
+    subprocess.run([CLI, "hash", "--write", "--quiet", "a"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("command", [["stats", "a"], ["stats", "a", "--json"], ["stats", "a", "--tsv"], ["diff", "a", "b"],
+                                     ["diff", "a", "b", "--json"], ["hash", "--content", "a"], ["verify", "a"]])
+@pytest.mark.parametrize("at", [3, 7])
+def test_what_is_interrupted_says_nothing_that_looks_complete(two_files, command, at):
+    """Ctrl-C comes while the data are read: numbers of a part, and "no difference" in it, would be believed."""
+    environment = {**os.environ, "LD_PRELOAD": str(two_files / "interrupt.so"), "INTERRUPT_AT": str(at)}
+    result = subprocess.run([CLI, *command], cwd=two_files, env=environment, capture_output=True, text=True, timeout=60,
+                            check=False)
+    assert result.returncode == -signal.SIGINT
+    assert result.stdout == "" and re.fullmatch(r"(coffer: .*interrupted.*\n)?", result.stderr), result

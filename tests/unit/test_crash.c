@@ -470,16 +470,17 @@ static void assert_steps_of_save(coffer_sync sync, bool exists, bool named, cons
     assert_steps(run_save, expected);
 }
 
+/* A file that is made without a name is asked at once whether it could get one. */
 static void test_order_of_saving(void **state)
 {
     (void)state;
     make_old();
     for (int named = has_unnamed_files() ? 0 : 1; named < 2; named++) {
-        assert_steps_of_save(COFFER_SYNC_REPLACE, false, named, named ? "wr" : "wl");
-        assert_steps_of_save(COFFER_SYNC_REPLACE, true, named, named ? "wsr" : "wslr");
-        assert_steps_of_save(COFFER_SYNC_ALWAYS, false, named, named ? "wsrd" : "wsld");
-        assert_steps_of_save(COFFER_SYNC_ALWAYS, true, named, named ? "wsrd" : "wslrd");
-        assert_steps_of_save(COFFER_SYNC_NEVER, true, named, named ? "wr" : "wlr");
+        assert_steps_of_save(COFFER_SYNC_REPLACE, false, named, named ? "wr" : "lwl");
+        assert_steps_of_save(COFFER_SYNC_REPLACE, true, named, named ? "wsr" : "lwslr");
+        assert_steps_of_save(COFFER_SYNC_ALWAYS, false, named, named ? "wsrd" : "lwsld");
+        assert_steps_of_save(COFFER_SYNC_ALWAYS, true, named, named ? "wsrd" : "lwslrd");
+        assert_steps_of_save(COFFER_SYNC_NEVER, true, named, named ? "wr" : "lwlr");
     }
 }
 
@@ -489,9 +490,9 @@ static void test_order_of_editing(void **state)
     faults.always[FAULT_CLONE] = EOPNOTSUPP;
     make_edit("another value", COFFER_EDIT_IN_PLACE);
     prepare_old();
-    /* A stale scratch file goes; undo file written, durable, named, its name durable; header written, durable; undo file
+    /* Files without a name are tried, for a clone; a stale scratch file goes; undo file written, durable, named, its name durable; header written, durable; undo file
        gone, durably. */
-    assert_steps(run_edit, "uwsrdwsud");
+    assert_steps(run_edit, has_unnamed_files() ? "luwsrdwsud" : "uwsrdwsud");
     prepare_old();
     faults.always[FAULT_UNLINK] = EROFS;
     assert_int_equal(run_edit(NULL), COFFER_ERR_UNDO);

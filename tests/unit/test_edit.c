@@ -262,6 +262,32 @@ static void test_many_keys(void **state)
     free(file.at);
 }
 
+/* A key may be empty, and one of no bytes may be NULL, as where a header is declared. */
+static void test_empty_key(void **state)
+{
+    (void)state;
+    bytes file = make_model(ONE_KEY, 100);
+    for (size_t i = 0; i < 2; i++) {
+        coffer *model = NULL;
+        coffer_edit_way way = COFFER_EDITED_NOTHING;
+        const char *key = i == 0 ? "" : NULL;
+        const coffer_edit set[] = { { key, 0, "no name", 7 }, { "b", 1, "w", 1 }, { key, 0, "last", 4 } };
+        const coffer_edit gone[] = { { key, 0, NULL, 0 }, { "b", 1, NULL, 0 } };
+        assert_int_equal(coffer_edit_metadata(work_path("model"), set, 3, NULL, &way, NULL), COFFER_OK);
+        assert_int_not_equal(way, COFFER_EDITED_NOTHING);
+        assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+        const coffer_table *table = coffer_shard_table(model, 0);
+        assert_int_equal(coffer_table_metadata_count(table), 3);
+        assert_string_equal(coffer_table_metadata_get(table, key, 0, NULL), "last");
+        coffer_close(model);
+        assert_int_equal(coffer_edit_metadata(work_path("model"), set, 3, NULL, &way, NULL), COFFER_OK);
+        assert_int_equal(way, COFFER_EDITED_NOTHING);
+        assert_int_equal(coffer_edit_metadata(work_path("model"), gone, 2, NULL, NULL, NULL), COFFER_OK);
+        assert_file("model", file);
+    }
+    free(file.at);
+}
+
 static void test_bad_edits(void **state)
 {
     (void)state;
@@ -273,7 +299,7 @@ static void test_bad_edits(void **state)
     } bad[] = {
         { { "a\xFF", 2, "v", 1 }, COFFER_ERR_UTF8, "key of edit 1 is not UTF-8 from its byte 1" },
         { { "a", 1, "vw\xC3", 3 }, COFFER_ERR_UTF8, "value of edit 1 is not UTF-8 from its byte 2" },
-        { { NULL, 0, "v", 1 }, COFFER_ERR_ARGUMENT, "key of edit 1" },
+        { { NULL, 1, "v", 1 }, COFFER_ERR_ARGUMENT, "key of edit 1" },
         { { "a", SIZE_MAX, "v", 1 }, COFFER_ERR_HEADER_TOO_LARGE, "key of edit 1" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -1123,6 +1149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_splices),
         TEST(test_many_keys),
+        TEST(test_empty_key),
         TEST(test_bad_edits),
         TEST(test_nothing_to_do),
         TEST(test_within_header),

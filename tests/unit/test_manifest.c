@@ -314,6 +314,39 @@ static coffer_manifest *filled(void)
     return manifest;
 }
 
+/* After each of many additions, in no order: all that were added are ignored, with what is below them, and nothing else. */
+static void test_many_that_are_ignored(void **state)
+{
+    (void)state;
+    enum { COUNT = 70 };
+    char name[32];
+    coffer_manifest *manifest = NULL;
+    assert_int_equal(coffer_manifest_new(&manifest, "m", NULL, NULL), COFFER_OK);
+    for (int added = 0; added <= COUNT; added++) {
+        for (int i = 0; i < COUNT; i++) {
+            const int number = i * 29 % COUNT;
+            snprintf(name, sizeof name, "d/%d", number);
+            assert_int_equal(coffer_manifest_ignores(manifest, name), i < added);
+            snprintf(name, sizeof name, "d/%d/x/y", number);
+            assert_int_equal(coffer_manifest_ignores(manifest, name), i < added);
+            snprintf(name, sizeof name, "d/%d.x", number);
+            assert_false(coffer_manifest_ignores(manifest, name));
+            snprintf(name, sizeof name, "x/d/%d", number);
+            assert_false(coffer_manifest_ignores(manifest, name));
+        }
+        assert_false(coffer_manifest_ignores(manifest, "d"));
+        snprintf(name, sizeof name, "d/%d", added * 29 % COUNT);
+        assert_int_equal(coffer_manifest_ignore(manifest, name, NULL), COFFER_OK);
+    }
+    assert_false(coffer_manifest_ignores(manifest, ""));
+    assert_int_equal(coffer_manifest_ignore(manifest, "", NULL), COFFER_OK);
+    assert_true(coffer_manifest_ignores(manifest, "") && coffer_manifest_ignores(manifest, "/a"));
+    assert_false(coffer_manifest_ignores(manifest, "a"));
+    assert_int_equal(coffer_manifest_ignore(manifest, ".", NULL), COFFER_OK);
+    assert_true(coffer_manifest_ignores(manifest, "a"));
+    coffer_manifest_free(manifest);
+}
+
 static void test_written_lines(void **state)
 {
     (void)state;
@@ -630,6 +663,7 @@ int main(void)
         cmocka_unit_test(test_statement),
         cmocka_unit_test(test_statements_that_are_none),
         cmocka_unit_test(test_words_of_json),
+        cmocka_unit_test(test_many_that_are_ignored),
         cmocka_unit_test(test_written_lines),
         cmocka_unit_test(test_written_statement),
         cmocka_unit_test(test_what_cannot_be_written),

@@ -11,6 +11,7 @@
 #include "faulty_calls.h"
 
 #include "coffer.h"
+#include "os.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_model.h"
@@ -413,14 +414,58 @@ static void test_without_locks(void **state)
     assert_true(snapshot_is_there(&fresh));
 }
 
+/* ---- rights ------------------------------------------------------------------------------------------------------------ */
+
+static bool all_are_secret(void *ctx, const char *name)
+{
+    struct stat found;
+    size_t *count = ctx;
+    assert_int_equal(stat(work_path(name), &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0600);
+    ++*count;
+    return true;
+}
+
+static bool make_secret(void *ctx, const char *name)
+{
+    (void)ctx;
+    assert_int_equal(chmod(work_path(name), 0600), 0);
+    return true;
+}
+
+/* Nobody gets to see a model because it is saved again, as however many files. */
+static void test_secret_model_stays_secret(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { ONE_FILE, TWO_FILES, FOUR_FILES, TWO_FILES, ONE_FILE, FOUR_FILES, FOUR_FILES };
+    static const size_t counts[] = { 1, 3, 5, 3, 1, 5, 5 }; /* with the index */
+    assert_int_equal(save(1, limits[0], NULL), COFFER_OK);
+    for (size_t i = 1; i < sizeof limits / sizeof limits[0]; i++) {
+        size_t count = 0;
+        assert_int_equal(coffer__os_list(work_path("."), make_secret, NULL), 0);
+        assert_int_equal(save((uint8_t)(i + 1), limits[i], NULL), COFFER_OK);
+        assert_int_equal(coffer__os_list(work_path("."), all_are_secret, &count), 0);
+        assert_int_equal(count, counts[i]);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_kill_into_nothing),       TEST(test_kill_over_shards),  TEST(test_kill_over_one_file),
-        TEST(test_kill_recovery),           TEST(test_failures),          TEST(test_only_named_files_go),
-        TEST(test_old_index_of_a_stranger), TEST(test_old_index_is_none), TEST(test_shadow),
-        TEST(test_somebody_else_saved),     TEST(test_lost_file),         TEST(test_locked),
+        TEST(test_secret_model_stays_secret),
+        TEST(test_kill_into_nothing),
+        TEST(test_kill_over_shards),
+        TEST(test_kill_over_one_file),
+        TEST(test_kill_recovery),
+        TEST(test_failures),
+        TEST(test_only_named_files_go),
+        TEST(test_old_index_of_a_stranger),
+        TEST(test_old_index_is_none),
+        TEST(test_shadow),
+        TEST(test_somebody_else_saved),
+        TEST(test_lost_file),
+        TEST(test_locked),
         TEST(test_without_locks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

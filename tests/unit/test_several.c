@@ -121,6 +121,7 @@ static void tensors_of_all_shards_are_found(void **state)
     assert_null(coffer_at(model, 5));
     assert_null(coffer_find(model, "d.weight"));
     assert_null(coffer_find_n(model, "b.weight", 7));
+    assert_null(coffer_find_n(model, NULL, 0));
     assert_string_equal(coffer_shard_path(model, 1), work_path("m-00002-of-00003.safetensors"));
     assert_string_equal(coffer_shard_path(model, 3), "");
     assert_int_equal(coffer_table_count(coffer_shard_table(model, 0)), 2);

@@ -150,6 +150,7 @@ static void test_kinds_of_failure(void **state)
         check_kind(FAULT_RESERVE, EDQUOT, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_RESERVE, EOPNOTSUPP, COFFER_OK, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_RESERVE, ENOSYS, COFFER_OK, named, COFFER_SYNC_REPLACE);
+        check_kind(FAULT_RESERVE, EINTR, COFFER_OK, named, COFFER_SYNC_REPLACE); /* every time, without end */
         check_kind(FAULT_WRITE, ENOSPC, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_SYNC, EIO, COFFER_ERR_IO, named, COFFER_SYNC_REPLACE);
         check_kind(FAULT_SYNC, EIO, COFFER_OK, named, COFFER_SYNC_NEVER);
@@ -157,8 +158,56 @@ static void test_kinds_of_failure(void **state)
         check_kind(FAULT_SYNC_NAMES, EINVAL, COFFER_OK, named, COFFER_SYNC_ALWAYS);
         check_kind(FAULT_SYNC_NAMES, EIO, COFFER_OK, named, COFFER_SYNC_REPLACE);
     }
-    check_kind(FAULT_LINK, EPERM, COFFER_ERR_IO, false, COFFER_SYNC_REPLACE);
+    check_kind(FAULT_LINK, EPERM, COFFER_OK, false, COFFER_SYNC_REPLACE);
     check_kind(FAULT_CLOSE, EDQUOT, COFFER_ERR_IO, true, COFFER_SYNC_REPLACE);
+}
+
+/* The first call only asks whether files that were made without a name may get one. */
+static unsigned links;
+
+static void refuse_all_but_the_first_link(void)
+{
+    faults.always[FAULT_LINK] = links++ == 0 ? 0 : EACCES;
+}
+
+/* What was written without a name is written once more where it then gets none. */
+static void test_names_are_refused_later(void **state)
+{
+    (void)state;
+    static const coffer_sync syncs[] = { COFFER_SYNC_REPLACE, COFFER_SYNC_ALWAYS, COFFER_SYNC_NEVER };
+    for (size_t i = 0; i < 12; i++) {
+        const bool exists = i / 3 % 2 != 0;
+        if (exists) {
+            file_write("model", old, OLD_SIZE);
+            assert_int_equal(chmod(work_path("model"), 0604), 0);
+        }
+        links = 0;
+        faults.before[FAULT_LINK] = refuse_all_but_the_first_link;
+        faults.always[FAULT_COPY] = i < 6 ? 0 : EOPNOTSUPP;
+        assert_int_equal(save(work_path("model"), syncs[i % 3], false, NULL), COFFER_OK);
+        faults_clear();
+        assert_file("model", fresh, FRESH_SIZE);
+        assert_int_equal(mode_of("model"), exists ? 0604 : 0644);
+        assert_int_equal(work_dir_count(), 1);
+        assert_int_equal(unlink(work_path("model")), 0);
+    }
+}
+
+/* Nothing is left of what could not be written once more. */
+static void test_no_room_to_write_it_again(void **state)
+{
+    (void)state;
+    coffer_error err;
+    file_write("model", old, OLD_SIZE);
+    links = 0;
+    faults.before[FAULT_LINK] = refuse_all_but_the_first_link;
+    faults.always[FAULT_COPY] = ENOSPC;
+    const coffer_status status = save(work_path("model"), COFFER_SYNC_REPLACE, false, &err);
+    const bool unnamed = links > 0; /* where there are such files */
+    assert_int_equal(status, unnamed ? COFFER_ERR_IO : COFFER_OK);
+    faults_clear();
+    assert_file("model", unnamed ? old : fresh, unnamed ? OLD_SIZE : FRESH_SIZE);
+    assert_int_equal(work_dir_count(), 1);
 }
 
 /* When the name's durability fails, the file is in place already, and the error says so. */
@@ -455,6 +504,8 @@ int main(void)
         TEST(test_read_only_directory),
         TEST(test_missing_bytes),
         TEST(test_kinds_of_failure),
+        TEST(test_names_are_refused_later),
+        TEST(test_no_room_to_write_it_again),
         TEST(test_name_is_not_durable),
         TEST(test_cannot_replace),
         TEST(test_mounted_file),

@@ -415,6 +415,27 @@ static void test_many_of_which_two_begin_together(void **state)
     }
 }
 
+/* A name or a key of no bytes is looked up like any other, and may be NULL. */
+static void test_empty_names(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"__metadata__\":{\"\":\"v\",\"k\":\"w\"},"
+                                 "\"\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}     ";
+    uint8_t file[8 + sizeof header - 1] = { sizeof header - 1 };
+    memcpy(file + 8, header, sizeof header - 1);
+    coffer_table *table = NULL;
+    assert_int_equal(coffer_parse(&table, NULL, file, sizeof file, coffer_libc_allocator(), NULL, NULL), COFFER_OK);
+    assert_ptr_equal(coffer_table_find(table, NULL, 0), coffer_table_at(table, 0));
+    assert_ptr_equal(coffer_table_find(table, "x", 0), coffer_table_at(table, 0));
+    assert_string_equal(coffer_table_metadata_get(table, NULL, 0, NULL), "v");
+    assert_string_equal(coffer_table_metadata_get(table, "x", 0, NULL), "v");
+    coffer_table_free(table);
+    table = table_of("a,b", false);
+    assert_null(coffer_table_find(table, NULL, 0));
+    assert_null(coffer_table_metadata_get(table, NULL, 0, NULL));
+    coffer_table_free(table);
+}
+
 /* Sorting writes as many places as there are tensors. */
 static void test_sorting_by_name(void **state)
 {
@@ -974,6 +995,7 @@ int main(void)
         cmocka_unit_test(test_the_order_of_many),
         cmocka_unit_test(test_an_odd_end_among_many),
         cmocka_unit_test(test_many_of_which_two_begin_together),
+        cmocka_unit_test(test_empty_names),
         cmocka_unit_test(test_sorting_by_name),
         cmocka_unit_test(test_how_many_slots),
         cmocka_unit_test(test_the_first_size),

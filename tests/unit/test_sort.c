@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sorting: the order, and how often it compares. Names and keys come from files that nobody has to trust, so the order in which
+ * they come may have been made to be the worst.
+ */
+#include "sort.h"
+#include "support_cmocka.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 20000
+
+/* What is compared, and how often it was. */
+typedef struct comparing {
+    uint32_t values[MOST];
+    uint64_t count;
+} comparing;
+
+static bool value_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    comparing *seen = *(comparing *const *)ctx;
+    seen->count++;
+    return seen->values[a] < seen->values[b];
+}
+
+/* ---- arrangements ------------------------------------------------------------------------------------------------ */
+
+static uint32_t any_number(uint32_t i)
+{
+    uint64_t mixed = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    mixed = (mixed ^ mixed >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
+    return (uint32_t)(mixed >> 32);
+}
+
+static uint32_t any_order(uint32_t i, uint32_t count)
+{
+    (void)count;
+    return any_number(i);
+}
+
+static uint32_t backwards(uint32_t i, uint32_t count)
+{
+    return count - i;
+}
+
+static uint32_t all_equal(uint32_t i, uint32_t count)
+{
+    (void)i;
+    (void)count;
+    return 7;
+}
+
+static uint32_t few_values(uint32_t i, uint32_t count)
+{
+    (void)count;
+    return any_number(i) % 3;
+}
+
+static uint32_t up_and_down(uint32_t i, uint32_t count)
+{
+    return i < count / 2 ? i : count - i;
+}
+
+static uint32_t saw(uint32_t i, uint32_t count)
+{
+    (void)count;
+    return i % 17;
+}
+
+static uint32_t last_comes_first(uint32_t i, uint32_t count)
+{
+    return (i + 1) % count;
+}
+
+static uint32_t (*const arrangements[])(uint32_t i, uint32_t count) = { any_order,       backwards,   all_equal,
+                                                                        few_values,      up_and_down, saw,
+                                                                        last_comes_first };
+#define ARRANGEMENT_COUNT (sizeof arrangements / sizeof arrangements[0])
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+/* Sorts 0 to count - 1 by the values, sees that they are in order, equal ones by number, and that all are there. */
+static uint64_t sort_values(comparing *seen, uint32_t count)
+{
+    static uint32_t items[MOST + 1];
+    static bool there[MOST];
+    for (uint32_t i = 0; i < count; i++) {
+        items[i] = i;
+        there[i] = false;
+    }
+    items[count] = 4711;
+    seen->count = 0;
+    coffer__sort(items, count, value_before, &seen);
+    const uint64_t compared = seen->count;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(items[i] < count && !there[items[i]]);
+        there[items[i]] = true;
+        if (i > 0) {
+            const uint32_t before = seen->values[items[i - 1]];
+            const uint32_t here = seen->values[items[i]];
+            assert_true(before < here || (before == here && items[i - 1] < items[i]));
+        }
+    }
+    assert_int_equal(items[count], 4711);
+    return compared;
+}
+
+static uint64_t width_of(uint64_t count)
+{
+    uint64_t width = 0;
+    for (; count > 0; count /= 2) {
+        width++;
+    }
+    return width;
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    static comparing seen;
+    for (size_t k = 0; k < ARRANGEMENT_COUNT; k++) {
+        for (uint32_t count = 0; count < 300; count += count < 70 ? 1 : 37) {
+            for (uint32_t i = 0; i < count; i++) {
+                seen.values[i] = arrangements[k](i, count);
+            }
+            sort_values(&seen, count);
+        }
+    }
+}
+
+/* Every order of up to seven items, and of as many among others. */
+static void test_every_order(void **state)
+{
+    (void)state;
+    static comparing seen;
+    for (uint32_t places = 0; places < 7 * 6 * 5 * 4 * 3 * 2; places++) {
+        uint32_t left = places;
+        bool taken[7] = { false };
+        for (uint32_t i = 0; i < 7; i++) {
+            uint32_t skip = left % (7 - i);
+            left /= 7 - i;
+            uint32_t value = 0;
+            for (; taken[value] || skip > 0; value++) {
+                skip -= taken[value] ? 0 : 1;
+            }
+            taken[value] = true;
+            seen.values[i] = value;
+            seen.values[i + 7] = value;
+            seen.values[14 + i * 2] = value;
+            seen.values[15 + i * 2] = 3;
+        }
+        sort_values(&seen, 7);
+        sort_values(&seen, 28);
+    }
+}
+
+/* A list that is in order already costs one look at each. */
+static void test_in_order(void **state)
+{
+    (void)state;
+    static comparing seen;
+    for (uint32_t i = 0; i < MOST; i++) {
+        seen.values[i] = i / 2;
+    }
+    assert_int_equal(sort_values(&seen, MOST), MOST - 1);
+}
+
+/* An order that nobody has made costs little more than halving does. */
+static void test_any_order_is_cheap(void **state)
+{
+    (void)state;
+    static comparing seen;
+    for (uint32_t i = 0; i < MOST; i++) {
+        seen.values[i] = any_number(i);
+    }
+    assert_true(sort_values(&seen, MOST) < MOST * width_of(MOST) * 5 / 4);
+}
+
+static void test_no_order_is_dear(void **state)
+{
+    (void)state;
+    static comparing seen;
+    for (size_t k = 0; k < ARRANGEMENT_COUNT; k++) {
+        for (uint32_t i = 0; i < MOST; i++) {
+            seen.values[i] = arrangements[k](i, MOST);
+        }
+        assert_true(sort_values(&seen, MOST) < MOST * width_of(MOST) * 2);
+    }
+}
+
+/*
+ * The worst order there is, made while it is sorted (M. D. McIlroy, A Killer Adversary for Quicksort): values that nobody has looked
+ * at are larger than all others; of two that are compared, one becomes known, and it is the one that is compared again and again.
+ */
+typedef struct adversary {
+    comparing *seen;
+    uint32_t next;
+    uint32_t candidate;
+} adversary;
+
+static bool adversary_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    adversary *made = *(adversary *const *)ctx;
+    uint32_t *values = made->seen->values;
+    if (values[a] == UINT32_MAX && values[b] == UINT32_MAX) {
+        values[a == made->candidate ? a : b] = made->next++;
+    }
+    if (values[a] == UINT32_MAX) {
+        made->candidate = a;
+    } else if (values[b] == UINT32_MAX) {
+        made->candidate = b;
+    }
+    made->seen->count++;
+    return values[a] < values[b];
+}
+
+static void test_worst_order(void **state)
+{
+    (void)state;
+    static comparing seen;
+    static uint32_t items[MOST];
+    adversary made = { .seen = &seen };
+    adversary *of_made = &made;
+    for (uint32_t i = 0; i < MOST; i++) {
+        items[i] = i;
+        seen.values[i] = UINT32_MAX;
+    }
+    /* So that they are not taken to be in order. */
+    seen.values[0] = made.next++;
+    items[0] = 1;
+    items[1] = 0;
+    seen.count = 0;
+    coffer__sort(items, MOST, adversary_before, &of_made);
+    const uint64_t compared = seen.count;
+    for (uint32_t i = 1; i < MOST; i++) {
+        assert_true(seen.values[items[i - 1]] < seen.values[items[i]]);
+    }
+    /* The same order again, now that it is known. */
+    const uint64_t again = sort_values(&seen, MOST);
+    assert_true(compared < MOST * width_of(MOST) * 5 && again < MOST * width_of(MOST) * 5);
+    assert_true(compared > MOST * width_of(MOST) * 2); /* else it was no bad order */
+}
+
+static void test_comparing_names(void **state)
+{
+    (void)state;
+    assert_int_equal(coffer__compare_names("a", 1, "a", 1), 0);
+    assert_true(coffer__compare_names("a", 1, "ab", 2) < 0);
+    assert_true(coffer__compare_names("ab", 2, "a", 1) > 0);
+    assert_true(coffer__compare_names("b", 1, "ab", 2) > 0);
+    assert_true(coffer__compare_names("\xff", 1, "a", 1) > 0);
+    assert_true(coffer__compare_names("a\0b", 3, "a\0a", 3) > 0);
+    assert_int_equal(coffer__compare_names("", 0, "", 0), 0);
+    assert_int_equal(coffer__compare_names(NULL, 0, "", 0), 0);
+    assert_true(coffer__compare_names(NULL, 0, "a", 1) < 0 && coffer__compare_names("a", 1, NULL, 0) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_every_order),
+        cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_any_order_is_cheap),
+        cmocka_unit_test(test_no_order_is_dear),
+        cmocka_unit_test(test_worst_order),
+        cmocka_unit_test(test_comparing_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
