@@ -97,6 +97,9 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
 
 /* ---- Retry-After ----------------------------------------------------------------------------------------------------- */
 
+/* The largest number of seconds that is told from none at all. */
+#define HTTP_LONGEST_WAIT (COFFER__HTTP_UNKNOWN - 1)
+
 /* Days from 1970 to a date of the Gregorian calendar, by counting years that begin in March. */
 static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
 {
@@ -145,10 +148,22 @@ static bool http_date(const char *text, size_t text_len, uint64_t *seconds)
     return true;
 }
 
+/* Whether a text is digits, however many. */
+static bool http_is_digits(const char *text, size_t text_len)
+{
+    size_t at = 0;
+    while (at < text_len && text[at] >= '0' && text[at] <= '9') {
+        at++;
+    }
+    return at == text_len && at > 0;
+}
+
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds)
 {
     uint64_t date = 0;
-    if (coffer__http_number(text, text_len, seconds)) {
+    if (http_is_digits(text, text_len)) {
+        const bool fits = coffer__http_number(text, text_len, seconds);
+        *seconds = fits && *seconds < HTTP_LONGEST_WAIT ? *seconds : HTTP_LONGEST_WAIT;
         return true;
     }
     if (!http_date(text, text_len, &date)) {

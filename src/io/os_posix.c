@@ -838,6 +838,18 @@ bool coffer__os_library_open(coffer__os_library *library, const char *name)
     return library->handle != NULL;
 }
 
+bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void))
+{
+    Dl_info info;
+    const void *address = NULL;
+    memcpy(&address, &function, sizeof address);
+    library->handle = NULL;
+    if (dladdr(address, &info) != 0 && info.dli_fname != NULL) {
+        library->handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    }
+    return library->handle != NULL;
+}
+
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function)
 {
     /* C has no conversion between the two kinds of pointers; POSIX says that they have one representation. */
@@ -857,6 +869,13 @@ void coffer__os_library_close(coffer__os_library *library)
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {
     (void)name;
+    library->handle = NULL;
+    return false;
+}
+
+bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void))
+{
+    (void)function;
     library->handle = NULL;
     return false;
 }

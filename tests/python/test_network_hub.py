@@ -109,12 +109,75 @@ def test_the_token_of_the_options(hub, monkeypatch, stated):
     assert [request.headers.get("authorization") for request in hub.log] == ["Bearer hf_option", None]
 
 
-@pytest.mark.parametrize("token", [b"two words", b"a\r\nX-Other: b", b"\xc3\xa4", b"x" * 512])
+@pytest.mark.parametrize("token", [b"two words", b"a\r\nX-Other: b", b"\xc3\xa4", b"a\n", b"a\r", b"\n", b"x" * 4096])
 def test_what_is_no_token(hub, token):
     with Model("hf://owner/name/model.safetensors", token=token) as model:
         assert model.code == "ARGUMENT"
         assert "token" in model.message
     assert hub.log == []
+
+
+def test_long_tokens_are_sent(hub, monkeypatch):
+    """Those of some services are: a thousand characters and more."""
+    monkeypatch.setenv("HF_TOKEN", "x" * 4095)
+    for token in ("y" * 511, "y" * 512, "y" * 4095, None):
+        with Model("hf://owner/name/model.safetensors", **({} if token is None else {"token": token.encode()})) as model:
+            assert model.code == "OK", model.message
+        assert hub.log[-1].headers["authorization"] == "Bearer " + (token or "x" * 4095)
+
+
+WRONG = ["two words", "a\nX-Other: b", "a\r", "a\n", "\n", "\x01", "\x7f", "ä", "x" * 4096]
+
+
+@pytest.mark.parametrize("variable", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
+@pytest.mark.parametrize("token", WRONG)
+def test_what_is_no_token_in_the_environment(hub, monkeypatch, variable, token):
+    monkeypatch.setenv(variable, token)
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "ARGUMENT"
+        assert "HF_TOKEN is no token" in model.message
+        assert token not in model.message
+    assert hub.log == []
+    # A token that is given goes before it.
+    with Model("hf://owner/name/model.safetensors", token=b"given") as model:
+        assert model.code == "OK", model.message
+
+
+@pytest.mark.parametrize("token", [*(word for word in WRONG if word.strip()), "a\nb\n", "a\0", "\0", "a\0b\n", " a", "x" * 5000])
+def test_what_is_no_token_in_the_file(hub, monkeypatch, tmp_path, token):
+    if token.strip(" \t\r\n\v\f") in ("a",) and not token.startswith(" "):
+        token = "a b"  # what follows a token is no part of it
+    (tmp_path / "token").write_text(token, newline="")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "ARGUMENT", model.message
+        assert "the file with the Hub's token" in model.message
+    assert hub.log == []
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \r\n", "\t"])
+def test_a_file_without_a_token(hub, monkeypatch, tmp_path, text):
+    (tmp_path / "token").write_text(text, newline="")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with Model("hf://owner/name/model.safetensors") as model:
+        assert model.code == "OK", model.message
+    assert "authorization" not in hub.log[0].headers
+
+
+@pytest.mark.parametrize(("value", "sent"), [("1", False), ("true", False), ("0", True), ("", True)])
+def test_implicit_tokens_can_be_forbidden(hub, monkeypatch, tmp_path, value, sent):
+    (tmp_path / "token").write_text("hf_file\n")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", value)
+    for variable in (None, "HF_TOKEN"):
+        if variable:
+            monkeypatch.setenv(variable, "hf_environment")
+        with Model("hf://owner/name/model.safetensors") as model:
+            assert model.code == "OK", model.message
+        assert ("authorization" in hub.log[-1].headers) == sent
+    with Model("hf://owner/name/model.safetensors", token=b"hf_given") as model:
+        assert model.code == "OK", model.message
+    assert hub.log[-1].headers["authorization"] == "Bearer hf_given"
 
 
 def test_the_token_is_for_the_configuration_too(hub):
@@ -357,7 +420,24 @@ def test_a_bucket_in_another_region(store):
         assert "AWS_REGION" in model.message
 
 
-@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/", "s3:///key"])
+@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\n", "\r", "\x01a", "a\x7f", "ä"])
+def test_keys_that_would_end_a_line_are_not_sent(store, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    with Model("s3://bucket/key") as model:
+        assert model.code == "ARGUMENT"
+        assert variable in model.message
+    assert store.log == []
+
+
+def test_a_key_with_a_colon_would_be_another_one(store, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a:b")
+    with Model("s3://bucket/key") as model:
+        assert model.code == "ARGUMENT"
+    assert store.log == []
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3:///key"])
 def test_urls_without_an_object(store, url):
     with Model(url) as model:
         assert model.code == "URL"
