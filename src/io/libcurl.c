@@ -39,6 +39,11 @@ coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
     for (size_t i = 0; i < sizeof libcurl_names / sizeof libcurl_names[0] && !found; i++) {
         found = coffer__os_library_open(&curl->library, libcurl_names[i]);
     }
+    if (!found && !coffer__os_can_load()) {
+        return coffer__fail(err, COFFER_ERR_NO_NETWORK,
+                            "URLs are opened with libcurl, and this copy of libcoffer was built to load no libraries "
+                            "(COFFER_DLOPEN=OFF): download the file first");
+    }
     if (!found) {
         return coffer__fail(err, COFFER_ERR_NO_NETWORK,
                             "URLs are opened with libcurl, and libcurl.so.4 cannot be loaded here: install the package "

@@ -2,7 +2,7 @@
 /*
  * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This is what is used of its ABI, which
  * has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under names of our own. So every build
- * opens URLs, with libcurl's headers or without; tests/abi/libcurl.c compares all of this with them.
+ * opens URLs, with libcurl's headers or without; tests/abi/libcurl_abi.c compares all of this with them.
  *
  * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's enums.
  */

@@ -832,6 +832,11 @@ const coffer_allocator *coffer_libc_allocator(void)
 
 #ifndef COFFER_NO_DLOPEN
 
+bool coffer__os_can_load(void)
+{
+    return true;
+}
+
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {
     library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -865,6 +870,11 @@ void coffer__os_library_close(coffer__os_library *library)
 }
 
 #else
+
+bool coffer__os_can_load(void)
+{
+    return false;
+}
 
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {

@@ -130,6 +130,16 @@ static void retry_after_is_seconds_or_a_date(void **state)
     uint64_t seconds = 0;
     assert_true(after("120", 5, &seconds));
     assert_int_equal(seconds, 120);
+    /* What is too much to be counted is too much to be waited for, and not the same as nothing. */
+    static const char *const endless[] = { "18446744073709551614", "18446744073709551615", "18446744073709551616",
+                                           "99999999999999999999999999999999" };
+    for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
+        assert_true(after(endless[i], 5, &seconds));
+        assert_true(seconds == COFFER__HTTP_UNKNOWN - 1);
+    }
+    assert_true(after("18446744073709551613", 5, &seconds));
+    assert_true(seconds == COFFER__HTTP_UNKNOWN - 2);
+    assert_false(after("18446744073709551616x", 5, &seconds));
     assert_true(after("Sun, 06 Nov 1994 08:49:37 GMT", 784111777 - 30, &seconds));
     assert_int_equal(seconds, 30);
     assert_true(after("Sun, 06 Nov 1994 08:49:37 GMT", 784111777 + 30, &seconds));
