@@ -203,7 +203,11 @@ bool coffer__http_error_code(const char *text, size_t text_len, char *word, size
 bool coffer__http_is_strong(const char *etag)
 {
     const size_t len = coffer__text_len(etag);
-    return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
+    bool plain = true;
+    for (size_t i = 0; i < len; i++) {
+        plain = plain && (unsigned char)etag[i] >= ' ' && etag[i] != 0x7F;
+    }
+    return plain && len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
 
 /* ---- digests --------------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,8 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
 /* The same as an object store sends it, in <Code>…</Code>. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);
-/* Whether a validator may be used for If-Range: a quoted text without `W/` before it. */
+/* Whether a validator may be used for If-Range: a quoted text without `W/` before it, and without
+   what would end a line where it is sent. */
 bool coffer__http_is_strong(const char *etag);
 
 #endif

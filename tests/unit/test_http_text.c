@@ -182,6 +182,11 @@ static void only_strong_validators_are_for_ranges(void **state)
     assert_false(coffer__http_is_strong(""));
     assert_false(coffer__http_is_strong("abc"));
     assert_false(coffer__http_is_strong("\"abc"));
+    assert_true(coffer__http_is_strong("\"a b\xE4\""));
+    assert_false(coffer__http_is_strong("\"a\rb\""));
+    assert_false(coffer__http_is_strong("\"a\nX: y\""));
+    assert_false(coffer__http_is_strong("\"a\x1F\""));
+    assert_false(coffer__http_is_strong("\"a\x7F\""));
 }
 
 static void digests_are_read(void **state)

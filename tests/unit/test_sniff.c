@@ -185,16 +185,9 @@ static void test_plain_text(void **state)
                 11, "\"No.\"");
     assert_text("a\tb\vc\fd\n", 8, "\"a\\x09b\\x0bc\\x0cd\"");
     assert_text("\xC3\xA4\xE4\xB8\x96\xF0\x9F\x98\x80", 9, "\"\xC3\xA4\xE4\xB8\x96\xF0\x9F\x98\x80\"");
-    static const char *const others[] = { "Entry\x08 not",
-                                          "Entry\x0E not",
-                                          "Entry\x1F not",
-                                          "Entry\x7F not",
-                                          "Entry\xC2\x80not",
-                                          "Entry\xFF not",
-                                          "Entry no\xC3",
-                                          "\xFF"
-                                          "Entry no",
-                                          "Entry\xED\xA0\x80not" };
+    static const char *const others[] = { "Entry\x08 not", "Entry\x0E not",    "Entry\x1F not",
+                                          "Entry\x7F not", "Entry\xC2\x80not", "Entry\xFF not",
+                                          "Entry no\xC3",  "\xFFntry no",      "Entry\xED\xA0\x80not" };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_int_equal(sniffed(others[i], strlen(others[i])), COFFER_OK);
     }
