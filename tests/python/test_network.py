@@ -496,7 +496,7 @@ def test_lines_that_never_end_and_come_fast(monkeypatch):
             request.raw(b"Field: more\r\n" * 1000)
 
     with Server(behave=behave) as server:
-        refused(server, "CONNECT", "", requests=1)
+        refused(server, "CONNECT", "the answer's head is longer than 256 KiB", requests=1)
 
 
 def test_a_slow_server_that_sends_enough(monkeypatch):

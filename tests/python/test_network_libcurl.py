@@ -197,28 +197,40 @@ def test_an_answer_whose_head_begins_with_a_blank(libcurl, monkeypatch, fold, be
 # ---- TLS by one OpenSSL or another ----------------------------------------------------------------------------------
 
 
+# A shell over another libcurl. Every argument is handed on as a pointer is, which is enough for the functions that are used.
+SHELL = """
+#include <dlfcn.h>
+static void *real;
+__attribute__((constructor)) static void open_it(void) { real = dlopen("%s", RTLD_NOW | RTLD_LOCAL); }
+#define SHELL(name) \\
+    void *name(void *a, void *b, void *c, void *d, void *e) \\
+    { return ((void *(*)(void *, void *, ...))dlsym(real, #name))(a, b, c, d, e); }
+"""
+
+
 def strange_libcurl(folder):
-    """A libcurl that uses one OpenSSL and depends on another one: a shell over the newest, which needs the system's libssl first."""
+    """A libcurl that uses one OpenSSL and depends on another one, as one with OpenSSL inside does where something else that it
+    depends on needs the system's: a shell over the newest."""
     libraries, newest = newest_parts()
-    words = ["-Wl,--no-as-needed", "-l:libssl.so.3", "-l:libcrypto.so.3", "-Wl,--allow-shlib-undefined", str(newest)]
-    build_libcurl(folder, "", *words)
+    text = SHELL % newest + "".join("SHELL(%s)\n" % name for name in functions())
+    build_libcurl(folder, text, "-Wl,--no-as-needed", "-l:libssl.so.3", "-l:libcrypto.so.3", "-ldl")
     return {"LD_LIBRARY_PATH": "%s:%s" % (folder, libraries)}
 
 
-def preloaded_openssl():
-    """The system's libcurl in a process whose OpenSSL is another one, which comes before libcurl's own."""
+def preloaded_openssl(name):
+    """The system's libcurl in a process where a part of another OpenSSL comes before libcurl's own."""
     libraries, _ = newest_parts()
-    (library,) = libraries.glob("libssl-*.so.3*")
+    (library,) = libraries.glob("%s-*.so.3*" % name)
     return {"LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(libraries)}
 
 
-@pytest.fixture(params=["renamed", "strange", "preloaded"])
+@pytest.fixture(params=["renamed", "strange", "libssl", "libcrypto"])
 def other_openssl(request, tmp_path):
     if request.param == "renamed":
         folder, library = newest_parts()
         (tmp_path / "libcurl.so.4").symlink_to(library)
         return {"LD_LIBRARY_PATH": "%s:%s" % (tmp_path, folder)}
-    return strange_libcurl(tmp_path / "strange") if request.param == "strange" else preloaded_openssl()
+    return strange_libcurl(tmp_path / "strange") if request.param == "strange" else preloaded_openssl(request.param)
 
 
 def test_tls_where_libcurl_s_openssl_is_another_one(nginx, certificates, other_openssl):  # noqa: F811
@@ -229,6 +241,22 @@ def test_tls_where_libcurl_s_openssl_is_another_one(nginx, certificates, other_o
     result = coffer("ls", nginx.secure_url("several/" + INDEX), COFFER_NET_TIMEOUT="10", **other_openssl)
     assert result.returncode == 0, (result.returncode, result.stderr)
     assert "s5.t0" in result.stdout
+
+
+def test_authorities_of_a_part_of_another_openssl_are_not_used(nginx, certificates, tmp_path):  # noqa: F811
+    """Where libcrypto is not the one that libssl came with, libcurl reads them itself, for each connection."""
+    (nginx.files / "parts").mkdir()
+    files, _ = make_model(5)
+    for name, content in files.items():
+        (nginx.files / "parts" / name).write_bytes(content)
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-e", "trace=openat", "-o", trace, CLI, "ls", nginx.secure_url("parts/" + INDEX)]
+    given = ["-E" + "=".join(pair) for pair in preloaded_openssl("libcrypto").items()]
+    command[1:1] = given  # for the command alone
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | {"COFFER_NET_TIMEOUT": "10"})
+    assert result.returncode == 0, result.stderr
+    connections = {line["connection"] for name in files for line in nginx.log("parts/" + name)}
+    assert trace.read_text().count("/ca.pem") >= len(connections) > 1
 
 
 def test_tls_with_another_openssl_trusts_nobody_else(nginx, other_openssl):  # noqa: F811
