@@ -88,24 +88,26 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
     return code;
 }
 
-/* Where in hf://owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
+/* Where in hf://[datasets/|spaces/]owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
 static size_t revision_place(const char *url)
 {
     static const char scheme[] = "hf://";
     const char *owner = url + sizeof scheme - 1;
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
+    if (strncmp(url, scheme, sizeof scheme - 1) != 0) {
         return 0;
     }
-    const char *name = strchr(owner, '/') + 1;
-    return (size_t)(name - url) + strcspn(name, "/");
+    owner += strncmp(owner, "datasets/", 9) == 0 ? 9 : strncmp(owner, "spaces/", 7) == 0 ? 7 : 0;
+    const size_t slash = strcspn(owner, "/");
+    const size_t len = owner[slash] == '/' ? slash + 1 + strcspn(owner + slash + 1, "/") : 0;
+    return len == 0 || memchr(owner, '@', len) != NULL ? 0 : (size_t)(owner - url) + len;
 }
 
 /* The URL at the revision that was asked for; NULL, with the exit code, when that cannot be. To be freed. */
 static char *at_revision(cli *app, const char *url, const char *revision, int *code)
 {
     const size_t before = revision == NULL ? strlen(url) : revision_place(url);
-    const size_t size = strlen(url) + (revision == NULL ? 0 : strlen(revision)) + 2;
-    if (before == 0) {
+    const size_t size = strlen(url) + (revision == NULL ? 0 : 3 * strlen(revision)) + 2;
+    if (before == 0 || (revision != NULL && revision[0] == '\0')) {
         *code = cli_usage_error(app, "--revision is for hf://owner/name, without an @ of its own");
         return NULL;
     }
@@ -114,8 +116,18 @@ static char *at_revision(cli *app, const char *url, const char *revision, int *c
         *code = cli_fail_memory(app, url);
         return NULL;
     }
-    snprintf(text, size, "%.*s%s%s%s", (int)before, url, revision == NULL ? "" : "@", revision == NULL ? "" : revision,
-             url + before);
+    memcpy(text, url, before);
+    size_t at = before;
+    if (revision != NULL) {
+        text[at++] = '@';
+    }
+    /* A branch may have a slash in its name, where the path behind the revision begins. */
+    for (; revision != NULL && *revision != '\0'; revision++) {
+        const bool slash = *revision == '/';
+        memcpy(text + at, slash ? "%2F" : revision, slash ? 3 : 1);
+        at += slash ? 3 : 1;
+    }
+    memcpy(text + at, url + before, strlen(url + before) + 1);
     return text;
 }
 

@@ -108,6 +108,9 @@ typedef enum coffer_status {
     COFFER_ERR_IS_NUMPY = 67,
     COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2 */
     COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
+    COFFER_ERR_IS_TEXT = 70,       /* plain text, as some servers answer: "Entry not found" */
+    COFFER_ERR_IS_TAR = 71,
+    COFFER_ERR_IS_ELF = 72, /* a program or a library */
 
     /* reading */
     COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */
@@ -145,9 +148,9 @@ typedef enum coffer_status {
 
     /* the network: `http_status` is what the server said, if it came to that */
     COFFER_ERR_URL = 140,         /* a URL that cannot be understood, or of a scheme that is not known */
-    COFFER_ERR_NO_NETWORK = 141,  /* no libcurl, in this build or on this system */
+    COFFER_ERR_NO_NETWORK = 141,  /* no libcurl on this system, or one that is too old */
     COFFER_ERR_CONNECT = 142,     /* the host cannot be reached, or the connection broke time and again */
-    COFFER_ERR_TIMEOUT = 143,     /* the host said nothing for too long */
+    COFFER_ERR_TIMEOUT = 143,     /* the host said nothing, or too little, for too long */
     COFFER_ERR_CERTIFICATE = 144, /* the host could not prove by TLS who it is */
     COFFER_ERR_HTTP = 145,        /* the server answered with a status that means failure */
     COFFER_ERR_ACCESS = 146,      /* 401 or 403: credentials are missing or wrong */

@@ -38,7 +38,11 @@ has_clang_runtime() { # the sanitizers' and libFuzzer's libraries, which are a p
     has clang && [ -n "$(find "$(clang -print-resource-dir)/lib" -name 'libclang_rt.fuzzer*' -print -quit 2>/dev/null)" ]
 }
 
-has_curl() { # with its headers; what opens URLs is compiled and tested only then
+has_libcurl() { # loaded at run time, where a URL is opened
+    ! is_debian || [ -n "$(find /usr/lib /usr/local/lib '(' -name libcurl.so.4 -o -name libcurl-gnutls.so.4 ')' -print -quit 2>/dev/null)" ]
+}
+
+has_curl_headers() { # which the declarations of src/io/libcurl.h are compared with
     echo '#include <curl/curl.h>' | cc -fsyntax-only -x c - 2>/dev/null
 }
 
@@ -111,6 +115,7 @@ find_missing() {
     need_command ninja ninja-build
     need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
     need has_libcrypto "OpenSSL's libcrypto" libssl3
+    need has_libcurl libcurl libcurl4
     case $goal in
     test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
@@ -142,7 +147,7 @@ find_missing() {
         need_command xxhsum xxhash
         ;;&
     check)
-        need has_curl 'libcurl, with its headers' libcurl4-openssl-dev
+        need has_curl_headers "libcurl's headers" libcurl4-openssl-dev
         need has_nginx nginx nginx-light
         need_command openssl openssl
         need_command clang-tidy clang-tidy

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE 4.3, Python's
- * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format.
+ * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format, POSIX's
+ * pax (ustar), the System V ABI (ELF).
  */
 #include "sniff.h"
 
 #include "bytes.h"
 #include "error.h"
+#include "text.h"
 
 #define SNIFF_LEAST_ZEROS 64u
+/* So many bytes have to be text to be called that: fewer than the length of a header has could be anything. */
+#define SNIFF_LEAST_TEXT 8u
+/* And so many are looked at. */
+#define SNIFF_MOST_TEXT 512u
+/* Of the first line so many bytes are shown at most. */
+#define SNIFF_MOST_LINE 80u
+/* Where the signature of a tar archive is. */
+#define SNIFF_TAR 257u
 
 typedef struct sniff_row {
     coffer_status code;
@@ -33,6 +43,10 @@ static const sniff_row sniff_rows[] = {
     { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "this is a zstd file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "this is a bzip2 file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_ELF,
+      "\x7F"
+      "ELF",
+      4, "this is a program or a library (ELF), not a safetensors file: look at the address or the name" },
 };
 
 /* Bytes before the text begins: a byte order mark and white space. */
@@ -56,6 +70,30 @@ static bool sniff_is_text(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* UTF-8 without control characters but white space, as servers send that have nothing else to say: it is quoted, to the end of its
+   first line. */
+static coffer_status sniff_plain_text(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
+{
+    for (size_t at = 0; at < size && at < SNIFF_MOST_TEXT;) {
+        uint32_t c = 0;
+        const size_t len = coffer__utf8_decode((const char *)bytes + at, size - at, &c);
+        if (len == 0 || (coffer__is_control(c) && !(c >= '\t' && c <= '\r'))) {
+            return COFFER_OK;
+        }
+        at += len;
+    }
+    size_t end = start;
+    while (end < size && end - start < SNIFF_MOST_LINE && bytes[end] != '\n' && bytes[end] != '\r') {
+        end++;
+    }
+    return size < SNIFF_LEAST_TEXT
+               ? COFFER_OK
+               : coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
+                                 "this is plain text, not a safetensors file: %q; if it was downloaded, the address or "
+                                 "the access token may be wrong",
+                                 bytes + start, end - start);
+}
+
 static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
 {
     const size_t start = sniff_skip_blank(bytes, size);
@@ -73,7 +111,7 @@ static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error 
                                "this is JSON text, not a safetensors file: a server's error message, perhaps, or the "
                                "index (.index.json) of a model in several files");
     }
-    return COFFER_OK;
+    return sniff_plain_text(bytes, size, start, err);
 }
 
 /* Pickle begins with its protocol, 2 to 5; what follows is never zero, as it is in a header's length. */
@@ -100,6 +138,10 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
         if (size >= row->magic_size && memcmp(start, row->magic, row->magic_size) == 0) {
             return coffer__fail_at(err, row->code, 0, "%s", row->message);
         }
+    }
+    if (size >= SNIFF_TAR + 5 && memcmp(start + SNIFF_TAR, "ustar", 5) == 0) {
+        return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,
+                               "this is a tar archive, not a safetensors file: unpack it first");
     }
     if (sniff_is_pickle(start, size)) {
         return coffer__fail_at(err, COFFER_ERR_IS_PICKLE, 0,

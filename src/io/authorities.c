@@ -1,64 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "authorities.h"
 
-#include "os.h"
-
 #include <string.h>
-
-#if COFFER__HAVE_CURL
 
 /* A chain may end in any certificate that is trusted, as libcurl has it: OpenSSL's X509_V_FLAG_PARTIAL_CHAIN. */
 #define AUTHORITIES_PARTIAL_CHAIN 0x80000ul
+/* A folder that has no certificates. Without a file and a folder some libcurls read those that OpenSSL takes by itself. */
+#define AUTHORITIES_NOWHERE "/dev/null"
+/* How many pointers of an SSL_CTX are looked at. It has several times as many in every OpenSSL and what descends from it. */
+#define AUTHORITIES_WORDS 8
 
-/* What is used of OpenSSL. Its functions are found in libssl, and in libcrypto which that depends on. Both stay in the process, as
-   libcurl has them anyway. */
+/* What is used of OpenSSL. It stays in the process, as libcurl has it anyway. */
 typedef struct authorities_openssl {
+    coffer__os_library library;
+    const void *(*method)(void);
     void *(*store_new)(void);
     int (*load)(void *store, const char *file, const char *folder);
     int (*set_flags)(void *store, unsigned long flags);
+    int (*use)(void *context, void *store);
+    void (*release)(void *store);
 } authorities_openssl;
 
-static bool authorities_find(coffer__authorities *authorities, authorities_openssl *openssl)
+/* Finds a function in OpenSSL; false, too, where the program brings another one of that name, which may be called in its place. */
+static bool authorities_find(const authorities_openssl *openssl, const char *name, void *function)
 {
-    coffer__os_library library = { NULL };
-    return coffer__os_library_open(&library, "libssl.so.3") &&
-           coffer__os_library_find(&library, "X509_STORE_new", &openssl->store_new) &&
-           coffer__os_library_find(&library, "X509_STORE_load_locations", &openssl->load) &&
-           coffer__os_library_find(&library, "X509_STORE_set_flags", &openssl->set_flags) &&
-           coffer__os_library_find(&library, "X509_STORE_free", &authorities->release) &&
-           coffer__os_library_find(&library, "SSL_CTX_set1_cert_store", &authorities->use);
+    coffer__os_library program = { NULL };
+    void (*found)(void) = NULL;
+    void (*other)(void) = NULL;
+    if (!coffer__os_library_find(&openssl->library, name, &found) || !coffer__os_library_open(&program, NULL)) {
+        return false;
+    }
+    const bool alone = !coffer__os_library_find(&program, name, &other) || other == found;
+    coffer__os_library_close(&program);
+    memcpy(function, &found, sizeof found);
+    return alone;
+}
+
+/* Finds the libssl that this libcurl depends on, and in it, and in the libcrypto that it depends on itself, all that is used. */
+static bool authorities_find_all(const coffer__libcurl *curl, authorities_openssl *openssl)
+{
+    void (*method)(void) = NULL;
+    return coffer__os_library_find(&curl->library, "TLS_client_method", &method) &&
+           coffer__os_library_holding(&openssl->library, method) &&
+           authorities_find(openssl, "TLS_client_method", &openssl->method) &&
+           authorities_find(openssl, "SSL_CTX_set1_cert_store", &openssl->use) &&
+           authorities_find(openssl, "X509_STORE_new", &openssl->store_new) &&
+           authorities_find(openssl, "X509_STORE_load_locations", &openssl->load) &&
+           authorities_find(openssl, "X509_STORE_set_flags", &openssl->set_flags) &&
+           authorities_find(openssl, "X509_STORE_free", &openssl->release);
+}
+
+/* Whether libcurl's SSL_CTX was made by the OpenSSL that we found. Near its beginning it has the address of its method, which is a
+   constant of that library: in no other one can it be the same. */
+static bool authorities_fit(const coffer__authorities *authorities, const void *context)
+{
+    const void *words[AUTHORITIES_WORDS];
+    bool fit = false;
+    memcpy(words, context, sizeof words);
+    for (size_t i = 0; i < AUTHORITIES_WORDS; i++) {
+        fit = fit || words[i] == authorities->method;
+    }
+    return fit;
 }
 
 /* Called by libcurl for each connection before it is made. */
-static CURLcode authorities_give(CURL *easy, void *context, void *ctx)
+static unsigned authorities_give(void *easy, void *context, void *ctx)
 {
-    const coffer__authorities *authorities = ctx;
+    coffer__authorities *authorities = ctx;
     (void)easy;
-    authorities->use(context, authorities->store);
-    return CURLE_OK;
+    if (!authorities_fit(authorities, context)) {
+        atomic_store(&authorities->foreign, true);
+        return COFFER__CURLE_ABORTED_BY_CALLBACK;
+    }
+    (void)authorities->use(context, authorities->store);
+    return COFFER__CURLE_OK;
 }
 
 /* Where this libcurl looks by itself. */
 static void authorities_usual(const coffer__libcurl *curl, void *easy, const char **file, const char **folder)
 {
-    if (curl->easy_getinfo(easy, CURLINFO_CAINFO, file) != CURLE_OK) {
+    if (curl->easy_getinfo(easy, COFFER__CURLINFO_CAINFO, file) != COFFER__CURLE_OK) {
         *file = NULL;
     }
-    if (curl->easy_getinfo(easy, CURLINFO_CAPATH, folder) != CURLE_OK) {
+    if (curl->easy_getinfo(easy, COFFER__CURLINFO_CAPATH, folder) != COFFER__CURLE_OK) {
         *folder = NULL;
     }
 }
 
 void coffer__authorities_open(coffer__authorities *authorities, const coffer__libcurl *curl, const char *file)
 {
-    authorities_openssl openssl;
+    authorities_openssl openssl = { .library = { NULL } };
     const char *folder = NULL;
-    const curl_version_info_data *version = curl->version_info(CURLVERSION_NOW);
+    const coffer__curl_version *version = curl->version_info(COFFER__CURLVERSION_FIRST);
     if (version->ssl_version == NULL || strncmp(version->ssl_version, "OpenSSL/3.", 10) != 0 ||
-        !authorities_find(authorities, &openssl)) {
+        !authorities_find_all(curl, &openssl)) {
         return;
     }
-    CURL *easy = curl->easy_init();
+    void *easy = curl->easy_init();
     void *store = easy == NULL ? NULL : openssl.store_new();
     if (store != NULL && file == NULL) {
         authorities_usual(curl, easy, &file, &folder);
@@ -67,8 +105,11 @@ void coffer__authorities_open(coffer__authorities *authorities, const coffer__li
                       openssl.set_flags(store, AUTHORITIES_PARTIAL_CHAIN) == 1;
     if (read) {
         authorities->store = store;
+        authorities->method = openssl.method();
+        authorities->use = openssl.use;
+        authorities->release = openssl.release;
     } else if (store != NULL) {
-        authorities->release(store);
+        openssl.release(store);
     }
     if (easy != NULL) {
         curl->easy_cleanup(easy);
@@ -83,34 +124,15 @@ void coffer__authorities_close(coffer__authorities *authorities)
     }
 }
 
-bool coffer__authorities_set(const coffer__authorities *authorities, const coffer__libcurl *curl, void *easy)
+bool coffer__authorities_usable(const coffer__authorities *authorities)
 {
-    return curl->easy_setopt(easy, CURLOPT_CAINFO, NULL) == CURLE_OK &&
-           curl->easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK &&
-           curl->easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, authorities_give) == CURLE_OK &&
-           curl->easy_setopt(easy, CURLOPT_SSL_CTX_DATA, authorities) == CURLE_OK;
+    return authorities != NULL && authorities->store != NULL && !atomic_load(&authorities->foreign);
 }
 
-#else
-
-void coffer__authorities_open(coffer__authorities *authorities, const coffer__libcurl *curl, const char *file)
+bool coffer__authorities_set(coffer__authorities *authorities, const coffer__libcurl *curl, void *easy)
 {
-    (void)authorities;
-    (void)curl;
-    (void)file;
+    return curl->easy_setopt(easy, COFFER__CURLOPT_CAINFO, NULL) == COFFER__CURLE_OK &&
+           curl->easy_setopt(easy, COFFER__CURLOPT_CAPATH, AUTHORITIES_NOWHERE) == COFFER__CURLE_OK &&
+           curl->easy_setopt(easy, COFFER__CURLOPT_SSL_CTX_FUNCTION, authorities_give) == COFFER__CURLE_OK &&
+           curl->easy_setopt(easy, COFFER__CURLOPT_SSL_CTX_DATA, authorities) == COFFER__CURLE_OK;
 }
-
-void coffer__authorities_close(coffer__authorities *authorities)
-{
-    (void)authorities;
-}
-
-bool coffer__authorities_set(const coffer__authorities *authorities, const coffer__libcurl *curl, void *easy)
-{
-    (void)authorities;
-    (void)curl;
-    (void)easy;
-    return false;
-}
-
-#endif

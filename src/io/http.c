@@ -6,17 +6,24 @@
 
 #include <string.h>
 
-#if COFFER__HAVE_CURL
-
 /* What libcurl reads at a time. */
 #define HTTP_BUFFER_SIZE (256L << 10)
+/* Bytes of a head, with all that comes before the answer that counts, and of what may follow its body. */
+#define HTTP_MOST_LINES ((uint64_t)256 << 10)
+/* Bytes of a body each second, as a mean over timeout_ms: less is none. */
+#define HTTP_LEAST_RATE ((uint64_t)128)
 
 typedef struct http_exchange {
     const coffer__libcurl *curl;
     const coffer__http_request *request;
     coffer__http_reply *reply;
-    uint64_t last_sign; /* when something came, or anything was tried, in milliseconds */
+    uint64_t since;   /* in milliseconds: when enough had come for the last time */
+    uint64_t counted; /* bytes of the body that had come then */
+    uint64_t lines;   /* bytes that are not body */
+    bool headed;      /* the reply's head is complete */
     bool refused;
+    char detail
+        [COFFER__CURL_ERROR_SIZE]; /* libcurl's words for a failure, with names that the other side chose: not shown */
 } http_exchange;
 
 /* ---- what comes ------------------------------------------------------------------------------------------------------ */
@@ -30,6 +37,23 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
     memcpy(to, value, value_len);
     to[value_len] = '\0';
     return true;
+}
+
+/* Keeps what tells one version of a file from another. Of one that is too long its length and FNV-1a are kept, without quotes, so
+   that it can be compared and is never sent. */
+static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
+{
+    uint64_t number = UINT64_C(0xCBF29CE484222325);
+    if (http_keep(to, size, value, value_len)) {
+        return;
+    }
+    for (size_t i = 0; i < value_len; i++) {
+        number = (number ^ (unsigned char)value[i]) * UINT64_C(0x100000001B3);
+    }
+    size_t used = coffer__write_u64(to, value_len);
+    to[used++] = ' ';
+    used += coffer__write_u64(to + used, number);
+    to[used] = '\0';
 }
 
 static void http_begin_reply(coffer__http_reply *reply, const char *line, size_t line_len)
@@ -61,9 +85,9 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
     } else if (coffer__http_field(line, line_len, "content-encoding", &value, &len)) {
         reply->encoded = len != 0 && !(len == 8 && memcmp(value, "identity", 8) == 0);
     } else if (coffer__http_field(line, line_len, "etag", &value, &len)) {
-        reply->etag_is_cut = !http_keep(reply->etag, sizeof reply->etag, value, len);
+        http_keep_validator(reply->etag, sizeof reply->etag, value, len);
     } else if (coffer__http_field(line, line_len, "last-modified", &value, &len)) {
-        (void)http_keep(reply->modified, sizeof reply->modified, value, len);
+        http_keep_validator(reply->modified, sizeof reply->modified, value, len);
     } else if (coffer__http_field(line, line_len, "location", &value, &len)) {
         (void)http_keep(reply->location, sizeof reply->location, value, len);
     } else if (coffer__http_field(line, line_len, "x-linked-etag", &value, &len)) {
@@ -81,14 +105,34 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
     }
 }
 
-/* A line of the answer's head. Each answer begins anew: one that says "continue" may come before the one that counts. */
+/* Enough has come: the deadline is set anew. */
+static void http_move_deadline(http_exchange *exchange)
+{
+    exchange->since = coffer__os_milliseconds();
+    exchange->counted = exchange->reply->body;
+}
+
+/* A line of the answer's head. Each answer begins anew: one that says "continue" may come before the one that counts. What comes
+   after that one's head follows the body, and says nothing of it. */
 static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
     const size_t line_len = size * count;
-    exchange->last_sign = coffer__os_milliseconds();
+    exchange->lines += line_len;
+    if (exchange->lines > HTTP_MOST_LINES) {
+        return 0;
+    }
+    if (exchange->headed && exchange->reply->status >= 200) {
+        return line_len;
+    }
     if (line_len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
         http_begin_reply(exchange->reply, line, line_len);
+        exchange->headed = false;
+    } else if (line_len > 0 && (line[0] == '\r' || line[0] == '\n')) {
+        exchange->headed = true;
+        if (exchange->reply->status >= 200) {
+            http_move_deadline(exchange);
+        }
     } else {
         http_read_line(exchange->reply, line, line_len);
     }
@@ -100,7 +144,6 @@ static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
     http_exchange *exchange = ctx;
     const coffer__http_request *request = exchange->request;
     const size_t all = size * count;
-    exchange->last_sign = coffer__os_milliseconds();
     exchange->refused = !request->take(request->ctx, exchange->reply, (const uint8_t *)bytes, all);
     exchange->reply->body += all;
     return exchange->refused ? 0 : all;
@@ -108,196 +151,338 @@ static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
 
 /* ---- what is asked --------------------------------------------------------------------------------------------------- */
 
-/* The lines that are our own; NULL without memory. */
-static struct curl_slist *http_lines(const coffer__libcurl *curl, const coffer__http_request *request)
+/* Appends a line; false without memory. */
+static bool http_add_line(const coffer__libcurl *curl, struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl->slist_append(*list, line);
+    *list = longer != NULL ? longer : *list;
+    return longer != NULL;
+}
+
+/* The lines that are our own, which are signed where the request is; false without memory. */
+static bool http_lines(const coffer__libcurl *curl, const coffer__http_request *request, struct curl_slist **list)
 {
     char if_range[300] = "If-Range: ";
-    struct curl_slist *list = curl->slist_append(NULL, "Accept-Encoding: identity");
-    bool fine = list != NULL;
-    if (fine && request->if_range != NULL) {
+    bool fine = true;
+    if (request->if_range != NULL) {
         const size_t used = coffer__text_len(if_range);
         fine = http_keep(if_range + used, sizeof if_range - used, request->if_range,
                          coffer__text_len(request->if_range)) &&
-               curl->slist_append(list, if_range) != NULL;
+               http_add_line(curl, list, if_range);
     }
     for (size_t i = 0; fine && request->headers != NULL && request->headers[i] != NULL; i++) {
-        fine = curl->slist_append(list, request->headers[i]) != NULL;
+        fine = http_add_line(curl, list, request->headers[i]);
     }
-    if (!fine) {
-        curl->slist_free_all(list);
-        return NULL;
-    }
-    return list;
+    return fine;
 }
 
-/* False when this libcurl does not know an option that matters. */
-static bool http_set(const coffer__libcurl *curl, CURL *easy, http_exchange *exchange, struct curl_slist *lines)
+/* Whether libcurl would take something out of the path of a URL: "/./" or "/../". */
+static bool http_has_dots(const char *url)
 {
-    const coffer__http_request *request = exchange->request;
-    bool set = true;
-    curl->easy_reset(easy);
-    set = set && curl->easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_BUFFERSIZE, HTTP_BUFFER_SIZE) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)request->timeout_ms) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_USERAGENT, "coffer/" COFFER_VERSION_STRING) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_RANGE, request->range) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_HTTPHEADER, lines) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, http_take_line) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_HEADERDATA, exchange) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, http_take_body) == CURLE_OK;
-    set = set && curl->easy_setopt(easy, CURLOPT_WRITEDATA, exchange) == CURLE_OK;
-    if (request->authorities != NULL && request->authorities->store != NULL) {
-        set = set && coffer__authorities_set(request->authorities, curl, easy);
-    } else if (request->certificates != NULL) {
-        set = set && curl->easy_setopt(easy, CURLOPT_CAINFO, request->certificates) == CURLE_OK;
-        set = set && curl->easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
+    bool dots = false;
+    for (size_t at = 0; url[at] != '\0' && url[at] != '?' && !dots; at++) {
+        const size_t count = url[at] != '/' || url[at + 1] != '.' ? 0 : url[at + 2] != '.' ? 1 : 2;
+        const char next = count == 0 ? 'x' : url[at + 1 + count];
+        dots = next == '/' || next == '?' || next == '\0';
     }
-    if (request->sigv4 != NULL) {
-        /* As it is signed, it is sent. */
-        set = set && curl->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
-        set = set && curl->easy_setopt(easy, CURLOPT_AWS_SIGV4, request->sigv4) == CURLE_OK;
-        set = set && curl->easy_setopt(easy, CURLOPT_USERPWD, request->user) == CURLE_OK;
-    } else if (request->bearer != NULL) {
-        set = set && curl->easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER) == CURLE_OK;
-        set = set && curl->easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, request->bearer) == CURLE_OK;
-    } else {
-        set = set && curl->easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL) == CURLE_OK;
+    return dots;
+}
+
+/* Signed is what is sent. A path with dots would be sent without them; from 8.16 on libcurl refuses to sign it as it is. */
+static bool http_set_signature(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
+{
+    bool set = curl->easy_setopt(easy, COFFER__CURLOPT_AWS_SIGV4, request->sigv4) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_USERPWD, request->user) == COFFER__CURLE_OK;
+    if (http_has_dots(request->url)) {
+        set = set && curl->easy_setopt(easy, COFFER__CURLOPT_PATH_AS_IS, 1L) == COFFER__CURLE_OK;
     }
     return set;
 }
 
+static bool http_set_credentials(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
+{
+    if (request->sigv4 != NULL) {
+        return http_set_signature(curl, easy, request);
+    }
+    if (request->bearer != NULL) {
+        return curl->easy_setopt(easy, COFFER__CURLOPT_HTTPAUTH, (long)COFFER__CURLAUTH_BEARER) == COFFER__CURLE_OK &&
+               curl->easy_setopt(easy, COFFER__CURLOPT_XOAUTH2_BEARER, request->bearer) == COFFER__CURLE_OK;
+    }
+    return curl->easy_setopt(easy, COFFER__CURLOPT_NETRC, (long)COFFER__CURL_NETRC_OPTIONAL) == COFFER__CURLE_OK;
+}
+
+static bool http_set_trust(const coffer__libcurl *curl, void *easy, const coffer__http_request *request, bool shared)
+{
+    if (shared) {
+        return coffer__authorities_set(request->authorities, curl, easy);
+    }
+    return request->certificates == NULL ||
+           (curl->easy_setopt(easy, COFFER__CURLOPT_CAINFO, request->certificates) == COFFER__CURLE_OK &&
+            curl->easy_setopt(easy, COFFER__CURLOPT_CAPATH, NULL) == COFFER__CURLE_OK);
+}
+
+/* False when this libcurl does not know an option that matters. */
+static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lines, bool shared)
+{
+    const coffer__libcurl *curl = exchange->curl;
+    const coffer__http_request *request = exchange->request;
+    bool set = true;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_URL, request->url) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_PROTOCOLS_STR, "http,https") == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_FOLLOWLOCATION, 0L) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_NOSIGNAL, 1L) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_BUFFERSIZE, HTTP_BUFFER_SIZE) == COFFER__CURLE_OK;
+    set = set &&
+          curl->easy_setopt(easy, COFFER__CURLOPT_CONNECTTIMEOUT_MS, (long)request->timeout_ms) == COFFER__CURLE_OK;
+    set =
+        set && curl->easy_setopt(easy, COFFER__CURLOPT_USERAGENT, "coffer/" COFFER_VERSION_STRING) == COFFER__CURLE_OK;
+    /* As an option and no line of ours it is not signed: what lies between may change it. Nothing is ever unpacked. */
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_ACCEPT_ENCODING, "identity") == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_HTTP_CONTENT_DECODING, 0L) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_NOBODY, (long)request->head_only) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_RANGE, request->range) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_HTTPHEADER, lines) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_HEADERFUNCTION, http_take_line) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_HEADERDATA, exchange) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_WRITEFUNCTION, http_take_body) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_WRITEDATA, exchange) == COFFER__CURLE_OK;
+    set = set && curl->easy_setopt(easy, COFFER__CURLOPT_ERRORBUFFER, exchange->detail) == COFFER__CURLE_OK;
+    return set && http_set_trust(curl, easy, request, shared) && http_set_credentials(curl, easy, request);
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------------------------------- */
+
+/* Whether libcurl's words for a failure have one of these in them, in any case. */
+static bool http_says(const char *detail, const char *const *words)
+{
+    for (size_t i = 0; words[i] != NULL; i++) {
+        for (size_t at = 0; detail[at] != '\0'; at++) {
+            size_t same = 0;
+            while (words[i][same] != '\0' && (detail[at + same] | 0x20) == (words[i][same] | 0x20)) {
+                same++;
+            }
+            if (words[i][same] == '\0') {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A handshake that failed is one that broke off, unless the other side, or OpenSSL, says that it will fail each time. */
+static bool http_handshake_broke(const http_exchange *exchange)
+{
+    static const char *const lasting[] = { "alert",       "version", "protocol", "cipher", "http request",
+                                           "certificate", "packet",  "record",   NULL };
+    return !http_says(exchange->detail, lasting);
+}
+
+static const char http_expired[] = "its certificate has expired";
+static const char http_early[] = "its certificate is not valid yet, by the clock of this machine";
+static const char http_other_name[] = "its certificate is for another name";
+static const char http_unknown_issuer[] =
+    "the issuer of its certificate is not trusted here; SSL_CERT_FILE names the certificates to trust";
+
+/* What OpenSSL's X509_V_ERR_* mean; NULL for the rare ones. */
+static const char *http_distrust_by_number(long result)
+{
+    switch (result) {
+    case 2:  /* UNABLE_TO_GET_ISSUER_CERT */
+    case 18: /* DEPTH_ZERO_SELF_SIGNED_CERT */
+    case 19: /* SELF_SIGNED_CERT_IN_CHAIN */
+    case 20: /* UNABLE_TO_GET_ISSUER_CERT_LOCALLY */
+    case 21: /* UNABLE_TO_VERIFY_LEAF_SIGNATURE */
+        return http_unknown_issuer;
+    case 9: /* CERT_NOT_YET_VALID */
+        return http_early;
+    case 10: /* CERT_HAS_EXPIRED */
+        return http_expired;
+    case 62: /* HOSTNAME_MISMATCH */
+    case 64: /* IP_ADDRESS_MISMATCH */
+        return http_other_name;
+    default:
+        return NULL;
+    }
+}
+
+static const char *http_distrust_by_words(const char *detail)
+{
+    static const struct {
+        const char *const words[5];
+        const char *means;
+    } rows[] = {
+        { { "match", NULL }, http_other_name },
+        { { "expired", NULL }, http_expired },
+        { { "not yet valid", "not activated", "not yet activated", NULL }, http_early },
+        { { "issuer", "self-signed", "unknown ca", "trusted", NULL }, http_unknown_issuer },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (http_says(detail, rows[i].words)) {
+            return rows[i].means;
+        }
+    }
+    return NULL;
+}
+
+/* Why a certificate was not taken. OpenSSL's reasons have numbers, those of others words alone; the name is libcurl's to check, and then
+   OpenSSL has none. */
+static const char *http_distrust(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
+{
+    long result = 0;
+    if (code == COFFER__CURLE_SSL_CACERT_BADFILE) {
+        return "the file with the certificates to trust cannot be read; SSL_CERT_FILE or CURL_CA_BUNDLE may name it";
+    }
+    if (curl->easy_getinfo(easy, COFFER__CURLINFO_SSL_VERIFYRESULT, &result) != COFFER__CURLE_OK) {
+        result = 0;
+    }
+    const char *found = http_distrust_by_number(result);
+    found = found != NULL ? found : http_distrust_by_words(exchange->detail);
+    return found != NULL ? found : curl->easy_strerror(code);
+}
+
 /* ---- the exchange ---------------------------------------------------------------------------------------------------- */
 
-static coffer__http_end http_end_of(CURLcode code, const http_exchange *exchange)
+static coffer__http_end http_end_of(unsigned code, const http_exchange *exchange)
 {
     switch (code) {
-    case CURLE_OK:
-        return COFFER__HTTP_DONE;
-    case CURLE_WRITE_ERROR:
+    case COFFER__CURLE_OK:
+        /* libcurl calls an answer complete that ends within its head. */
+        return exchange->headed && exchange->reply->status >= 200 ? COFFER__HTTP_DONE : COFFER__HTTP_BROKEN;
+    case COFFER__CURLE_WRITE_ERROR:
         return exchange->refused ? COFFER__HTTP_REFUSED : COFFER__HTTP_FAILED;
-    case CURLE_OPERATION_TIMEDOUT:
+    case COFFER__CURLE_OPERATION_TIMEDOUT:
         return COFFER__HTTP_SILENT;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_CONNECT:
+    case COFFER__CURLE_COULDNT_RESOLVE_HOST:
+    case COFFER__CURLE_COULDNT_RESOLVE_PROXY:
+    case COFFER__CURLE_COULDNT_CONNECT:
         return COFFER__HTTP_NO_HOST;
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CERTPROBLEM:
+    case COFFER__CURLE_SSL_CONNECT_ERROR:
+        return http_handshake_broke(exchange) ? COFFER__HTTP_BROKEN : COFFER__HTTP_NO_TRUST;
+    case COFFER__CURLE_PEER_FAILED_VERIFICATION:
+    case COFFER__CURLE_SSL_ISSUER_ERROR:
+    case COFFER__CURLE_SSL_CACERT_BADFILE:
+    case COFFER__CURLE_SSL_CERTPROBLEM:
         return COFFER__HTTP_NO_TRUST;
-    case CURLE_PARTIAL_FILE:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
+    case COFFER__CURLE_PARTIAL_FILE:
+    case COFFER__CURLE_GOT_NOTHING:
+    case COFFER__CURLE_SEND_ERROR:
+    case COFFER__CURLE_RECV_ERROR:
+    case COFFER__CURLE_HTTP2:
+    case COFFER__CURLE_HTTP2_STREAM:
         return COFFER__HTTP_BROKEN;
     default:
         return COFFER__HTTP_FAILED;
     }
 }
 
-/* Runs what was added to `multi` until it ends, the other side says nothing for too long, or the watch stops it. */
-static coffer__http_end http_run(http_exchange *exchange, CURLM *multi, const char **words)
+static const char *http_words(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
+{
+    if (code == COFFER__CURLE_OK) {
+        return "the answer ended within its head";
+    }
+    if (code == COFFER__CURLE_OPERATION_TIMEDOUT) {
+        return "said nothing";
+    }
+    if (code == COFFER__CURLE_WRITE_ERROR && exchange->lines > HTTP_MOST_LINES) {
+        return "the answer's head is longer than 256 KiB";
+    }
+    if (code == COFFER__CURLE_BAD_FUNCTION_ARGUMENT) {
+        /* Our own arguments are always the same but for the path that is to be signed. */
+        return exchange->lines > 0 ? "the answer's head cannot be understood"
+                                   : "libcurl 8.16 and newer does not sign a path with /./ or /../ in it";
+    }
+    return http_end_of(code, exchange) == COFFER__HTTP_NO_TRUST ? http_distrust(curl, easy, exchange, code)
+                                                                : curl->easy_strerror(code);
+}
+
+/* The milliseconds that are left to wait; 0 when too little came for too long. */
+static uint64_t http_left(http_exchange *exchange)
+{
+    const uint64_t timeout_ms = exchange->request->timeout_ms;
+    const uint64_t least = timeout_ms * HTTP_LEAST_RATE / 1000 + 1;
+    if (exchange->reply->body - exchange->counted >= least) {
+        http_move_deadline(exchange);
+    }
+    const uint64_t waited = coffer__os_milliseconds() - exchange->since;
+    return waited > timeout_ms ? 0 : timeout_ms - waited + 1;
+}
+
+/* Runs what was added to `multi` until it ends, too little comes for too long, or the watch stops it. */
+static coffer__http_end http_run(http_exchange *exchange, void *multi, void *easy, const char **words)
 {
     const coffer__libcurl *curl = exchange->curl;
     const coffer__http_request *request = exchange->request;
     int running = 1;
-    *words = "nothing came in time";
-    while (curl->multi_perform(multi, &running) == CURLM_OK && running != 0) {
-        const uint64_t now = coffer__os_milliseconds();
+    while (curl->multi_perform(multi, &running) == COFFER__CURLM_OK && running != 0) {
+        const uint64_t left = http_left(exchange);
         if (request->watch != NULL && request->watch->stop(request->watch->ctx)) {
             return COFFER__HTTP_STOPPED;
         }
-        if (now - exchange->last_sign > request->timeout_ms) {
+        if (left == 0) {
+            *words = exchange->lines == 0 ? "said nothing" : "sent too little";
             return COFFER__HTTP_SILENT;
         }
-        const uint64_t left = request->timeout_ms - (now - exchange->last_sign) + 1;
         if (curl->multi_poll(multi, NULL, 0, left < COFFER__WATCH_MS ? (int)left : COFFER__WATCH_MS, NULL) !=
-            CURLM_OK) {
+            COFFER__CURLM_OK) {
             break;
         }
     }
     int left = 0;
-    const CURLMsg *message = curl->multi_info_read(multi, &left);
-    if (message == NULL || message->msg != CURLMSG_DONE) {
+    const coffer__curl_message *message = curl->multi_info_read(multi, &left);
+    if (message == NULL || message->kind != COFFER__CURLMSG_DONE) {
         *words = "libcurl gave up without a reason";
         return COFFER__HTTP_FAILED;
     }
-    *words = curl->easy_strerror(message->data.result);
+    *words = http_words(curl, easy, exchange, message->data.result);
     return http_end_of(message->data.result, exchange);
+}
+
+/* One exchange with a handle of its own. With `shared`, by the authorities that were read for all. */
+static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http_line *line,
+                                 const coffer__http_request *request, bool shared, coffer__http_reply *reply,
+                                 const char **words)
+{
+    http_exchange exchange = { .curl = curl, .request = request, .reply = reply };
+    struct curl_slist *lines = NULL;
+    coffer__http_end end = COFFER__HTTP_FAILED;
+    http_begin_reply(reply, "", 0);
+    exchange.since = coffer__os_milliseconds();
+    void *easy = curl->easy_init();
+    *words = "out of memory";
+    if (easy != NULL && http_lines(curl, request, &lines)) {
+        *words = "this libcurl lacks what is needed: 7.85 or newer, with TLS";
+        if (http_set(&exchange, easy, lines, shared) && curl->multi_add_handle(line->multi, easy) == COFFER__CURLM_OK) {
+            end = http_run(&exchange, line->multi, easy, words);
+            (void)curl->multi_remove_handle(line->multi, easy);
+        }
+    }
+    if (easy != NULL) {
+        curl->easy_cleanup(easy);
+    }
+    curl->slist_free_all(lines);
+    return end;
 }
 
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words)
 {
-    http_exchange exchange = { .curl = curl, .request = request, .reply = reply };
-    coffer__http_end end = COFFER__HTTP_FAILED;
-    http_begin_reply(reply, "", 0);
-    exchange.last_sign = coffer__os_milliseconds();
-    *words = "out of memory";
-    struct curl_slist *lines = http_lines(curl, request);
-    if (lines == NULL) {
-        return end;
-    }
-    *words = "this libcurl is too old: 7.85 or newer is wanted";
-    if (http_set(curl, line->easy, &exchange, lines) && curl->multi_add_handle(line->multi, line->easy) == CURLM_OK) {
-        end = http_run(&exchange, line->multi, words);
-        (void)curl->multi_remove_handle(line->multi, line->easy);
-    }
-    curl->easy_reset(line->easy);
-    curl->slist_free_all(lines);
-    return end;
+    const bool shared = coffer__authorities_usable(request->authorities);
+    const coffer__http_end end = http_try(curl, line, request, shared, reply, words);
+    /* They turned out to be another OpenSSL's before anything was sent. */
+    return shared && end == COFFER__HTTP_FAILED && !coffer__authorities_usable(request->authorities)
+               ? http_try(curl, line, request, false, reply, words)
+               : end;
 }
 
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line)
 {
-    line->easy = curl->easy_init();
-    line->multi = line->easy == NULL ? NULL : curl->multi_init();
-    if (line->easy != NULL && line->multi == NULL) {
-        curl->easy_cleanup(line->easy);
-    }
+    line->multi = curl->multi_init();
     return line->multi != NULL;
 }
 
 void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line)
 {
-    curl->easy_cleanup(line->easy);
     (void)curl->multi_cleanup(line->multi);
 }
-
-#else
-
-bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line)
-{
-    (void)curl;
-    (void)line;
-    return false;
-}
-
-void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line)
-{
-    (void)curl;
-    (void)line;
-}
-
-coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
-                                       const coffer__http_request *request, coffer__http_reply *reply,
-                                       const char **words)
-{
-    (void)curl;
-    (void)line;
-    (void)request;
-    reply->status = 0;
-    *words = "no libcurl";
-    return COFFER__HTTP_FAILED;
-}
-
-#endif

@@ -97,6 +97,9 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
 
 /* ---- Retry-After ----------------------------------------------------------------------------------------------------- */
 
+/* The largest number of seconds that is told from none at all. */
+#define HTTP_LONGEST_WAIT (COFFER__HTTP_UNKNOWN - 1)
+
 /* Days from 1970 to a date of the Gregorian calendar, by counting years that begin in March. */
 static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
 {
@@ -145,10 +148,22 @@ static bool http_date(const char *text, size_t text_len, uint64_t *seconds)
     return true;
 }
 
+/* Whether a text is digits, however many. */
+static bool http_is_digits(const char *text, size_t text_len)
+{
+    size_t at = 0;
+    while (at < text_len && text[at] >= '0' && text[at] <= '9') {
+        at++;
+    }
+    return at == text_len && at > 0;
+}
+
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds)
 {
     uint64_t date = 0;
-    if (coffer__http_number(text, text_len, seconds)) {
+    if (http_is_digits(text, text_len)) {
+        const bool fits = coffer__http_number(text, text_len, seconds);
+        *seconds = fits && *seconds < HTTP_LONGEST_WAIT ? *seconds : HTTP_LONGEST_WAIT;
         return true;
     }
     if (!http_date(text, text_len, &date)) {
@@ -188,7 +203,11 @@ bool coffer__http_error_code(const char *text, size_t text_len, char *word, size
 bool coffer__http_is_strong(const char *etag)
 {
     const size_t len = coffer__text_len(etag);
-    return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
+    bool plain = true;
+    for (size_t i = 0; i < len; i++) {
+        plain = plain && (unsigned char)etag[i] >= ' ' && etag[i] != 0x7F;
+    }
+    return plain && len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
 
 /* ---- digests --------------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ bool coffer__http_number(const char *text, size_t text_len, uint64_t *value);
 /* False for whatever is not exactly one of the two forms, with FIRST <= LAST < SIZE. */
 bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range);
 /* Seconds that a Retry-After wants: a number, or a date in GMT, reckoned from `now` (seconds since 1970); false for anything
-   else. A date that is past is 0. */
+   else. A date that is past is 0; a number that is too large is the largest but COFFER__HTTP_UNKNOWN. */
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds);
 /* The SHA-256 that a quoted text of 64 hexadecimal digits, or 44 characters of base64, stand for; false for any other text. */
 bool coffer__http_sha256_hex(const char *text, uint8_t digest[32]);
@@ -32,7 +32,8 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
 /* The same as an object store sends it, in <Code>…</Code>. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);
-/* Whether a validator may be used for If-Range: a quoted text without `W/` before it. */
+/* Whether a validator may be used for If-Range: a quoted text without `W/` before it, and without
+   what would end a line where it is sent. */
 bool coffer__http_is_strong(const char *etag);
 
 #endif

@@ -59,31 +59,6 @@ static bool hub_read_line(const char *path, char *line, size_t size)
     return os_error == 0 && len > 0;
 }
 
-static void hub_token(coffer__hub *hub, const coffer__path *home)
-{
-    coffer__path file;
-    const char *token = hub_variable("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN");
-    const char *stated = coffer__os_variable("HF_TOKEN_PATH");
-    if (token != NULL) {
-        (void)coffer__text_append(hub->token, sizeof hub->token, token, coffer__text_len(token));
-    } else if (stated != NULL ? hub_path(&file, stated, "") : home != NULL && hub_path(&file, home->text, "/token")) {
-        (void)hub_read_line(file.text, hub->token, sizeof hub->token);
-    }
-}
-
-bool coffer__hub_set_token(coffer__hub *hub, const char *token)
-{
-    const size_t len = coffer__text_len(token);
-    bool plain = len < sizeof hub->token;
-    for (size_t i = 0; i < len && plain; i++) {
-        plain = token[i] > ' ' && token[i] < 0x7F;
-    }
-    if (plain) {
-        memcpy(hub->token, token, len + 1);
-    }
-    return plain;
-}
-
 /* 1, ON, YES and TRUE, in any case, as other clients take them. */
 static bool hub_is_true(const char *text)
 {
@@ -100,7 +75,67 @@ static bool hub_is_true(const char *text)
     return false;
 }
 
-coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err)
+/* Takes a token, which becomes a part of a request's head: whatever could end a line there, or a text, is refused before anything is
+   sent. It is not shown. */
+static coffer_status hub_take_token(coffer__hub *hub, const char *what, const char *token, size_t len,
+                                    coffer_error *err)
+{
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)token[i];
+        if (c <= ' ' || c >= 0x7F) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                "%s is no token: its character %u has the code %u, and tokens have letters, digits and "
+                                "marks of ASCII only",
+                                what, (uint64_t)i + 1, (uint64_t)c);
+        }
+    }
+    if (len >= sizeof hub->token) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%s is no token: it is longer than %u characters", what,
+                            (uint64_t)sizeof hub->token - 1);
+    }
+    memcpy(hub->token, token, len);
+    hub->token[len] = '\0';
+    return COFFER_OK;
+}
+
+/* The token in a file, where there is one; what space follows it is not meant. */
+static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_error *err)
+{
+    char text[sizeof hub->token + 64];
+    int fd = -1;
+    size_t len = 0;
+    if (coffer__os_open(path, COFFER__OS_READ, true, &fd) != 0) {
+        return COFFER_OK;
+    }
+    const int os_error = coffer__os_read_at(fd, 0, text, sizeof text, &len);
+    (void)coffer__os_close(fd);
+    while (len > 0 && (text[len - 1] == ' ' || (text[len - 1] >= '\t' && text[len - 1] <= '\r'))) {
+        len--;
+    }
+    return os_error != 0 ? COFFER_OK : hub_take_token(hub, "what the file with the Hub's token holds", text, len, err);
+}
+
+/* The token that is given, else that of the environment, unless that is forbidden. */
+static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer__path *home, coffer_error *err)
+{
+    coffer__path file;
+    const char *token = hub_variable("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN");
+    const char *stated = coffer__os_variable("HF_TOKEN_PATH");
+    if (given != NULL) {
+        return hub_take_token(hub, "the option `token`", given, coffer__text_len(given), err);
+    }
+    if (hub_is_true(coffer__os_variable("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) {
+        return COFFER_OK;
+    }
+    if (token != NULL) {
+        return hub_take_token(hub, "the environment variable HF_TOKEN", token, coffer__text_len(token), err);
+    }
+    const bool named =
+        stated != NULL ? hub_path(&file, stated, "") : home != NULL && hub_path(&file, home->text, "/token");
+    return named ? hub_read_token(hub, file.text, err) : COFFER_OK;
+}
+
+coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err)
 {
     coffer__path home;
     memset(hub, 0, sizeof *hub);
@@ -116,8 +151,7 @@ coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err)
         hub->cache.text[0] = '\0';
     }
     hub->offline = hub_is_true(hub_variable("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"));
-    hub_token(hub, has_home ? &home : NULL);
-    return COFFER_OK;
+    return hub_token(hub, token, has_home ? &home : NULL, err);
 }
 
 /* ---- names ----------------------------------------------------------------------------------------------------------- */

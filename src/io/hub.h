@@ -20,7 +20,7 @@
 typedef struct coffer__hub {
     coffer__url endpoint; /* without a slash at its end */
     coffer__path cache;   /* with one; "" when there is none */
-    char token[512];      /* "" when there is none */
+    char token[4096];     /* "" when there is none */
     bool offline;
 } coffer__hub;
 
@@ -33,10 +33,8 @@ typedef struct coffer__hub_name {
     char file[1024];                          /* with slashes; "" when none is stated */
 } coffer__hub_name;
 
-/* What the environment says. */
-coffer_status coffer__hub_settings(coffer__hub *hub, coffer_error *err);
-/* Takes another token, "" for none; false for what is no token. */
-bool coffer__hub_set_token(coffer__hub *hub, const char *token);
+/* What the environment says. `token` goes before it, "" for none; NULL: what the environment has. */
+coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err);
 /* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
 /* Writes it again, at another revision; false when that is too long. */

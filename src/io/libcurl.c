@@ -2,11 +2,11 @@
 #include "libcurl.h"
 
 #include "error.h"
-#include "os.h"
 
 #include <stddef.h>
 
-#if COFFER__HAVE_CURL
+/* 7.85.0, the first that takes the names of protocols. */
+#define LIBCURL_LEAST 0x075500u
 
 static const struct libcurl_row {
     const char *name;
@@ -17,7 +17,6 @@ static const struct libcurl_row {
     { "curl_easy_init", offsetof(coffer__libcurl, easy_init) },
     { "curl_easy_setopt", offsetof(coffer__libcurl, easy_setopt) },
     { "curl_easy_getinfo", offsetof(coffer__libcurl, easy_getinfo) },
-    { "curl_easy_reset", offsetof(coffer__libcurl, easy_reset) },
     { "curl_easy_strerror", offsetof(coffer__libcurl, easy_strerror) },
     { "curl_easy_cleanup", offsetof(coffer__libcurl, easy_cleanup) },
     { "curl_multi_init", offsetof(coffer__libcurl, multi_init) },
@@ -36,37 +35,34 @@ static const char *const libcurl_names[] = { "libcurl.so.4", "libcurl-gnutls.so.
 
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
 {
-    coffer__os_library library = { NULL };
     bool found = false;
     for (size_t i = 0; i < sizeof libcurl_names / sizeof libcurl_names[0] && !found; i++) {
-        found = coffer__os_library_open(&library, libcurl_names[i]);
+        found = coffer__os_library_open(&curl->library, libcurl_names[i]);
+    }
+    if (!found && !coffer__os_can_load()) {
+        return coffer__fail(err, COFFER_ERR_NO_NETWORK,
+                            "URLs are opened with libcurl, and this copy of libcoffer was built to load no libraries "
+                            "(COFFER_DLOPEN=OFF): download the file first");
     }
     if (!found) {
         return coffer__fail(err, COFFER_ERR_NO_NETWORK,
-                            "a URL is opened by libcurl, and neither libcurl.so.4 nor libcurl-gnutls.so.4 is installed "
-                            "here (Debian: apt install libcurl4)");
+                            "URLs are opened with libcurl, and libcurl.so.4 cannot be loaded here: install the package "
+                            "libcurl4 (Debian, Ubuntu: apt install libcurl4) or libcurl (Fedora, Arch, Alpine)");
     }
     for (size_t i = 0; i < sizeof libcurl_rows / sizeof libcurl_rows[0]; i++) {
-        if (!coffer__os_library_find(&library, libcurl_rows[i].name, (char *)curl + libcurl_rows[i].place)) {
+        if (!coffer__os_library_find(&curl->library, libcurl_rows[i].name, (char *)curl + libcurl_rows[i].place)) {
             return coffer__fail(err, COFFER_ERR_NO_NETWORK,
-                                "the libcurl of this system has no %s: 7.85 or newer is wanted", libcurl_rows[i].name);
+                                "the libcurl of this system has no %s: 7.85 or newer is needed", libcurl_rows[i].name);
         }
     }
-    if (curl->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    const coffer__curl_version *version = curl->version_info(COFFER__CURLVERSION_FIRST);
+    if (version->version_num < LIBCURL_LEAST) {
+        return coffer__fail(err, COFFER_ERR_NO_NETWORK,
+                            "the libcurl of this system is version %s: 7.85 or newer is needed to open URLs",
+                            version->version);
+    }
+    if (curl->global_init(COFFER__CURL_GLOBAL_DEFAULT) != COFFER__CURLE_OK) {
         return coffer__fail(err, COFFER_ERR_NO_NETWORK, "libcurl could not be initialised");
     }
     return COFFER_OK;
 }
-
-#else
-
-coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
-{
-    (void)curl;
-    return coffer__fail(
-        err, COFFER_ERR_NO_NETWORK,
-        "this copy of libcoffer was built without libcurl, which opens URLs: build it where the headers of "
-        "libcurl 7.85 or newer are (Debian: libcurl4-openssl-dev), or download the file first");
-}
-
-#endif

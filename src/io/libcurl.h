@@ -1,52 +1,128 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. The one place that includes its
- * header, and the table of those of its functions that are used. Without the header (or with COFFER_NO_CURL) the library is
- * compiled all the same, and coffer__libcurl_open says so.
+ * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This is what is used of its ABI, which
+ * has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under names of our own. So every build
+ * opens URLs, with libcurl's headers or without; tests/abi/libcurl_abi.c compares all of this with them.
+ *
+ * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's enums.
  */
 #ifndef COFFER_IO_LIBCURL_H
 #define COFFER_IO_LIBCURL_H
 
 #include "coffer.h"
+#include "os.h"
 
-#ifndef COFFER_NO_CURL
-#if __has_include(<curl/curl.h>)
-#include <curl/curl.h>
-#endif
-#endif
+struct curl_slist;
+struct curl_waitfd;
 
-/* 7.85.0, the first that takes the names of protocols. */
-#if defined(LIBCURL_VERSION_NUM) && LIBCURL_VERSION_NUM >= 0x075500
-#define COFFER__HAVE_CURL 1
+/* CURLcode: how a transfer ended. */
+enum {
+    COFFER__CURLE_OK = 0,
+    COFFER__CURLE_COULDNT_RESOLVE_PROXY = 5,
+    COFFER__CURLE_COULDNT_RESOLVE_HOST = 6,
+    COFFER__CURLE_COULDNT_CONNECT = 7,
+    COFFER__CURLE_HTTP2 = 16,
+    COFFER__CURLE_PARTIAL_FILE = 18,
+    COFFER__CURLE_WRITE_ERROR = 23,
+    COFFER__CURLE_OPERATION_TIMEDOUT = 28,
+    COFFER__CURLE_SSL_CONNECT_ERROR = 35,
+    COFFER__CURLE_ABORTED_BY_CALLBACK = 42,
+    COFFER__CURLE_BAD_FUNCTION_ARGUMENT = 43,
+    COFFER__CURLE_GOT_NOTHING = 52,
+    COFFER__CURLE_SEND_ERROR = 55,
+    COFFER__CURLE_RECV_ERROR = 56,
+    COFFER__CURLE_SSL_CERTPROBLEM = 58,
+    COFFER__CURLE_PEER_FAILED_VERIFICATION = 60,
+    COFFER__CURLE_SSL_CACERT_BADFILE = 77,
+    COFFER__CURLE_SSL_ISSUER_ERROR = 83,
+    COFFER__CURLE_HTTP2_STREAM = 92
+};
+
+/* CURLoption. Its tens of thousands say what comes with it: 0 a long, 1 a pointer, 2 a function. */
+enum {
+    COFFER__CURLOPT_NOBODY = 44,
+    COFFER__CURLOPT_NETRC = 51,
+    COFFER__CURLOPT_FOLLOWLOCATION = 52,
+    COFFER__CURLOPT_BUFFERSIZE = 98,
+    COFFER__CURLOPT_NOSIGNAL = 99,
+    COFFER__CURLOPT_HTTPAUTH = 107,
+    COFFER__CURLOPT_CONNECTTIMEOUT_MS = 156,
+    COFFER__CURLOPT_HTTP_CONTENT_DECODING = 158,
+    COFFER__CURLOPT_PATH_AS_IS = 234,
+    COFFER__CURLOPT_SUPPRESS_CONNECT_HEADERS = 265,
+    COFFER__CURLOPT_WRITEDATA = 10001,
+    COFFER__CURLOPT_URL = 10002,
+    COFFER__CURLOPT_USERPWD = 10005,
+    COFFER__CURLOPT_RANGE = 10007,
+    COFFER__CURLOPT_ERRORBUFFER = 10010,
+    COFFER__CURLOPT_USERAGENT = 10018,
+    COFFER__CURLOPT_HTTPHEADER = 10023,
+    COFFER__CURLOPT_HEADERDATA = 10029,
+    COFFER__CURLOPT_CAINFO = 10065,
+    COFFER__CURLOPT_CAPATH = 10097,
+    COFFER__CURLOPT_ACCEPT_ENCODING = 10102,
+    COFFER__CURLOPT_SSL_CTX_DATA = 10109,
+    COFFER__CURLOPT_XOAUTH2_BEARER = 10220,
+    COFFER__CURLOPT_AWS_SIGV4 = 10305,
+    COFFER__CURLOPT_PROTOCOLS_STR = 10318,
+    COFFER__CURLOPT_WRITEFUNCTION = 20011,
+    COFFER__CURLOPT_HEADERFUNCTION = 20079,
+    COFFER__CURLOPT_SSL_CTX_FUNCTION = 20108
+};
+
+/* Values that options take, sizes, and CURLINFO. */
+enum {
+    COFFER__CURL_NETRC_OPTIONAL = 1,
+    COFFER__CURLAUTH_BEARER = 1 << 6,
+    COFFER__CURL_GLOBAL_DEFAULT = 3,
+    COFFER__CURL_ERROR_SIZE = 256, /* of the memory for CURLOPT_ERRORBUFFER */
+    COFFER__CURLVERSION_FIRST = 0,
+    COFFER__CURLMSG_DONE = 1,
+    COFFER__CURLM_OK = 0,
+    COFFER__CURLINFO_CAINFO = 0x10003D,
+    COFFER__CURLINFO_CAPATH = 0x10003E,
+    COFFER__CURLINFO_SSL_VERIFYRESULT = 0x20000D /* a long: of OpenSSL, X509_V_* */
+};
+
+/* The first fields of curl_version_info_data, those of CURLVERSION_FIRST. */
+typedef struct coffer__curl_version {
+    unsigned age;
+    const char *version;
+    unsigned version_num;
+    const char *host;
+    int features;
+    const char *ssl_version; /* "OpenSSL/3.0.20"; NULL without TLS */
+} coffer__curl_version;
+
+/* CURLMsg. */
+typedef struct coffer__curl_message {
+    unsigned kind;
+    void *easy;
+    union {
+        void *whatever;
+        unsigned result;
+    } data;
+} coffer__curl_message;
 
 typedef struct coffer__libcurl {
-    CURLcode (*global_init)(long flags);
-    curl_version_info_data *(*version_info)(CURLversion age);
-    CURL *(*easy_init)(void);
-    CURLcode (*easy_setopt)(CURL *easy, CURLoption option, ...);
-    CURLcode (*easy_getinfo)(CURL *easy, CURLINFO info, ...);
-    void (*easy_reset)(CURL *easy);
-    const char *(*easy_strerror)(CURLcode code);
-    void (*easy_cleanup)(CURL *easy);
-    CURLM *(*multi_init)(void);
-    CURLMcode (*multi_add_handle)(CURLM *multi, CURL *easy);
-    CURLMcode (*multi_perform)(CURLM *multi, int *running);
-    CURLMcode (*multi_poll)(CURLM *multi, struct curl_waitfd *extra, unsigned count, int timeout_ms, int *ready);
-    CURLMsg *(*multi_info_read)(CURLM *multi, int *left);
-    CURLMcode (*multi_remove_handle)(CURLM *multi, CURL *easy);
-    CURLMcode (*multi_cleanup)(CURLM *multi);
+    coffer__os_library library;
+    unsigned (*global_init)(long flags);
+    const coffer__curl_version *(*version_info)(unsigned age);
+    void *(*easy_init)(void);
+    unsigned (*easy_setopt)(void *easy, unsigned option, ...);
+    unsigned (*easy_getinfo)(void *easy, unsigned info, ...);
+    const char *(*easy_strerror)(unsigned code);
+    void (*easy_cleanup)(void *easy);
+    void *(*multi_init)(void);
+    int (*multi_add_handle)(void *multi, void *easy);
+    int (*multi_perform)(void *multi, int *running);
+    int (*multi_poll)(void *multi, struct curl_waitfd *extra, unsigned count, int timeout_ms, int *ready);
+    coffer__curl_message *(*multi_info_read)(void *multi, int *left);
+    int (*multi_remove_handle)(void *multi, void *easy);
+    int (*multi_cleanup)(void *multi);
     struct curl_slist *(*slist_append)(struct curl_slist *list, const char *text);
     void (*slist_free_all)(struct curl_slist *list);
 } coffer__libcurl;
-
-#else
-#define COFFER__HAVE_CURL 0
-
-typedef struct coffer__libcurl {
-    int none;
-} coffer__libcurl;
-
-#endif
 
 /* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may have threads of its own. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err);

@@ -176,8 +176,13 @@ typedef struct coffer__os_library {
     void *handle;
 } coffer__os_library;
 
-/* Loads a library by its name, where the system's loader finds it; false when it is not to be had. */
+/* Whether this copy loads any. */
+bool coffer__os_can_load(void);
+/* Loads a library by its name, where the system's loader finds it; false when it is not to be had. NULL: the program, with all that
+   every library finds before its own. */
 bool coffer__os_library_open(coffer__os_library *library, const char *name);
+/* The library that a function is in, which is loaded already; what it depends on is found in it, too. */
+bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void));
 /* Stores a function of the library in the pointer to a function that `function` points to; false when there is none. */
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
 void coffer__os_library_close(coffer__os_library *library);

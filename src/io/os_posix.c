@@ -905,9 +905,26 @@ const coffer_allocator *coffer_libc_allocator(void)
 
 #ifndef COFFER_NO_DLOPEN
 
+bool coffer__os_can_load(void)
+{
+    return true;
+}
+
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {
     library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    return library->handle != NULL;
+}
+
+bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void))
+{
+    Dl_info info;
+    const void *address = NULL;
+    memcpy(&address, &function, sizeof address);
+    library->handle = NULL;
+    if (dladdr(address, &info) != 0 && info.dli_fname != NULL) {
+        library->handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    }
     return library->handle != NULL;
 }
 
@@ -927,9 +944,21 @@ void coffer__os_library_close(coffer__os_library *library)
 
 #else
 
+bool coffer__os_can_load(void)
+{
+    return false;
+}
+
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {
     (void)name;
+    library->handle = NULL;
+    return false;
+}
+
+bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void))
+{
+    (void)function;
     library->handle = NULL;
     return false;
 }

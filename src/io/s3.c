@@ -36,6 +36,21 @@ static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
     return stated == NULL ? COFFER_OK : coffer__url_read_base(&s3->endpoint, name, stated, err);
 }
 
+/* What becomes a part of a request's head is printable ASCII: nothing ends a line there. */
+static coffer_status s3_check(const char *name, const char *text, char other, coffer_error *err)
+{
+    for (size_t i = 0; text != NULL && text[i] != '\0'; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (c < ' ' || c >= 0x7F || text[i] == other) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                "the environment variable %s is not what it should be: its character %u has the code "
+                                "%u, which cannot be in it",
+                                name, (uint64_t)i + 1, (uint64_t)c);
+        }
+    }
+    return COFFER_OK;
+}
+
 static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
 {
     const char *key = coffer__os_variable("AWS_ACCESS_KEY_ID");
@@ -48,6 +63,12 @@ static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
     }
     if (key == NULL) {
         return COFFER_OK;
+    }
+    coffer_status status = s3_check("AWS_ACCESS_KEY_ID", key, ':', err);
+    status = status == COFFER_OK ? s3_check("AWS_SECRET_ACCESS_KEY", secret, '\0', err) : status;
+    status = status == COFFER_OK ? s3_check("AWS_SESSION_TOKEN", token, '\0', err) : status;
+    if (status != COFFER_OK) {
+        return status;
     }
     if (!s3_append(s3->user, sizeof s3->user, key) || !s3_append(s3->user, sizeof s3->user, ":") ||
         !s3_append(s3->user, sizeof s3->user, secret)) {
@@ -98,12 +119,17 @@ static bool s3_is_host(const char *bucket, size_t len)
     return len >= 3 && len <= 63;
 }
 
-void coffer__s3_lines(const coffer__s3 *s3, const char *lines[COFFER__S3_LINES])
+void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[COFFER__S3_LINES])
 {
-    lines[0] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    lines[1] = "x-amz-checksum-mode: ENABLED";
-    lines[2] = s3->token_line[0] != '\0' ? s3->token_line : NULL;
-    lines[3] = NULL;
+    size_t count = 0;
+    lines[count++] = "x-amz-checksum-mode: ENABLED";
+    if (is_signed) {
+        lines[count++] = "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    }
+    if (is_signed && s3->token_line[0] != '\0') {
+        lines[count++] = s3->token_line;
+    }
+    lines[count] = NULL;
 }
 
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)
@@ -115,8 +141,10 @@ coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url
         bucket_len++;
     }
     const char *key = bucket + bucket_len;
-    if (bucket_len == 0 || key[0] == '\0' || key[1] == '\0') {
-        return coffer__fail(err, COFFER_ERR_URL, "%q is not s3://bucket/key", text, coffer__text_len(text));
+    if (bucket_len == 0 || key[0] == '\0') {
+        return coffer__fail(err, COFFER_ERR_URL,
+                            "%q is neither s3://bucket/key nor, for the model in a bucket, s3://bucket/", text,
+                            coffer__text_len(text));
     }
     const bool own = s3->endpoint.text[0] != '\0';
     const bool in_host = !own && s3_is_host(bucket, bucket_len);

@@ -19,11 +19,11 @@ typedef struct coffer__s3 {
 } coffer__s3;
 
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err);
-/* Where an object is. The key is taken as it stands: nothing in it is an escape. */
+/* Where an object is, or without a key what all keys begin with. The key is taken as it stands: nothing in it is an escape. */
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err);
 
-/* The lines that a signed request has besides: ended by NULL, borrowed from `s3`. */
+/* The lines that a request has besides, signed or not: ended by NULL, borrowed from `s3`. */
 #define COFFER__S3_LINES 4
-void coffer__s3_lines(const coffer__s3 *s3, const char *lines[COFFER__S3_LINES]);
+void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[COFFER__S3_LINES]);
 
 #endif

@@ -92,7 +92,11 @@ coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web
 const char *coffer__source_validator(const coffer__source *source);
 /* The commit of the Hub's repository that it came from, in COFFER__HUB_MOST_REVISION bytes; "" when there is none. Borrowed. */
 const char *coffer__source_commit(const coffer__source *source);
-/* The SHA-256 that the server states of the whole file; false when it states none. */
+/* All bytes of what lies behind a URL, when they came with the first ones; NULL when more has to be asked for, and for any other source.
+   Borrowed. */
+const void *coffer__source_kept(const coffer__source *source);
+/* The SHA-256 that the server states of the whole file; false when it states none. An object store may have to be asked for it, once.
+   Not to be called by several threads for one source. */
 bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32]);
 
 /* read_at, after checking the range. */

@@ -7,7 +7,8 @@
  *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges
  *   416   there are no bytes there: to the first question, an empty file
  *
- * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise is COFFER_ERR_CHANGED. An
+ * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say what that
+ * one did, is COFFER_ERR_CHANGED. An
  * answer that breaks off is gone on with where it ended. Where redirects led is remembered, and asked again when the address
  * there has expired.
  */
@@ -37,8 +38,10 @@ typedef struct coffer__source_http {
         size; /* COFFER__HTTP_UNKNOWN until the first answer came, and not changed afterwards, as all that follows … */
     char etag[256];
     char modified[64];
+    bool pinned;           /* what the first answer stated of these two */
     char linked_etag[128]; /* what the Hub and an object store say of the whole file's digest, or "" */
     char checksum[64];
+    bool checksum_asked;                    /* the store was asked for it, as an answer with a part does not state it */
     char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
     uint8_t *head;                          /* the file's first bytes */
     size_t head_size;
@@ -60,9 +63,11 @@ typedef struct source_http_part {
 
 /* ---- judging an answer ----------------------------------------------------------------------------------------------- */
 
-static bool source_http_differs(const char *pinned, const char *now)
+/* Whether an answer states another version than the first one did. One that says less, or more, is another one, too: who knows whose
+   it is. */
+static bool source_http_differs(const source_http *file, const coffer__http_reply *reply)
 {
-    return pinned[0] != '\0' && now[0] != '\0' && strcmp(pinned, now) != 0;
+    return file->pinned && (strcmp(file->etag, reply->etag) != 0 || strcmp(file->modified, reply->modified) != 0);
 }
 
 static coffer_status source_http_changed(source_http_part *part, uint64_t size)
@@ -92,8 +97,7 @@ static coffer_status source_http_judge_whole(source_http_part *part, const coffe
         part->expected = reply->length == COFFER__HTTP_UNKNOWN ? part->size : reply->length;
         return COFFER_OK;
     }
-    const bool same = reply->length == file->size && !source_http_differs(file->etag, reply->etag) &&
-                      !source_http_differs(file->modified, reply->modified);
+    const bool same = reply->length == file->size && !source_http_differs(file, reply);
     return same ? source_http_no_ranges(part) : source_http_changed(part, reply->length);
 }
 
@@ -114,8 +118,7 @@ static coffer_status source_http_judge_range(source_http_part *part, const coffe
                                "the server does not say how long the file is (Content-Range ends in *)");
     }
     const bool other_size = known && range->size != COFFER__HTTP_UNKNOWN && range->size != file->size;
-    if (other_size || source_http_differs(file->etag, reply->etag) ||
-        (file->etag[0] == '\0' && source_http_differs(file->modified, reply->modified))) {
+    if (other_size || source_http_differs(file, reply)) {
         return source_http_changed(part, range->size);
     }
     if (range->first != first || range->last > last || (range->last < last && range->last + 1 != range->size)) {
@@ -149,6 +152,7 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     if (status == COFFER_OK && first) {
         memcpy(file->etag, reply->etag, sizeof file->etag);
         memcpy(file->modified, reply->modified, sizeof file->modified);
+        file->pinned = true;
         /* Of a part of an object the checksum may be that of the part. */
         if (whole || reply->range.last + 1 == reply->range.size) {
             memcpy(file->checksum, reply->checksum, sizeof file->checksum);
@@ -405,12 +409,56 @@ const char *coffer__source_commit(const coffer__source *source)
     return source->ops->read_watched == source_http_read_watched ? source->as.http->commit : none;
 }
 
+const void *coffer__source_kept(const coffer__source *source)
+{
+    if (source->ops->read_watched != source_http_read_watched) {
+        return NULL;
+    }
+    const source_http *file = source->as.http;
+    return file->size > 0 && file->head_size == file->size ? file->head : NULL;
+}
+
+static bool source_http_wants_no_body(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
+{
+    (void)ctx;
+    (void)reply;
+    (void)bytes;
+    (void)size;
+    return false;
+}
+
+/* Asks a store for the digest of the whole object, once: with a part of it, it states none. */
+static void source_http_ask_checksum(source_http *file)
+{
+    const coffer__web_question question = { .address = &file->origin,
+                                            .first = COFFER__HTTP_UNKNOWN,
+                                            .last = COFFER__HTTP_UNKNOWN,
+                                            .head_only = true,
+                                            .take = source_http_wants_no_body };
+    coffer__web_answer answer;
+    coffer__patience patience = { .met = true };
+    coffer_status status = COFFER_OK;
+    file->checksum_asked = true;
+    while (status == COFFER_OK) {
+        status = coffer__web_ask(file->web, &question, &answer, NULL);
+        if (status == COFFER_OK && answer.end == COFFER__HTTP_DONE && answer.reply.status == 200) {
+            const bool same = answer.reply.length == file->size && !source_http_differs(file, &answer.reply);
+            memcpy(file->checksum, answer.reply.checksum, same ? sizeof file->checksum : 0);
+            return;
+        }
+        status = status == COFFER_OK ? coffer__web_again(file->web, &patience, &answer, NULL, NULL) : status;
+    }
+}
+
 bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32])
 {
     if (source->ops->read_watched != source_http_read_watched) {
         return false;
     }
-    const source_http *file = source->as.http;
+    source_http *file = source->as.http;
+    if (file->origin.signs && file->checksum[0] == '\0' && !file->checksum_asked && file->head_size < file->size) {
+        source_http_ask_checksum(file);
+    }
     return coffer__http_sha256_hex(file->linked_etag, digest) || coffer__http_sha256_base64(file->checksum, digest);
 }
 

@@ -259,13 +259,15 @@ coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, cons
     const size_t kept = coffer__url_is(location) ? 0 : url_kept(base, location);
     const size_t location_len = coffer__text_len(location);
     if (location_len >= sizeof whole - kept) {
-        return url_too_long(err);
+        return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects to a URL of more than %u characters",
+                            (uint64_t)sizeof whole - 1);
     }
     memcpy(whole, base->text, kept);
     memcpy(whole + kept, location, location_len + 1);
-    const coffer_status status = coffer__url_read(url, whole, err);
-    if (status != COFFER_OK) {
-        return status;
+    /* What the server wrote is not the user's mistake. */
+    if (coffer__url_read(url, whole, NULL) != COFFER_OK) {
+        return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects to %q, which is not a URL that is followed",
+                            location, location_len);
     }
     const bool downgraded = base->scheme == COFFER__SCHEME_HTTPS && url->scheme != COFFER__SCHEME_HTTPS;
     if (downgraded || (url->scheme != COFFER__SCHEME_HTTP && url->scheme != COFFER__SCHEME_HTTPS)) {

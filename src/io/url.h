@@ -42,7 +42,7 @@ coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error 
    the setting, for the failure. */
 coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err);
 /* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from https to
-   http. */
+   http: COFFER_ERR_REDIRECT, as for whatever is no URL. */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
 /* Whether two URLs have scheme, host and port in common: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);

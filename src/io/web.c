@@ -75,7 +75,7 @@ static coffer_status web_setting(const char *name, bool seconds, uint64_t usual,
 }
 
 /* What the environment says; see docs/network.md. */
-static coffer_status web_settings(coffer__web *web, coffer_error *err)
+static coffer_status web_settings(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
     coffer_status status = web_setting("COFFER_NET_TIMEOUT", true, WEB_TIMEOUT_MS, &web->timeout_ms, err);
     if (status == COFFER_OK) {
@@ -94,22 +94,17 @@ static coffer_status web_settings(coffer__web *web, coffer_error *err)
         memcpy(web->certificates, file, len + 1);
     }
     if (status == COFFER_OK) {
-        status = coffer__hub_settings(&web->hub, err);
+        status = coffer__hub_settings(&web->hub, options->token, err);
     }
     return status == COFFER_OK ? coffer__s3_settings(&web->s3, err) : status;
 }
 
 /* What the caller says goes before it. */
-static coffer_status web_options(coffer__web *web, const coffer_open_options *options, coffer_error *err)
+static void web_options(coffer__web *web, const coffer_open_options *options)
 {
     if (options->timeout_ms != 0) {
         web->timeout_ms = options->timeout_ms < WEB_LONGEST_TIMEOUT_MS ? options->timeout_ms : WEB_LONGEST_TIMEOUT_MS;
     }
-    if (options->token != NULL && !coffer__hub_set_token(&web->hub, options->token)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "the option `token` is no token: those are up to 511 characters of ASCII without spaces");
-    }
-    return COFFER_OK;
 }
 
 /* ---- the client ------------------------------------------------------------------------------------------------------ */
@@ -125,10 +120,8 @@ coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *opti
     }
     made->allocator = *allocator;
     atomic_init(&made->owners, 1);
-    coffer_status status = web_settings(made, err);
-    if (status == COFFER_OK) {
-        status = web_options(made, options, err);
-    }
+    const coffer_status status = web_settings(made, options, err);
+    web_options(made, options);
     if (status != COFFER_OK) {
         coffer__web_free(made);
         return status;
@@ -178,7 +171,7 @@ static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, co
 }
 
 /* Those that a server is proved by, read when the first one has to be; whoever comes meanwhile waits. */
-static const coffer__authorities *web_authorities(coffer__web *web, const coffer__web_address *address)
+static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_address *address)
 {
     if (address->url.scheme != COFFER__SCHEME_HTTPS) {
         return NULL;
@@ -251,8 +244,8 @@ static void web_authorise(const coffer__web *web, const coffer__web_address *add
     const bool signs = address->signs && web->s3.user[0] != '\0';
     const bool hub = web->hub.token[0] != '\0' && coffer__hub_is_host(&web->hub, &address->url);
     lines[0] = NULL;
-    if (signs) {
-        coffer__s3_lines(&web->s3, lines);
+    if (address->signs) {
+        coffer__s3_lines(&web->s3, signs, lines);
     }
     request->url = address->url.text;
     request->headers = lines;
@@ -297,6 +290,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
     coffer__http_request request = {
         .range = web_range_text(question, range),
         .if_range = question->if_range,
+        .head_only = question->head_only,
         .certificates = web->certificates[0] != '\0' ? web->certificates : NULL,
         .timeout_ms = web->timeout_ms,
         .take = web_take,
@@ -499,14 +493,13 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     case COFFER__HTTP_SILENT:
         return coffer__fail(err, COFFER_ERR_TIMEOUT,
-                            "%q said nothing for %u ms; COFFER_NET_TIMEOUT sets how long is waited, in seconds", host,
-                            host_len, web->timeout_ms);
+                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long is waited, in seconds", host, host_len,
+                            answer->words, web->timeout_ms);
     case COFFER__HTTP_NO_HOST:
         return coffer__fail(err, COFFER_ERR_CONNECT, "%q cannot be reached: %s", host, host_len, answer->words);
     case COFFER__HTTP_NO_TRUST:
-        return coffer__fail(err, COFFER_ERR_CERTIFICATE,
-                            "%q could not prove by TLS who it is: %s; SSL_CERT_FILE names the certificates to trust",
-                            host, host_len, answer->words);
+        return coffer__fail(err, COFFER_ERR_CERTIFICATE, "%q could not prove by TLS who it is: %s", host, host_len,
+                            answer->words);
     case COFFER__HTTP_BROKEN:
         return coffer__fail(err, COFFER_ERR_CONNECT, "the connection to %q broke: %s", host, host_len, answer->words);
     case COFFER__HTTP_DONE:

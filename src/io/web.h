@@ -27,7 +27,7 @@ void coffer__web_free(coffer__web *web);
 /* Where something is, and whose credentials its requests may have. */
 typedef struct coffer__web_address {
     coffer__url url;
-    bool signs; /* for an object store: requests are signed */
+    bool signs; /* an object store: requests are signed, where there is a key */
 } coffer__web_address;
 
 /* Where the text of a URL of any scheme leads: *local is a file in the Hub's cache, or "". A name of the Hub is returned in
@@ -45,6 +45,7 @@ typedef struct coffer__web_question {
     uint64_t first; /* byte; with `last` the range, or COFFER__HTTP_UNKNOWN for all bytes */
     uint64_t last;
     const char *if_range; /* may be NULL */
+    bool head_only;       /* no body is wanted */
     /* As in coffer__http_request, but called only for an answer of 200 or 206. */
     bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
     void *ctx;
@@ -64,11 +65,18 @@ typedef struct coffer__web_answer {
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err);
 
-/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE) into memory of so many bytes, which is the caller's to
-   free. `commit` is that of the Hub's repository, or "". */
+/* A file that was read whole. */
+typedef struct coffer__web_whole {
+    uint8_t *bytes; /* the caller's to free; NULL when there are none */
+    size_t size;
+    char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
+    bool has_sha256;                        /* an object store states one, … */
+    uint8_t sha256[32];                     /* … which is the caller's to compare */
+} coffer__web_whole;
+
+/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE). Fills *whole also when it fails: with nothing. */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
-                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size,
-                               char commit[COFFER__HUB_MOST_REVISION], coffer_error *err);
+                               const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err);
 
 /* What was tried in vain, all zero at first. */
 typedef struct coffer__patience {

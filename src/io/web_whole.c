@@ -91,22 +91,26 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
 }
 
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
-                               const coffer_allocator *allocator, uint8_t **bytes, size_t *size,
-                               char commit[COFFER__HUB_MOST_REVISION], coffer_error *err)
+                               const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err)
 {
     whole_body body = { .allocator = allocator, .most = most };
     coffer__web_answer answer;
+    memset(whole, 0, sizeof *whole);
     const coffer_status status = whole_ask(&body, web, address, &answer, err);
     uint8_t *fitted =
         status != COFFER_OK || body.size == 0 ? NULL : coffer__realloc(allocator, body.bytes, body.room, body.size);
     if (fitted == NULL) {
         coffer__free(allocator, body.bytes, body.room);
     }
-    if (status == COFFER_OK && fitted == NULL && body.size > 0) {
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (fitted == NULL && body.size > 0) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what lies behind the URL");
     }
-    *bytes = fitted;
-    *size = fitted == NULL ? 0 : body.size;
-    memcpy(commit, answer.commit, sizeof answer.commit);
-    return status;
+    whole->bytes = fitted;
+    whole->size = body.size;
+    memcpy(whole->commit, answer.commit, sizeof answer.commit);
+    whole->has_sha256 = coffer__http_sha256_base64(answer.reply.checksum, whole->sha256);
+    return COFFER_OK;
 }

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "pattern.h"
 #include "place.h"
+#include "sniff.h"
 #include "sort.h"
 
 #include <string.h>
@@ -403,6 +404,17 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 
+/* Whether the text is none of JSON's but something else, which says more than that it is not JSON. */
+static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, coffer_error *err)
+{
+    size_t at = 0;
+    while (at < text_size && strchr(" \t\r\n", text[at]) != NULL && text[at] != '\0') {
+        at++;
+    }
+    const bool begins = at < text_size && text[at] != '\0' && strchr("{[\"-0123456789", text[at]) != NULL;
+    return begins || at == text_size ? COFFER_OK : coffer__sniff(text, text_size, err);
+}
+
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err)
 {
@@ -414,6 +426,10 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
         coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, and at most %z are read", (uint64_t)text_size,
                      COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
+    }
+    const coffer_status foreign = index_is_foreign(text, text_size, err);
+    if (foreign != COFFER_OK) {
+        return foreign;
     }
     coffer__json json = { .in = { .base = text, .length = text_size }, .err = err, .noun = "the index" };
     coffer__scratch scratch = { .allocator = allocator };

@@ -203,6 +203,11 @@ static coffer_status open_behind(coffer **model, coffer__web *web, const char *u
     if (status != COFFER_OK) {
         return status;
     }
+    status = coffer__place_verify(&source, options->allocator, err);
+    if (status != COFFER_OK) {
+        source.ops->close(&source);
+        return status;
+    }
     coffer *made = NULL;
     status = open_source(&made, &source, options, err);
     return open_hand_out(model, made, url, status, err);
@@ -258,11 +263,16 @@ static bool open_usual_url(const char *url, size_t i, coffer__path *out)
 }
 
 /* A repository of the Hub or a folder: the first of the usual names that the Hub's cache has, else that the server has. Nothing
-   can be listed there. */
+   can be listed there. A store says 403 of an object that is not there to whoever may not list its bucket: then the next name is tried, and in the end
+   the first refusal tells. */
 static coffer_status open_remote_folder(coffer **model, coffer__web *web, const char *url,
                                         const coffer_open_options *options, coffer_error *err)
 {
     coffer__path name;
+    coffer_error first;
+    coffer_status refusal = COFFER_OK;
+    const bool is_store = (url[0] | 0x20) == 's' && url[1] == '3';
+    coffer__error_clear(&first);
     for (size_t i = 0; i < OPEN_USUAL_NAMES; i++) {
         if (open_usual_url(url, i, &name) && coffer__web_is_cached(web, name.text)) {
             return open_one_url(model, web, name.text, options, err);
@@ -273,9 +283,20 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
             return coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
         }
         const coffer_status status = open_one_url(model, web, name.text, options, err);
-        if (status != COFFER_ERR_NOT_FOUND) {
+        const bool refused = is_store && status == COFFER_ERR_ACCESS;
+        if (status != COFFER_ERR_NOT_FOUND && !refused) {
             return status;
         }
+        if (refused && refusal == COFFER_OK) {
+            refusal = status;
+            first = err != NULL ? *err : first;
+        }
+    }
+    if (refusal != COFFER_OK) {
+        if (err != NULL) {
+            *err = first;
+        }
+        return refusal;
     }
     coffer__fail(
         err, COFFER_ERR_NOT_FOUND,

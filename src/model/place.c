@@ -252,6 +252,47 @@ static coffer_status place_url_of(const coffer__place *place, coffer__name name,
     return fits ? COFFER_OK : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }
 
+/* Compares bytes with the SHA-256 that is stated of them, where it can be computed. */
+static coffer_status place_compare(const void *bytes, size_t size, const uint8_t stated[32],
+                                   const coffer_allocator *allocator, coffer_error *err)
+{
+    uint8_t digest[32] = { 0 };
+    coffer_hasher *hasher = NULL;
+    if (coffer_hasher_new(&hasher, COFFER_SHA256, allocator, NULL) != COFFER_OK) {
+        return COFFER_OK;
+    }
+    coffer_status status = size == 0 ? COFFER_OK : coffer_hasher_update(hasher, bytes, size, err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, digest, sizeof digest, err);
+    }
+    coffer_hasher_free(hasher);
+    if (status == COFFER_OK && memcmp(digest, stated, sizeof digest) != 0) {
+        return coffer__fail(
+            err, COFFER_ERR_ANSWER,
+            "what came is not what the server states: the SHA-256 of the whole is another one; try again");
+    }
+    return status;
+}
+
+coffer_status coffer__place_verify(const coffer__source *source, const coffer_allocator *allocator, coffer_error *err)
+{
+    uint8_t stated[32];
+    const void *bytes = coffer__source_kept(source);
+    return bytes != NULL && coffer__source_stated_sha256(source, stated)
+               ? place_compare(bytes, (size_t)source->size, stated, allocator, err)
+               : COFFER_OK;
+}
+
+/* Closes a source that is not what its server states. */
+static coffer_status place_verified(coffer__source *source, const coffer_allocator *allocator, coffer_error *err)
+{
+    const coffer_status status = coffer__place_verify(source, allocator, err);
+    if (status != COFFER_OK) {
+        source->ops->close(source);
+    }
+    return status;
+}
+
 /* A file behind a URL. One that lies in the Hub's cache is opened there; its links are the cache's own. */
 static coffer_status place_open_url(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                     coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
@@ -269,7 +310,9 @@ static coffer_status place_open_url(const coffer__place *place, coffer__name nam
     }
     if (local.text[0] == '\0') {
         status = coffer__source_web(source, place->web, &address, allocator, err);
-        return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err) : status;
+        return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
+               : status == COFFER_OK          ? place_verified(source, allocator, err)
+                                              : status;
     }
     const int os_error = coffer__os_real_path(local.text, url.text, sizeof url.text);
     return os_error != 0 ? coffer__trouble(err, "follow the link of the Hub's cache", NULL, os_error)
@@ -315,6 +358,18 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
+static coffer_status place_read_web(const coffer__web_address *address, coffer__web *web, uint64_t most,
+                                    const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
+{
+    coffer__web_whole read;
+    const coffer_status status = coffer__web_read(web, address, most, allocator, &read, err);
+    whole->bytes = read.bytes;
+    whole->size = read.size;
+    memcpy(whole->commit, read.commit, sizeof whole->commit);
+    return status == COFFER_OK && read.has_sha256 ? place_compare(read.bytes, read.size, read.sha256, allocator, err)
+                                                  : status;
+}
+
 static coffer_status place_read_url(const char *url, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
                                     coffer__whole *whole, coffer_error *err)
 {
@@ -326,7 +381,7 @@ static coffer_status place_read_url(const char *url, coffer__web *web, uint64_t 
         return status;
     }
     if (local.text[0] == '\0') {
-        return coffer__web_read(web, &address, most, allocator, &whole->bytes, &whole->size, whole->commit, err);
+        return place_read_web(&address, web, most, allocator, whole, err);
     }
     memcpy(whole->commit, repository.revision, sizeof whole->commit);
     return place_read_file(local.text, most, allocator, whole, err);

@@ -50,6 +50,9 @@ bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__p
    path. `file` is zero before, and stays where it is until the source is closed. */
 coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                  coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err);
+/* Compares a file that came whole with its first bytes with the SHA-256 that the server states, if it states one: COFFER_ERR_ANSWER. Nothing to
+   do for any other source. */
+coffer_status coffer__place_verify(const coffer__source *source, const coffer_allocator *allocator, coffer_error *err);
 /* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. `web` is not NULL when
    the path is a URL. */
 coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,

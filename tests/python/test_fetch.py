@@ -347,6 +347,27 @@ def test_a_repository(tmp_path, monkeypatch, words, revision):
     assert content(tmp_path) == there
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner"])
+@pytest.mark.parametrize(
+    ("url", "revision", "path"),
+    [
+        ("hf://datasets/owner/name", "v1", "/datasets/owner/name/resolve/v1/"),
+        ("hf://spaces/owner/name/model.safetensors", "v1", "/spaces/owner/name/resolve/v1/"),
+        ("hf://owner/name", "feature/new", "/owner/name/resolve/feature%2Fnew/"),
+        ("hf://datasets/owner/name", "a/b/c", "/datasets/owner/name/resolve/a%2Fb%2Fc/"),
+        ("hf://owner/name", "refs/pr/1", "/owner/name/resolve/refs%2Fpr%2F1/"),
+        ("hf://owner/name/model@2.safetensors", "v1", "/owner/name/resolve/v1/"),
+    ],
+)
+def test_revisions_of_all_kinds(monkeypatch, tmp_path, url, revision, path):
+    def behave(request):
+        return request.ranges(SMALL) if request.path.endswith(".safetensors") else request.answer(404)
+
+    with Server(behave=behave) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.origin)
+        fetch(url, "--revision", revision, "-o", tmp_path)
+        assert server.paths[0].rpartition("/")[0] + "/" == path
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner", "hf://datasets/owner/name@main", "hf://datasets/owner"])
 def test_a_revision_of_what_has_none(url):
     assert "--revision is for hf://owner/name" in fetch(url, "--revision", "v2", code=2)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files behind a real server: nginx with its ranges, validators, TLS and HTTP/2, on the loopback interface."""
 
+import contextlib
 import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -21,8 +24,15 @@ def free_port():
         return listener.getsockname()[1]
 
 
+CERTIFICATES = [
+    ("server.pem", "20200101000000Z", "20491231000000Z"),
+    ("expired.pem", "20200101000000Z", "20200102000000Z"),
+    ("early.pem", "20491230000000Z", "20491231000000Z"),
+]
+
+
 def make_certificates(folder):
-    """An authority of our own, and a certificate of it for localhost."""
+    """An authority of our own, and certificates of it for localhost: a good one, an expired one and one of the future."""
 
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
@@ -31,8 +41,14 @@ def make_certificates(folder):
     openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=An authority", "-days", "2")
     openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
     (folder / "names").write_text("subjectAltName=DNS:localhost\n")
-    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "server.pem",
-            "-days", "2", "-extfile", "names")  # fmt: skip
+    (folder / "ca.cnf").write_text("""
+        [ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\ndefault_md = sha256
+        policy = any\nunique_subject = no\n[any]\ncommonName = supplied\n""")
+    (folder / "index.txt").write_text("")
+    (folder / "serial").write_text("01\n")
+    for name, since, until in CERTIFICATES:
+        openssl("ca", "-batch", "-notext", "-config", "ca.cnf", "-cert", "ca.pem", "-keyfile", "ca.key", "-in", "server.csr",
+                "-out", name, "-startdate", since, "-enddate", until, "-extfile", "names")  # fmt: skip
 
 
 class Nginx:
@@ -40,7 +56,7 @@ class Nginx:
         self.folder, self.files = folder, folder / "files"
         self.files.mkdir()
         make_certificates(folder)
-        self.plain, self.secure = free_port(), free_port()
+        self.plain, self.secure, self.expired, self.early = (free_port() for _ in range(4))
         places = "".join("%s_temp_path %s/temp;\n" % (name, folder) for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(f"""
             daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
@@ -55,6 +71,14 @@ class Nginx:
                 server {{
                     listen 127.0.0.1:{self.secure} ssl http2;
                     ssl_certificate {folder}/server.pem; ssl_certificate_key {folder}/server.key;
+                }}
+                server {{
+                    listen 127.0.0.1:{self.expired} ssl;
+                    ssl_certificate {folder}/expired.pem; ssl_certificate_key {folder}/server.key;
+                }}
+                server {{
+                    listen 127.0.0.1:{self.early} ssl;
+                    ssl_certificate {folder}/early.pem; ssl_certificate_key {folder}/server.key;
                 }}
             }}
         """)
@@ -86,6 +110,48 @@ class Nginx:
                 break
             time.sleep(0.001)
         return found
+
+
+class Breaking:
+    """A port that leads to another one, but for the first connections, which break off within the handshake."""
+
+    def __init__(self, to, broken, reset, read):
+        self.to, self.broken, self.reset, self.read = to, broken, reset, read
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.number = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                self.connections += 1
+                if self.connections > self.broken:
+                    self.lead(connection)
+                    continue
+                if self.read:
+                    connection.recv(1 << 16)
+                if self.reset:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+
+    def lead(self, connection):
+        other = socket.create_connection(("127.0.0.1", self.to))
+        for a, b in ((connection, other), (other, connection)):
+            threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    def copy(self, from_, to):
+        with contextlib.suppress(OSError):
+            while piece := from_.recv(1 << 16):
+                to.sendall(piece)
+            to.shutdown(socket.SHUT_WR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +215,7 @@ def test_tls_and_http_2(nginx, certificates):
 def test_an_authority_that_is_not_trusted(nginx):
     with Model(nginx.secure_url("secure")) as model:
         assert model.code == "CERTIFICATE", model.message
+        assert "the issuer of its certificate is not trusted here" in model.message
         assert "SSL_CERT_FILE" in model.message
 
 
@@ -175,6 +242,44 @@ def test_the_authorities_are_read_once_for_all_connections(nginx, tmp_path, monk
 
 def test_a_certificate_for_another_name(nginx, certificates):
     with Model("https://127.0.0.1:%d/secure" % nginx.secure) as model:
+        assert model.code == "CERTIFICATE", model.message
+        assert "its certificate is for another name" in model.message
+
+
+def test_a_certificate_that_has_expired(nginx, certificates):
+    with Model("https://localhost:%d/secure" % nginx.expired) as model:
+        assert model.code == "CERTIFICATE", model.message
+        assert "its certificate has expired" in model.message
+
+
+def test_a_certificate_of_the_future(nginx, certificates):
+    with Model("https://localhost:%d/secure" % nginx.early) as model:
+        assert model.code == "CERTIFICATE", model.message
+        assert "not valid yet" in model.message
+
+
+@pytest.mark.parametrize(("reset", "read"), [(True, 1), (False, 1), (False, 0)])
+def test_a_handshake_that_breaks_off_is_tried_again(nginx, certificates, monkeypatch, reset, read):
+    """By a reset or in order; the third connection goes through."""
+    (nginx.files / "secure").write_bytes(LARGE)
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "10")
+    with Breaking(nginx.secure, 2, reset, read) as port:
+        with Model("https://localhost:%d/secure" % port.number) as model:
+            assert model.code == "OK", model.message
+    assert port.connections >= 3
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_handshakes_that_always_break_off(nginx, certificates, monkeypatch, reset):
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "10")
+    with Breaking(nginx.secure, 1000, reset, 1) as port, Model("https://localhost:%d/secure" % port.number) as model:
+        assert model.code == "CONNECT", model.message
+    assert port.connections == 4
+
+
+def test_a_server_that_does_not_speak_tls_is_asked_once(nginx, certificates, monkeypatch):
+    monkeypatch.setenv("COFFER_NET_PAUSE", "60")  # which is not waited then
+    with Model("https://localhost:%d/plain" % nginx.plain) as model:
         assert model.code == "CERTIFICATE", model.message
 
 

@@ -130,6 +130,16 @@ static void retry_after_is_seconds_or_a_date(void **state)
     uint64_t seconds = 0;
     assert_true(after("120", 5, &seconds));
     assert_int_equal(seconds, 120);
+    /* What is too much to be counted is too much to be waited for, and not the same as nothing. */
+    static const char *const endless[] = { "18446744073709551614", "18446744073709551615", "18446744073709551616",
+                                           "99999999999999999999999999999999" };
+    for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
+        assert_true(after(endless[i], 5, &seconds));
+        assert_true(seconds == COFFER__HTTP_UNKNOWN - 1);
+    }
+    assert_true(after("18446744073709551613", 5, &seconds));
+    assert_true(seconds == COFFER__HTTP_UNKNOWN - 2);
+    assert_false(after("18446744073709551616x", 5, &seconds));
     assert_true(after("Sun, 06 Nov 1994 08:49:37 GMT", 784111777 - 30, &seconds));
     assert_int_equal(seconds, 30);
     assert_true(after("Sun, 06 Nov 1994 08:49:37 GMT", 784111777 + 30, &seconds));
@@ -172,6 +182,11 @@ static void only_strong_validators_are_for_ranges(void **state)
     assert_false(coffer__http_is_strong(""));
     assert_false(coffer__http_is_strong("abc"));
     assert_false(coffer__http_is_strong("\"abc"));
+    assert_true(coffer__http_is_strong("\"a b\xE4\""));
+    assert_false(coffer__http_is_strong("\"a\rb\""));
+    assert_false(coffer__http_is_strong("\"a\nX: y\""));
+    assert_false(coffer__http_is_strong("\"a\x1F\""));
+    assert_false(coffer__http_is_strong("\"a\x7F\""));
 }
 
 static void digests_are_read(void **state)

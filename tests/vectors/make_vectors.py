@@ -714,6 +714,12 @@ def foreign():
     raw("IS_COMPRESSED", 0, "xz", b"\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46" + b"\0" * 20, "bin")
     raw("IS_COMPRESSED", 0, "bzip2", b"BZh91AY&SY" + data(20), "bin")
     raw("IS_ZEROS", 0, "space_set_aside", b"\0" * 1024, "bin")
+    raw("IS_TEXT", 0, "answer_of_a_server", b"Entry not found", "bin")
+    raw("IS_TEXT", 0, "beyond_ascii", "Fichier introuvable\u00a0: \u4e16".encode(), "bin")
+    raw("IS_TEXT", 0, "of_8_bytes", b"Not here", "bin")
+    raw("TOO_SHORT", 0, "text_of_7_bytes", b"Nothing", "bin")
+    raw("IS_TAR", 0, "of_one_file", b"name.txt".ljust(257, b"\0") + b"ustar\x0000" + b"\0" * 248, "bin")
+    raw("IS_ELF", 0, "of_64_bits", b"\x7fELF\x02\x01\x01" + b"\0" * 57, "bin")
 
 
 # ---- The directory -------------------------------------------------------------------------------------------------
