@@ -88,23 +88,27 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
     return code;
 }
 
-/* Where in hf://owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
+/* Where in hf://[datasets/|spaces/]owner/name the revision goes: after the name; 0 when there is one already, or no such place. */
 static size_t revision_place(const char *url)
 {
-    static const char scheme[] = "hf://";
-    const char *owner = url + sizeof scheme - 1;
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
+    static const char *const starts[] = { "hf://datasets/", "hf://spaces/", "hf://" };
+    const char *owner = NULL;
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0] && owner == NULL; i++) {
+        owner = strncmp(url, starts[i], strlen(starts[i])) == 0 ? url + strlen(starts[i]) : NULL;
+    }
+    if (owner == NULL || strchr(owner, '@') != NULL || strchr(owner, '/') == NULL) {
         return 0;
     }
     const char *name = strchr(owner, '/') + 1;
     return (size_t)(name - url) + strcspn(name, "/");
 }
 
-/* The URL at the revision that was asked for; NULL, with the exit code, when that cannot be. To be freed. */
+/* The URL at the revision that was asked for, of which a slash is written as %2F: the next one in a URL begins the name of a file.
+   NULL, with the exit code, when that cannot be. To be freed. */
 static char *at_revision(cli *app, const char *url, const char *revision, int *code)
 {
     const size_t before = revision == NULL ? strlen(url) : revision_place(url);
-    const size_t size = strlen(url) + (revision == NULL ? 0 : strlen(revision)) + 2;
+    const size_t size = strlen(url) + (revision == NULL ? 0 : 3 * strlen(revision)) + 2;
     if (before == 0) {
         *code = cli_usage_error(app, "--revision is for hf://owner/name, without an @ of its own");
         return NULL;
@@ -114,18 +118,44 @@ static char *at_revision(cli *app, const char *url, const char *revision, int *c
         *code = cli_fail_memory(app, url);
         return NULL;
     }
-    snprintf(text, size, "%.*s%s%s%s", (int)before, url, revision == NULL ? "" : "@", revision == NULL ? "" : revision,
-             url + before);
+    size_t used = (size_t)snprintf(text, size, "%.*s%s", (int)before, url, revision == NULL ? "" : "@");
+    for (const char *at = revision; at != NULL && *at != '\0'; at++) {
+        used += (size_t)snprintf(text + used, size - used, *at == '/' ? "%%2F" : "%c", *at);
+    }
+    snprintf(text + used, size - used, "%s", url + before);
     return text;
+}
+
+/* Whether a text is what people call a repository of the Hub: owner/name. */
+static bool is_repository(const char *text)
+{
+    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    const size_t owner = strspn(text, signs);
+    const size_t name = text[owner] == '/' ? strspn(text + owner + 1, signs) : 0;
+    return owner > 0 && name > 0 && text[0] != '.' && text[owner + 1 + name] == '\0';
+}
+
+static int fail_to_open(cli *app, const char *url, coffer_error *err)
+{
+    if (err->code == COFFER_ERR_NOT_FOUND && is_repository(url)) {
+        const size_t used = strlen(err->message);
+        snprintf(err->message + used, sizeof err->message - used,
+                 "; for the repository of the Hub: coffer fetch hf://%s", url);
+    }
+    return cli_fail(app, url, err);
 }
 
 static int fetch_from(cli *app, const cli_arguments *arguments, const char *url, const char *folder)
 {
     int code = CLI_EXIT_OK;
     const char *idle = NULL;
-    coffer *model = cli_open(app, url, false, &code);
-    if (model == NULL) {
-        return code;
+    coffer *model = NULL;
+    coffer_error err;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    options.to_fetch = true;
+    if (cli_open_with(&model, url, &options, &err) != COFFER_OK) {
+        return fail_to_open(app, url, &err);
     }
     bool *wanted = choose(model, arguments, &idle);
     const bool some = cli_given(arguments, CLI_OPTION_FILTER);

@@ -548,11 +548,15 @@ typedef struct coffer_open_options {
     size_t select_count; /* 0: all */
     const char *token;   /* for the Hub, and nothing else; "": none. NULL: what the environment has */
     uint32_t timeout_ms; /* how long a server may say nothing, a day at most; 0: what the environment says */
+    /* The model is opened for coffer_fetch. A server that serves no ranges is then put up with, where each read has to begin at the
+       file's first byte; and where the Hub's cache knows a branch, the Hub is asked for its commit, so that an older one is not
+       taken for it (not with HF_HUB_OFFLINE, nor when the Hub cannot be reached). */
+    bool to_fetch;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0                                                                    \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false                                                             \
     }
 
 /*

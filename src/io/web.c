@@ -28,6 +28,7 @@ struct coffer__web {
     uint64_t pause_ms;
     uint64_t retries;
     char certificates[1024]; /* "": the system's */
+    bool fetches;
     atomic_uint owners;
     coffer__mutex lock; /* guards what follows */
     bool opened;        /* libcurl; its table does not change afterwards */
@@ -102,6 +103,7 @@ static coffer_status web_settings(coffer__web *web, coffer_error *err)
 /* What the caller says goes before it. */
 static coffer_status web_options(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
+    web->fetches = options->to_fetch;
     if (options->timeout_ms != 0) {
         web->timeout_ms = options->timeout_ms < WEB_LONGEST_TIMEOUT_MS ? options->timeout_ms : WEB_LONGEST_TIMEOUT_MS;
     }
@@ -135,6 +137,11 @@ coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *opti
     }
     *web = made;
     return COFFER_OK;
+}
+
+bool coffer__web_fetches(const coffer__web *web)
+{
+    return web->fetches;
 }
 
 coffer__web *coffer__web_share(coffer__web *web)

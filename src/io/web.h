@@ -20,6 +20,8 @@ typedef struct coffer__web coffer__web;
 /* Reads the environment, and of the options, which are known to be right, what goes before it. libcurl is opened by the first
    question. */
 coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err);
+/* Whether the model is opened to be fetched, as the options say. */
+bool coffer__web_fetches(const coffer__web *web);
 /* One more owner; each frees it once. */
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);

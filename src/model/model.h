@@ -64,6 +64,9 @@ typedef struct coffer__several {
     size_t metadata_len;
     size_t total_size_from; /* where the value of total_size is in it, … */
     size_t total_size_len;  /* … and its bytes; 0: there is none */
+    coffer__whole index;    /* its text, when all files that it names are open; NULL: there is none, or not all are */
+    char *index_path;       /* as it was named; NULL with the text */
+    size_t index_path_size;
 } coffer__several;
 
 struct coffer {

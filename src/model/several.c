@@ -99,6 +99,8 @@ void coffer__several_free(coffer *model)
     coffer__free(&several->allocator, several->tensors, several->count * SEVERAL_ITEM_SIZE);
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
+    coffer__free(&several->allocator, several->index_path, several->index_path_size);
+    coffer__place_forget(&several->index, &several->allocator);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
     coffer__turns_end(&several->turns);
@@ -443,6 +445,22 @@ static coffer_status several_open_text(coffer **model, const char *path, coffer_
     return COFFER_OK;
 }
 
+/* Keeps the text of the index, which coffer_fetch hands on as it is. */
+static coffer_status several_keep_index(coffer **model, const char *path, const coffer__whole *text, coffer_error *err)
+{
+    coffer__several *several = (*model)->several;
+    several->index = *text;
+    several->index_path_size = strlen(path) + 1;
+    several->index_path = coffer__alloc(&several->allocator, several->index_path_size);
+    if (several->index_path == NULL) {
+        coffer_close(*model);
+        *model = NULL;
+        return several_no_memory(err);
+    }
+    memcpy(several->index_path, path, several->index_path_size);
+    return COFFER_OK;
+}
+
 coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
                                    const coffer_open_options *options, coffer_error *err)
 {
@@ -452,8 +470,11 @@ coffer_status coffer__several_open(coffer **model, const char *path, coffer__web
         return coffer__fail_path(err, status, path);
     }
     status = several_open_text(model, path, web, &text, options, err);
-    coffer__place_forget(&text, options->allocator);
-    return status;
+    if (status != COFFER_OK || options->select_count > 0) {
+        coffer__place_forget(&text, options->allocator);
+        return status;
+    }
+    return several_keep_index(model, path, &text, err);
 }
 
 static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,

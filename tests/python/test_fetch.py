@@ -2,12 +2,15 @@
 """coffer fetch: what comes is what was there, a part of it is a model of its own, and a kill loses little."""
 
 import base64
+import contextlib
 import ctypes
 import hashlib
 import json
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +21,8 @@ from test_network_models import INDEX, make_model, serve
 from web_server import Server
 
 CLI = os.environ["COFFER_CLI"]
-PIECE = 8 << 20  # bytes that are recorded together
+PIECE = 8 << 20  # four of these come before a kill
+RECORD = 1 << 20  # bytes that are recorded together
 
 
 def fetch(*words, code=0):
@@ -58,6 +62,19 @@ BESIDE = [
     "preprocessor_config.json", "processor_config.json",
 ]  # fmt: skip
 CONFIG, TOKENIZER = b'{"model_type": "gpt2"}', b"{%s}" % (b" " * (9 << 20))
+
+
+def test_an_index_comes_byte_for_byte(tmp_path):
+    files, _ = make_model(3)
+    files[INDEX] = b' {"weight_map":' + json.dumps(json.loads(files[INDEX])["weight_map"]).encode() + b', "x":  [1.0], "metadata" : null}\n\n'
+    with serve(files) as server:
+        fetch(server.url("/" + INDEX + "?a=b"), "-o", tmp_path / "one")
+        fetch(server.url("/" + INDEX), "-o", tmp_path / "all", "--filter", "*")
+    assert content(tmp_path / "one") == files
+    fetch(tmp_path / "one", "-o", tmp_path / "two")
+    assert content(tmp_path / "two") == files
+    # What was selected has an index of its own.
+    assert content(tmp_path / "all")[INDEX] != files[INDEX]
 
 
 @pytest.mark.parametrize("name", [INDEX, ""])
@@ -208,17 +225,29 @@ def test_a_file_that_is_there_is_kept(tmp_path):
 HUGE, _ = file_with_header(1000, 5, 10 << 20)
 
 
+def recorded(tmp_path, name="m.safetensors", size=len(HUGE)):
+    """For each piece of a part whether it is there."""
+    count = -(-size // RECORD)
+    with contextlib.suppress(OSError):
+        return (tmp_path / (name + ".coffer-part")).read_bytes()[-count:]
+    return b""
+
+
+def wait_for(condition):
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("nothing came of it in a minute")
+
+
 def kill_in_the_middle(server, tmp_path):
-    """A fetch that is killed when it has asked for the second batch, of which nothing comes."""
-
-    def behave(request):
-        if request.range[0] >= 4 * PIECE:
-            process.send_signal(signal.SIGKILL)
-            return request.stall()
-        return server.serve(request)
-
-    server.behave = behave
+    """A fetch that is killed when the first four of PIECE are there, and nothing comes of the rest."""
+    server.behave = lambda request: server.serve(request) if request.range[0] < 4 * PIECE else request.stall()
     process = subprocess.Popen([CLI, "fetch", server.url("/m.safetensors"), "-o", str(tmp_path)])
+    there = 4 * PIECE // RECORD
+    wait_for(lambda: recorded(tmp_path)[:there] == b"\1" * there)
+    process.send_signal(signal.SIGKILL)
     assert process.wait(60) == -signal.SIGKILL
     assert list(content(tmp_path)) == ["m.safetensors.coffer-part"]
     server.behave = server.serve
@@ -282,6 +311,105 @@ def test_a_file_that_changes_meanwhile(tmp_path):
     assert "m.safetensors" not in content(tmp_path)
 
 
+def test_another_url_is_begun_anew(tmp_path):
+    """Whatever validator and size say: many servers make the ETag of date and size."""
+    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    with Server({"/m.safetensors": HUGE, "/b/m.safetensors": other}) as server:
+        kill_in_the_middle(server, tmp_path)
+        fetch(server.url("/b/m.safetensors"), "-o", tmp_path)
+        assert content(tmp_path) == {"m.safetensors": other}
+
+
+def test_another_commit_is_begun_anew(tmp_path, monkeypatch):
+    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    now = [HUGE, "1" * 40]
+    with Server() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.origin)
+        server.serve = lambda request: request.ranges(now[0], {"X-Repo-Commit": now[1]}) if "resolve" in request.path else request.answer(404)
+        stalls = lambda request: server.serve(request) if request.range is None or request.range[0] < 4 * PIECE else request.stall()  # noqa: E731
+        server.behave = stalls
+        command = [CLI, "fetch", "hf://owner/name/m.safetensors", "-o", str(tmp_path)]
+        process = subprocess.Popen(command)
+        there = 4 * PIECE // RECORD
+        wait_for(lambda: recorded(tmp_path)[:there] == b"\1" * there)
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+        now[:] = [other, "2" * 40]
+        server.behave = server.serve
+        fetch(*command[2:])
+        assert content(tmp_path) == {"m.safetensors": other}
+
+
+@pytest.mark.parametrize("plant", ["link", "symlink", "fifo"])
+def test_what_was_planted_is_not_written_to(tmp_path, plant):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "to").mkdir()
+    part = tmp_path / "to" / "m.safetensors.coffer-part"
+    {"link": lambda: os.link(victim, part), "symlink": lambda: part.symlink_to(victim), "fifo": lambda: os.mkfifo(part)}[plant]()
+    with Server({"/m.safetensors": LARGE}) as server:
+        fetch(server.url("/m.safetensors"), "-o", tmp_path / "to")
+    assert victim.read_bytes() == b"precious"
+    assert content(tmp_path / "to") == {"m.safetensors": LARGE}
+
+
+def test_a_planted_state_says_nothing(tmp_path):
+    """What others may write to is not believed."""
+    with Server({"/m.safetensors": SMALL}) as server:
+        words = [server.url("/m.safetensors"), "-o", tmp_path]
+        command = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "inject=renameat:signal=SIGKILL:when=1", CLI, "fetch", *map(str, words)]
+        subprocess.run(command, timeout=60)
+        state, part = tmp_path / "m.safetensors.coffer-fetched", tmp_path / "m.safetensors.coffer-part"
+        assert set(content(tmp_path)) == {state.name, part.name}
+        state.chmod(0o666)
+        part.write_bytes(bytes(len(SMALL)))
+        fetch(*words)
+        assert (tmp_path / "m.safetensors").read_bytes() == SMALL
+
+
+def test_what_has_its_name_already_is_not_written_to(tmp_path):
+    """A second fetch that has opened the part, and gets the lock when the first one has given that file its name."""
+    with Server({"/m.safetensors": LARGE}) as server:
+        first = []
+
+        def publish():
+            first.append(fetch(server.url("/m.safetensors"), "-o", tmp_path))
+
+        # The second one is held between opening the part, which is there, and locking it.
+        (tmp_path / "m.safetensors.coffer-part").touch()
+        command = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "inject=flock:delay_enter=3000000:when=1", CLI, "fetch", "-f"]
+        second = subprocess.Popen([*command, server.url("/m.safetensors"), "-o", str(tmp_path)])
+        opened = lambda: any("coffer-part" in link for link in links_of(second.pid))  # noqa: E731
+        wait_for(opened)
+        publish()
+        inode = (tmp_path / "m.safetensors").stat().st_ino
+        with (tmp_path / "m.safetensors").open("rb") as file:
+            assert second.wait(60) == 0
+            assert file.read() == LARGE, "what had its name was written to"
+        assert content(tmp_path) == {"m.safetensors": LARGE}
+        assert (tmp_path / "m.safetensors").stat().st_ino != inode
+
+
+def links_of(parent):
+    """What the descriptors of a process's children lead to."""
+    with contextlib.suppress(OSError):
+        for child in Path("/proc/%d/task/%d/children" % (parent, parent)).read_text().split():
+            for descriptor in Path("/proc/%s/fd" % child).iterdir():
+                with contextlib.suppress(OSError):
+                    yield str(descriptor.readlink())
+
+
+def test_an_older_model_that_would_be_opened_instead(tmp_path):
+    files, _ = make_model(2)
+    (tmp_path / "model.safetensors").write_bytes(SMALL)
+    with serve(files) as server:
+        said = fetch(server.url("/" + INDEX), "-o", tmp_path, code=3)
+        assert "would be loaded instead" in said
+        assert content(tmp_path) == {"model.safetensors": SMALL}
+        fetch(server.url("/" + INDEX), "-o", tmp_path, "-f")
+        assert content(tmp_path) == files
+
+
 class FetchOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("progress", ctypes.c_void_p), ("progress_ctx", ctypes.c_void_p),
                 ("threads", ctypes.c_uint32), ("force", ctypes.c_bool)]  # fmt: skip
@@ -292,7 +420,8 @@ def test_a_fetch_that_is_cancelled_is_gone_on_with(tmp_path, monkeypatch):
     monkeypatch.setenv("COFFER_NET_RETRIES", "0")
     with Server({"/m.safetensors": HUGE}) as server, Model(server.url("/m.safetensors")) as model:
         server.behave = lambda request: server.serve(request) if request.range[0] < 4 * PIECE else request.stall()
-        held = lambda: any(request.range[0] >= 4 * PIECE for request in server.log)  # noqa: E731
+        there = 4 * PIECE // RECORD
+        held = lambda: recorded(tmp_path)[:there] == b"\1" * there  # noqa: E731
         progress = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(lambda *_: held())
         options = FetchOptions(ctypes.sizeof(FetchOptions), ctypes.cast(progress, ctypes.c_void_p))
         folder = os.fsencode(tmp_path)
