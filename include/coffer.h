@@ -108,6 +108,9 @@ typedef enum coffer_status {
     COFFER_ERR_IS_NUMPY = 67,
     COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2 */
     COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
+    COFFER_ERR_IS_TEXT = 70,       /* what a server says in the place of a file, perhaps: "Entry not found" */
+    COFFER_ERR_IS_TAR = 71,
+    COFFER_ERR_IS_EXECUTABLE = 72, /* ELF: a program or library */
 
     /* reading */
     COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */

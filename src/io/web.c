@@ -402,6 +402,12 @@ bool coffer__web_is_cached(const coffer__web *web, const char *text)
     return coffer__web_locate(web, text, &address, &name, &local, NULL) == COFFER_OK && local.text[0] != '\0';
 }
 
+bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
+{
+    address->signs = false;
+    return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
+}
+
 /* ---- trying again ---------------------------------------------------------------------------------------------------- */
 
 static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)

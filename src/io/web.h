@@ -42,6 +42,9 @@ coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bo
 /* Whether what a URL names lies in the Hub's cache. */
 bool coffer__web_is_cached(const coffer__web *web, const char *text);
 
+/* Where the Hub lists a repository; false when it may not be asked. */
+bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
+
 typedef struct coffer__web_question {
     const coffer__web_address *address;
     uint64_t first; /* byte; with `last` the range, or COFFER__HTTP_UNKNOWN for all bytes */

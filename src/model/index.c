@@ -7,6 +7,7 @@
 #include "json.h"
 #include "pattern.h"
 #include "place.h"
+#include "sniff.h"
 #include "sort.h"
 
 #include <string.h>
@@ -391,6 +392,17 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 
+/* What was taken for an index and is no JSON may be what a server says in its place. */
+static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, coffer_error *err)
+{
+    coffer_error found;
+    const coffer_status status = coffer__sniff(text, text_size, &found);
+    if (status == COFFER_OK || status == COFFER_ERR_IS_JSON) {
+        return COFFER_OK;
+    }
+    return coffer__fail_at(err, status, 0, "no index of a model: %s", found.message);
+}
+
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err)
 {
@@ -402,6 +414,10 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
         coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %u bytes, and at most %u are read",
                      (uint64_t)text_size, COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
+    }
+    const coffer_status foreign = index_is_foreign(text, text_size, err);
+    if (foreign != COFFER_OK) {
+        return foreign;
     }
     coffer__json json = { .in = { .base = text, .length = text_size }, .err = err, .noun = "the index" };
     coffer__scratch scratch = { .allocator = allocator };

@@ -11,6 +11,7 @@
 #include "coffer.h"
 #include "digest.h"
 #include "index.h"
+#include "listing.h"
 #include "names.h"
 #include "os.h"
 #include "place.h"
@@ -76,6 +77,7 @@ struct coffer {
     coffer__several *several; /* NULL: one file */
     bool named_whole;         /* it was opened as a folder or repository, or by its index, and not as one file */
     coffer__web *web;         /* of what was opened by a URL; else NULL */
+    coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
 };
 
 /* The shard of a tensor; NULL when the tensor is not one that this model handed out. */

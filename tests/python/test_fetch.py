@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import coffer_ctypes as coffer
+from hub_server import COMMIT as HUB_COMMIT
+from hub_server import Hub, Repository
 from network import LARGE, SMALL, Model, file_with_header, quick  # noqa: F401
 from test_network_hub import COMMIT
 from test_network_models import INDEX, make_model, serve
@@ -470,12 +472,188 @@ def test_a_repository(tmp_path, monkeypatch, words, revision):
     with Server(behave=behave) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.origin)
         fetch("hf://owner/name", "-o", tmp_path, *words)
-        # All that follows the first file is of the commit that it was of.
-        assert server.paths[0] == "/owner/name/resolve/%s/model.safetensors" % revision
-        assert sorted(server.paths[1:]) == sorted("/owner/name/resolve/%s/%s" % (COMMIT, name) for name in BESIDE)
+        # A Hub that does not say what the repository has: names are guessed, and all that follows the first file is of its commit.
+        assert server.paths[:2] == ["/api/models/owner/name/revision/" + revision, "/owner/name/resolve/%s/model.safetensors" % revision]
+        assert sorted(server.paths[2:]) == sorted("/owner/name/resolve/%s/%s" % (COMMIT, name) for name in BESIDE)
     assert content(tmp_path) == there
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner"])
 def test_a_revision_of_what_has_none(url):
     assert "--revision is for hf://owner/name" in fetch(url, "--revision", "v2", code=2)
+
+
+def asked(hub):
+    return [path for _, path in hub.asked]
+
+
+def test_names_come_from_the_listing(tmp_path, monkeypatch):
+    files, _ = make_model(2)
+    there = files | {"config.json": CONFIG, "merges.txt": b"<s>"}
+    with Hub({"owner/name": Repository(there | {"README.md": b"no", "sub/tokenizer.json": b"{}"})}, lists=True) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        fetch("hf://owner/name", "-o", tmp_path)
+        paths = asked(hub)
+        # One request for the names, and one for each file, where it is; all of them at the commit.
+        assert paths[0] == "/api/models/owner/name/revision/main"
+        assert sorted(path for path in paths[1:] if "/resolve/" in path) == sorted("/owner/name/resolve/%s/%s" % (HUB_COMMIT, name) for name in there)
+    assert content(tmp_path) == there
+
+
+def test_names_of_a_folder_of_a_repository(tmp_path, monkeypatch):
+    files, _ = make_model(1)
+    there = {"sub/" + name: text for name, text in (files | {"config.json": CONFIG}).items()}
+    with Hub({"datasets/owner/name": Repository(there | {"tokenizer.json": b"{}"}, revisions=["a/b", HUB_COMMIT])}, lists=True) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        fetch("hf://datasets/owner/name/sub/" + INDEX, "--revision", "a/b", "-o", tmp_path)
+        assert asked(hub)[0] == "/api/datasets/owner/name/revision/a%2Fb"
+        assert not any("tokenizer" in path for path in asked(hub))
+    assert content(tmp_path) == files | {"config.json": CONFIG}
+
+
+@pytest.mark.parametrize("listing", [b"", b"[]", b"{}", b'{"sha": "x", "siblings": []}', b'{"sha": "%s"}' % COMMIT.encode(), b'{"siblings": [{"rfilename": 1}]}',
+                                     b'{"sha": "%s", "siblings": [{}] ' % COMMIT.encode()])  # fmt: skip
+def test_a_listing_that_is_none(tmp_path, monkeypatch, listing):
+    there = {"model.safetensors": SMALL, "config.json": CONFIG}
+
+    def behave(request):
+        bytes_ = listing if request.path.startswith("/api/") else there.get(request.path.rpartition("/")[2])
+        return request.answer(404) if bytes_ is None else request.ranges(bytes_)
+
+    with Server(behave=behave) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.origin)
+        fetch("hf://owner/name", "-o", tmp_path)
+    assert content(tmp_path) == there
+
+
+OLD, NEW = "1" * 40, "2" * 40
+
+
+@pytest.mark.parametrize("name", ["", "/model.safetensors"])
+@pytest.mark.parametrize("how", ["asked", "offline", "away"])
+def test_a_cached_branch_is_asked_for_its_commit(tmp_path, monkeypatch, name, how):
+    cache = tmp_path / "cache" / "models--owner--name"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs" / "main").write_text(OLD)
+    (cache / "snapshots" / OLD).mkdir(parents=True)
+    (cache / "snapshots" / OLD / "model.safetensors").write_bytes(SMALL)
+    new = SMALL[:-1] + bytes([SMALL[-1] ^ 1])
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    with Hub({"owner/name": Repository({"model.safetensors": new}, revisions=["main", NEW], commit=NEW)}, lists=True) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1" if how == "away" else hub.origin)
+        if how == "offline":
+            monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        if how == "away" and name == "":  # what lies beside the tensors cannot be asked for either
+            assert "cannot be reached" in fetch("hf://owner/name", "-o", tmp_path / "to", code=3)
+            return
+        fetch("hf://owner/name" + name, "-o", tmp_path / "to")
+        assert asked(hub)[:1] == (["/api/models/owner/name/revision/main"] if how == "asked" else [])
+    assert content(tmp_path / "to") == {"model.safetensors": new if how == "asked" else SMALL}
+
+
+def test_a_cached_branch_that_has_not_moved(tmp_path, monkeypatch):
+    cache = tmp_path / "cache" / "models--owner--name"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs" / "main").write_text(HUB_COMMIT)
+    (cache / "snapshots" / HUB_COMMIT).mkdir(parents=True)
+    (cache / "snapshots" / HUB_COMMIT / "model.safetensors").write_bytes(SMALL)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    with Hub({"owner/name": Repository({"model.safetensors": SMALL})}, lists=True) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        fetch("hf://owner/name", "-o", tmp_path / "to")
+        assert asked(hub) == ["/api/models/owner/name/revision/main"]
+    assert content(tmp_path / "to") == {"model.safetensors": SMALL}
+
+
+def test_what_people_call_a_repository():
+    assert "; for the repository of the Hub: coffer fetch hf://openai-community/gpt2" in fetch("openai-community/gpt2", code=3)
+    assert "hf://" not in fetch("openai-community/gpt2/model.safetensors", code=3)
+
+
+# ---- What is no file -----------------------------------------------------------------------------------------------
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 5\n"
+PAGE = b"<!DOCTYPE html><html><body>Sign in</body></html>"
+
+
+@pytest.mark.parametrize(("body", "words"), [(LFS, "Git LFS pointer"), (PAGE, "a web page"), (b"Entry not found", 'plain text, "Entry not found"')])
+@pytest.mark.parametrize("name", ["model.safetensors", INDEX])
+def test_a_body_is_named_as_what_it_says(tmp_path, body, words, name):
+    with Server({"/" + name: body}) as server:
+        assert words in fetch(server.url("/" + name), "-o", tmp_path, code=1)
+    assert content(tmp_path) == {}
+
+
+@pytest.mark.parametrize("body", [PAGE, b"Entry not found", b"404: Not Found"])
+def test_a_guess_that_is_answered_by_a_text(tmp_path, body):
+    files, _ = make_model(1)
+    there = files | {"vocab.txt": b"<s>\n</s>\nnot\n" + b"x" * 300, "chat_template.jinja": b"<|im_start|>"}
+    with Server() as server:
+        server.files = {"/" + name: text for name, text in there.items()}
+        server.behave = lambda request: server.serve(request) if request.path in server.files else request.answer(200, {}, body)
+        fetch(server.url("/" + INDEX), "-o", tmp_path)
+    assert content(tmp_path) == there
+
+
+def test_a_pointer_beside_the_tensors(tmp_path):
+    files, _ = make_model(1)
+    with serve(files | {"tokenizer.json": LFS}) as server:
+        said = fetch(server.url("/" + INDEX), "-o", tmp_path, code=1)
+        assert "tokenizer.json" in said and "Git LFS pointer" in said
+    assert content(tmp_path) == {}
+
+
+# ---- Servers without ranges ----------------------------------------------------------------------------------------
+
+
+def whole_only(files, breaks=0, chunked=False):
+    """A server that sends every file whole; the first `breaks` answers of more than 1 MiB end in the middle."""
+
+    def behave(request):
+        text = files.get(request.path[1:])
+        if text is None:
+            return request.answer(404)
+        if len(text) > 1 << 20 and request.number < breaks:
+            request.head(200, {"Content-Length": len(text), "ETag": '"1"'})
+            request.raw(text[: len(text) // 2])
+            request.closes = True
+            return None
+        if chunked:
+            request.head(200, {"Transfer-Encoding": "chunked"})
+            request.raw(b"%x\r\n" % len(text) + text + b"\r\n0\r\n\r\n")
+            return None
+        with contextlib.suppress(OSError):
+            return request.answer(200, {"ETag": '"1"'}, text)
+
+    return Server(behave=behave)
+
+
+def test_a_server_without_ranges(tmp_path):
+    with whole_only({"m.safetensors": LARGE}) as server:
+        with Model(server.url("/m.safetensors")) as model:
+            assert model.code == "ANSWER" and "does not serve ranges" in model.message
+        asked = len(server.log)
+        fetch(server.url("/m.safetensors"), "-o", tmp_path)
+        # Once for the header, and once for the file.
+        assert len(server.log) - asked == 2
+    assert content(tmp_path) == {"m.safetensors": LARGE}
+
+
+def test_a_model_of_a_server_without_ranges(tmp_path):
+    names = ["model-%05d-of-00003.safetensors" % i for i in (1, 2, 3)]
+    files = {name: file_with_header(200 << 10, 2, 1 << 20, [name + "a", name + "b"])[0] for name in names}
+    files[INDEX] = json.dumps({"weight_map": {name + t: name for name in names for t in "ab"}}).encode()
+    files["config.json"] = CONFIG
+    with whole_only(files, breaks=4) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path / "all")
+        fetch(server.url("/" + INDEX), "-o", tmp_path / "some", "--filter", "*b")
+    assert content(tmp_path / "all") == files
+    for name in names:
+        verdict, data = coffer.open_and_read(tmp_path / "some" / name)
+        assert verdict.accepted and data == {name + "b": files[name][-(1 << 20) :]}
+
+
+def test_neither_ranges_nor_a_length(tmp_path):
+    with whole_only({"m.safetensors": LARGE}, chunked=True) as server:
+        assert "serve" in fetch(server.url("/m.safetensors"), "-o", tmp_path, code=3)
+    assert content(tmp_path) == {}

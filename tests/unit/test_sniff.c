@@ -6,6 +6,7 @@
 #include "coffer.h"
 #include "sniff.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +44,23 @@ static const struct signature {
     { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4 },
     { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ\0", 6 },
     { COFFER_ERR_IS_COMPRESSED, "BZh", 3 },
+    { COFFER_ERR_IS_EXECUTABLE,
+      "\x7f"
+      "ELF",
+      4 },
     { COFFER_ERR_IS_PICKLE, "\x80\x02}", 3 },
     { COFFER_ERR_IS_PICKLE, "\x80\x05\x95", 3 },
 };
+
+/* What is left when nothing is recognised: plain ASCII of eight bytes and more is text. */
+static coffer_status sniffed_as_text(const char *bytes, size_t size)
+{
+    bool plain = size >= 8;
+    for (size_t i = 0; i < size && plain; i++) {
+        plain = bytes[i] >= ' ' && bytes[i] < 0x7F;
+    }
+    return plain ? COFFER_ERR_IS_TEXT : COFFER_OK;
+}
 
 static void test_signatures(void **state)
 {
@@ -57,7 +72,7 @@ static void test_signatures(void **state)
         assert_int_equal(sniffed(bytes, known->size), known->code);
         assert_int_equal(sniffed(bytes, sizeof bytes), known->code);
         for (size_t size = 0; size < known->size; size++) {
-            assert_int_equal(sniffed(bytes, size), COFFER_OK);
+            assert_int_equal(sniffed(bytes, size), sniffed_as_text(bytes, size));
         }
     }
 }
@@ -75,7 +90,8 @@ static void test_nearly_signatures(void **state)
             char bytes[32];
             memcpy(bytes, known->bytes, known->size);
             bytes[at] = (char)(bytes[at] ^ 0x40);
-            assert_int_equal(sniffed(bytes, known->size), COFFER_OK);
+            /* A pointer of Git LFS is text all the same. */
+            assert_int_equal(sniffed(bytes, known->size), sniffed_as_text(bytes, known->size));
         }
     }
 }
@@ -108,6 +124,19 @@ static void test_zeros(void **state)
     assert_int_equal(sniffed(bytes, 100), COFFER_OK);
 }
 
+/* The mark is not at the beginning; before it is the first file's name, and its rights. */
+static void test_tar(void **state)
+{
+    (void)state;
+    char bytes[512] = "model/config.json";
+    memcpy(bytes + 257, "ustar", 5);
+    assert_int_equal(sniffed(bytes, sizeof bytes), COFFER_ERR_IS_TAR);
+    assert_int_equal(sniffed(bytes, 262), COFFER_ERR_IS_TAR);
+    assert_int_equal(sniffed(bytes, 261), COFFER_OK);
+    bytes[261] = 'R';
+    assert_int_equal(sniffed(bytes, sizeof bytes), COFFER_OK);
+}
+
 static void test_text(void **state)
 {
     (void)state;
@@ -123,6 +152,17 @@ static void test_text(void **state)
         { "[1]", COFFER_ERR_IS_JSON },
         { " \n{}", COFFER_ERR_IS_JSON },
         { "hello", COFFER_OK },
+        { "7 bytes", COFFER_OK },
+        { "8 bytes.", COFFER_ERR_IS_TEXT },
+        { "Entry not found", COFFER_ERR_IS_TEXT },
+        { "\r\n\tNot found\r\n", COFFER_ERR_IS_TEXT },
+        { "\xEF\xBB\xBFNot found", COFFER_ERR_IS_TEXT },
+        { "Nicht gefunden: \xC3\xA4", COFFER_ERR_IS_TEXT },
+        { "Nicht gefunden: \xE4", COFFER_OK },
+        { "Not found\x01", COFFER_OK },
+        { "Not found\x1B[0m", COFFER_OK },
+        { "Not found\x7F", COFFER_OK },
+        { "Not found\x0E", COFFER_OK },
         { "\xEF\xBB\xBF", COFFER_OK },
         { "\xEF\xBB<", COFFER_OK },
         { "\xEF\xBB<<", COFFER_OK },
@@ -145,6 +185,22 @@ static void test_text(void **state)
             fail_msg("case %zu: %s", i, coffer_status_name(status));
         }
     }
+    char cut[600];
+    memset(cut, 'x', sizeof cut);
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_ERR_IS_TEXT);
+    memcpy(cut + 510, "\xE2\x82\xAC", 3); /* a character that the 512 bytes that are looked at do not have whole */
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_ERR_IS_TEXT);
+    assert_int_equal(sniffed(cut, 511), COFFER_OK); /* the file ends within it */
+    cut[511] = 'x'; /* what follows does not go on with it */
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_OK);
+    cut[510] = 'x';
+    cut[511] = 'x';
+    cut[512] = '\0'; /* beyond what is looked at */
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_ERR_IS_TEXT);
+    cut[511] = '\0';
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_OK);
+    memset(cut, ' ', sizeof cut);
+    assert_int_equal(sniffed(cut, sizeof cut), COFFER_OK);
     /* The length of a header of 60 bytes: '<', and zeros. */
     assert_int_equal(sniffed("<\0\0\0\0\0\0\0{}", 10), COFFER_OK);
 }
@@ -154,7 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signatures), cmocka_unit_test(test_nearly_signatures),
         cmocka_unit_test(test_pickles),    cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_tar),        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
