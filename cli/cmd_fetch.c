@@ -210,9 +210,9 @@ const cli_command cli_fetch = {
     .about = "Downloads a model, or one file, from a URL: http, https, s3://bucket/key or\n"
              "hf://owner/name[@revision][/file]. With a folder, a repository or an index comes what loaders\n"
              "read beside the tensors: config.json, the tokenizer's files and their like. Several ranges come\n"
-             "at once. What was interrupted is gone on with by the same command, from NAME.coffer-part; files\n"
-             "get their names when all of them are complete, and when they are what the server states of their\n"
-             "SHA-256, if it does.\n"
+             "at once, of all files. What was interrupted is gone on with by the same command, from\n"
+             "NAME.coffer-part; files get their names when all of them are complete, and when they are what\n"
+             "the server states of their SHA-256, if it does.\n"
              "\n"
              "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
              "shell knows them, too.\n",

@@ -41,7 +41,7 @@ static const sniff_row sniff_rows[] = {
     { COFFER_ERR_IS_EXECUTABLE,
       "\x7f"
       "ELF",
-      4, "this is an ELF file, a program or library, not a safetensors file" },
+      4, "this is an ELF file, a program or library, not a safetensors file: name another one" },
 };
 
 /* Bytes before the text begins: a byte order mark and white space. */

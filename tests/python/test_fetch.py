@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import coffer_ctypes as coffer
+import terminal
 from hub_server import COMMIT as HUB_COMMIT
 from hub_server import Hub, Repository
 from network import LARGE, SMALL, Model, file_with_header, quick  # noqa: F401
@@ -601,6 +603,32 @@ def test_a_pointer_beside_the_tensors(tmp_path):
         said = fetch(server.url("/" + INDEX), "-o", tmp_path, code=1)
         assert "tokenizer.json" in said and "Git LFS pointer" in said
     assert content(tmp_path) == {}
+
+
+# ---- Progress ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [120, 60, 30])
+def test_progress_has_rate_and_time_left(tmp_path, columns):
+    def behave(request):
+        first, last = request.range
+        if first == 0:
+            return server.serve(request)
+        request.head(206, {"Content-Length": last + 1 - first, "Content-Range": "bytes %d-%d/%d" % (first, last, len(LARGE)), "ETag": '"1"'})
+        for at in range(first, last + 1, 64 << 10):
+            time.sleep(0.03)
+            request.raw(LARGE[at : min(at + (64 << 10), last + 1)])
+        return None
+
+    with Server({"/m.safetensors": LARGE}) as server:
+        server.behave = behave
+        plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
+        code, said = terminal.run([CLI, "fetch", server.url("/m.safetensors"), "-o", str(tmp_path)], columns, env=plain)
+    assert code == 0, said
+    lines = [line for line in said.replace("\x1b[K", "").split("\r") if line.startswith("fetching")]
+    assert lines and all(len(line) < columns for line in lines)
+    shown = [line for line in lines if re.search(r"% .* MB of 9\.4 MB  [\d.]+ [kM]B/s  0:\d\d left$", line)]
+    assert bool(shown) == (columns > 30), lines
 
 
 # ---- Servers without ranges ----------------------------------------------------------------------------------------
