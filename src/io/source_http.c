@@ -178,7 +178,7 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
 /* Puts bytes where they belong; false when nobody wants them. */
 static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, size_t size)
 {
-    if (part->taker == NULL) {
+    if (part->to != NULL) {
         memcpy(part->to + (size_t)part->done, bytes, size);
     } else if (!part->taker->take(part->taker->ctx, bytes, size)) {
         part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is wanted");

@@ -307,31 +307,30 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     return most == 0 ? 1 : (size_t)most;
 }
 
-coffer_status coffer__fetch_pieces(coffer__fetch *fetch, coffer_error *err)
+coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
     const coffer__transfer_options options = {
-        .allocator = fetch->allocator,
-        .progress = fetch->options->progress,
-        .progress_ctx = fetch->options->progress_ctx,
+        .allocator = job->allocator,
+        .progress = job->options->progress,
+        .progress_ctx = job->options->progress_ctx,
     };
-    pieces_job job = { .fetch = fetch, .left = fetch->total - fetch->done };
-    job.crew = (coffer__crew){
-        .options = &options, .total = fetch->total, .err = err, .work = pieces_work, .done = fetch->done
-    };
-    job.workers = pieces_workers(fetch, job.left);
-    const size_t block_size = job.workers * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
-    pieces_worker *workers = coffer__alloc(fetch->allocator, block_size);
+    pieces_job queue = { .fetch = job, .left = job->total - job->done };
+    queue.crew =
+        (coffer__crew){ .options = &options, .total = job->total, .err = err, .work = pieces_work, .done = job->done };
+    queue.workers = pieces_workers(job, queue.left);
+    const size_t block_size = queue.workers * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
+    pieces_worker *workers = coffer__alloc(job->allocator, block_size);
     if (workers == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
     }
-    uint8_t *buffers = (uint8_t *)(workers + job.workers);
-    for (size_t i = 0; i < job.workers; i++) {
-        workers[i].job = &job;
+    uint8_t *buffers = (uint8_t *)(workers + queue.workers);
+    for (size_t i = 0; i < queue.workers; i++) {
+        workers[i].job = &queue;
         workers[i].watch = (coffer__watch){ pieces_stop, &workers[i] };
         workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
         workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
     }
-    const coffer_status status = coffer__crew_run(&job.crew, workers, job.workers, sizeof *workers);
-    coffer__free(fetch->allocator, workers, block_size);
+    const coffer_status status = coffer__crew_run(&queue.crew, workers, queue.workers, sizeof *workers);
+    coffer__free(job->allocator, workers, block_size);
     return status;
 }

@@ -325,7 +325,7 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
 
 static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
 {
-    coffer__publication publication;
+    coffer__publication publication = { .directory = -1 };
     if (job->index == NULL) {
         coffer_status status = publish_check(job, err);
         status = status == COFFER_OK ? publish_beside(job, err) : status;
@@ -359,103 +359,90 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
-/* Files of which the server states the SHA-256: each with what it is, and what it shall be. */
+/* A file of which the server states the SHA-256. */
+typedef struct publish_digest {
+    coffer__fetch_file *file;
+    coffer__source source;
+    uint8_t stated[32];
+    uint8_t found[32];
+} publish_digest;
+
 typedef struct publish_digests {
-    coffer__fetch_file **files;
-    coffer__source *sources;
-    coffer__digest_row *rows;
-    uint8_t (*stated)[32];
-    uint8_t (*found)[32];
+    publish_digest *items;
+    coffer__digest_row *rows; /* one for each */
     size_t count;
-    size_t failed;
 } publish_digests;
 
-static bool publish_digests_allocate(publish_digests *digests, const coffer__fetch *job)
-{
-    const size_t room = job->file_count;
-    digests->files = coffer__alloc(job->allocator, room * sizeof *digests->files);
-    digests->sources = coffer__alloc(job->allocator, room * sizeof *digests->sources);
-    digests->rows = coffer__alloc(job->allocator, room * sizeof *digests->rows);
-    digests->stated = coffer__alloc(job->allocator, room * sizeof *digests->stated);
-    digests->found = coffer__alloc(job->allocator, room * sizeof *digests->found);
-    return digests->files != NULL && digests->sources != NULL && digests->rows != NULL && digests->stated != NULL &&
-           digests->found != NULL;
-}
-
-static void publish_digests_free(const publish_digests *digests, const coffer__fetch *job)
-{
-    const size_t room = job->file_count;
-    for (size_t i = 0; i < digests->count; i++) {
-        digests->sources[i].ops->close(&digests->sources[i]);
-    }
-    coffer__free(job->allocator, digests->files, room * sizeof *digests->files);
-    coffer__free(job->allocator, digests->sources, room * sizeof *digests->sources);
-    coffer__free(job->allocator, digests->rows, room * sizeof *digests->rows);
-    coffer__free(job->allocator, digests->stated, room * sizeof *digests->stated);
-    coffer__free(job->allocator, digests->found, room * sizeof *digests->found);
-}
-
 /* Lists the files that came whole and of which a digest is stated. */
-static coffer_status publish_digests_list(publish_digests *digests, coffer__fetch *job, coffer_error *err)
+static coffer_status publish_digests_list(publish_digests *digests, const coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         coffer__fetch_file *file = &job->files[i];
-        const size_t k = digests->count;
-        if (file->head_size > 0 || !coffer__source_stated_sha256(file->source, digests->stated[k])) {
+        publish_digest *item = &digests->items[digests->count];
+        if (file->head_size > 0 || !coffer__source_stated_sha256(file->source, item->stated)) {
             continue;
         }
-        const coffer_status status = coffer__source_fd(&digests->sources[k], file->part.fd, 0, file->size, err);
+        const coffer_status status = coffer__source_fd(&item->source, file->part.fd, 0, file->size, err);
         if (status != COFFER_OK) {
             return coffer__fail_path(err, status, file->part.name.text);
         }
-        digests->files[k] = file;
-        digests->rows[k] = (coffer__digest_row){
-            .source = &digests->sources[k], .size = file->size, .algorithm = COFFER_SHA256, .digest = digests->found[k]
+        item->file = file;
+        digests->rows[digests->count] = (coffer__digest_row){
+            .source = &item->source, .size = file->size, .algorithm = COFFER_SHA256, .digest = item->found
         };
         digests->count++;
     }
     return COFFER_OK;
 }
 
-static coffer_status publish_digests_compare(publish_digests *digests, coffer__fetch *job, coffer_error *err)
+static coffer_status publish_digests_compare(const publish_digests *digests, coffer__fetch *job, coffer_error *err)
 {
     const coffer__transfer_options options = {
         .allocator = job->allocator,
         .progress = job->options->progress == NULL ? NULL : publish_progress,
         .progress_ctx = job,
-        .failed = &digests->failed,
     };
     const coffer_status status = coffer__digest(digests->rows, digests->count, &options, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < digests->count; i++) {
-        if (memcmp(digests->stated[i], digests->found[i], sizeof digests->stated[i]) != 0) {
-            return publish_wrong(digests->files[i], &digests->files[i]->part, err);
+    for (size_t i = 0; status == COFFER_OK && i < digests->count; i++) {
+        const publish_digest *item = &digests->items[i];
+        if (memcmp(item->stated, item->found, sizeof item->stated) != 0) {
+            return publish_wrong(item->file, &item->file->part, err);
         }
     }
-    return COFFER_OK;
+    return status;
+}
+
+static bool publish_can_hash(const coffer__fetch *job)
+{
+    coffer_hasher *hasher = NULL;
+    const bool can = coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) == COFFER_OK;
+    coffer_hasher_free(hasher);
+    return can;
 }
 
 /* Compares whole files with the SHA-256 that the server states, where it states one and it can be computed here. */
 static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 {
-    coffer_hasher *hasher = NULL;
-    publish_digests digests = { .count = 0 };
-    if (coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) != COFFER_OK) {
+    const size_t items_size = job->file_count * sizeof(publish_digest);
+    const size_t rows_size = job->file_count * sizeof(coffer__digest_row);
+    if (!publish_can_hash(job)) {
         return COFFER_OK;
     }
-    coffer_hasher_free(hasher);
-    coffer_status status = COFFER_ERR_MEMORY;
-    if (publish_digests_allocate(&digests, job)) {
-        status = publish_digests_list(&digests, job, err);
-        if (status == COFFER_OK && digests.count > 0) {
-            status = publish_digests_compare(&digests, job, err);
-        }
-    } else {
-        coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    publish_digests digests = { .items = coffer__alloc(job->allocator, items_size),
+                                .rows = coffer__alloc(job->allocator, rows_size) };
+    coffer_status status = COFFER_OK;
+    if (digests.items == NULL || digests.rows == NULL) {
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
     }
-    publish_digests_free(&digests, job);
+    status = status == COFFER_OK ? publish_digests_list(&digests, job, err) : status;
+    if (status == COFFER_OK && digests.count > 0) {
+        status = publish_digests_compare(&digests, job, err);
+    }
+    for (size_t i = 0; i < digests.count; i++) {
+        digests.items[i].source.ops->close(&digests.items[i].source);
+    }
+    coffer__free(job->allocator, digests.items, items_size);
+    coffer__free(job->allocator, digests.rows, rows_size);
     return status;
 }
 
@@ -479,7 +466,7 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
 
 coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err)
 {
-    coffer__publication publication;
+    coffer__publication publication = { .directory = -1 };
     const size_t size = publish_state_size(job);
     uint8_t *state = coffer__alloc(job->allocator, size);
     if (state == NULL) {
