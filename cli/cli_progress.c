@@ -14,6 +14,8 @@
 #define EVERY 0.1
 #define LINE_SIZE 256
 #define BAR_MOST 30
+#define RATE_OVER 3.0       /* seconds that the rate is of, more or less */
+#define LONGEST_LEFT 359999 /* seconds: 99 hours and more are no forecast */
 
 static void begin(cli_progress *progress, cli *app, const char *label, uint64_t total, bool bytes)
 {
@@ -57,13 +59,57 @@ static size_t put_bar(char *line, double share, size_t width)
     return width + 3;
 }
 
-/* "reading [####......] 42%  1.2 GB of 3.0 GB": as much of it as the terminal has room for. */
+/* Follows the rate. What was done before the first sign, by an earlier command perhaps, counts for nothing. */
+static void follow_rate(cli_progress *progress, double now)
+{
+    const double passed = now - progress->measured;
+    if (!progress->began) {
+        progress->began = true;
+        progress->measured = now;
+        progress->measured_done = progress->done;
+        return;
+    }
+    if (passed < EVERY) {
+        return;
+    }
+    const double rate = (double)(progress->done - progress->measured_done) / passed;
+    progress->rate =
+        progress->rate <= 0 ? rate : progress->rate + (rate - progress->rate) * passed / (passed + RATE_OVER);
+    progress->measured = now;
+    progress->measured_done = progress->done;
+}
+
+/* ", 35 MB/s, 1:05 left"; "" while nothing can be said of it. */
+static void rate_text(const cli_progress *progress, char *text, size_t size)
+{
+    char rate[CLI_NUMBER_SIZE];
+    text[0] = '\0';
+    if (!progress->bytes || progress->rate < 1) {
+        return;
+    }
+    cli_bytes_text(rate, (uint64_t)progress->rate);
+    const size_t used = (size_t)snprintf(text, size, "  %s/s", rate);
+    const double left =
+        progress->total < progress->done ? 0 : (double)(progress->total - progress->done) / progress->rate;
+    if (progress->total == 0 || left >= LONGEST_LEFT) {
+        return;
+    }
+    const unsigned seconds = (unsigned)(left + 0.5);
+    if (seconds >= 3600) {
+        snprintf(text + used, size - used, "  %u:%02u:%02u left", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    } else {
+        snprintf(text + used, size - used, "  %u:%02u left", seconds / 60, seconds % 60);
+    }
+}
+
+/* "reading [####......] 42%  1.2 GB of 3.0 GB  350 MB/s  0:05 left": as much of it as the terminal has room for. */
 static void draw(cli_progress *progress)
 {
     char done[CLI_NUMBER_SIZE];
     char total[CLI_NUMBER_SIZE];
     char amounts[3 * CLI_NUMBER_SIZE];
     char line[LINE_SIZE];
+    char rate[2 * CLI_NUMBER_SIZE];
     const size_t width = cli_terminal_width(STDERR_FILENO);
     const double share = progress->total == 0 ? 0 : (double)progress->done / (double)progress->total;
     amount_text(progress, done, progress->done);
@@ -74,11 +120,17 @@ static void draw(cli_progress *progress)
         snprintf(amounts, sizeof amounts, "%3.0f%%  %s of %s", share * 100, done, total);
     }
     size_t used = (size_t)snprintf(line, sizeof line / 2, "%s ", progress->label);
-    const size_t rest = used + strlen(amounts) + 4;
+    size_t rest = used + strlen(amounts) + 4;
+    rate_text(progress, rate, sizeof rate);
+    if (rest + strlen(rate) < width) {
+        rest += strlen(rate);
+    } else {
+        rate[0] = '\0';
+    }
     if (progress->total != 0 && width > rest + 10) {
         used += put_bar(line + used, share, width - rest < BAR_MOST ? width - rest : BAR_MOST);
     }
-    snprintf(line + used, sizeof line - used, "%s", amounts);
+    snprintf(line + used, sizeof line - used, "%s%s", amounts, rate);
     fprintf(stderr, "\r\x1b[K%.*s", (int)(width > 0 ? width - 1 : 0), line);
     fflush(stderr);
     progress->shown = true;
@@ -90,6 +142,7 @@ int cli_progress_add(cli_progress *progress, uint64_t amount)
     progress->done += amount;
     if (progress->app->shows_progress && !cli_interrupted()) {
         const double now = cli_seconds();
+        follow_rate(progress, now);
         if (now >= progress->next) {
             draw(progress);
             progress->next = now + EVERY;

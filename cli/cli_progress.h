@@ -26,8 +26,12 @@ typedef struct cli_progress {
     bool shown;        /* the line is on the terminal now */
     uint64_t done;
     uint64_t total;
-    double next;          /* when to draw again */
-    pthread_mutex_t lock; /* holds the three above, and the terminal */
+    double next;            /* when to draw again */
+    bool began;             /* since the first sign … */
+    double measured;        /* … when the rate was last looked at, … */
+    uint64_t measured_done; /* … and what was done then */
+    double rate;            /* a second; 0: not known */
+    pthread_mutex_t lock;   /* holds what is above from `shown` on, and the terminal */
 } cli_progress;
 
 /* A share of the whole that reports by itself. Begin with { &progress, 0 }. */

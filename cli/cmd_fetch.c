@@ -102,7 +102,8 @@ static size_t revision_place(const char *url)
     return len == 0 || memchr(owner, '@', len) != NULL ? 0 : (size_t)(owner - url) + len;
 }
 
-/* The URL at the revision that was asked for; NULL, with the exit code, when that cannot be. To be freed. */
+/* The URL at the revision that was asked for, of which a slash is written as %2F: the next one in a URL begins the name of a file.
+   NULL, with the exit code, when that cannot be. To be freed. */
 static char *at_revision(cli *app, const char *url, const char *revision, int *code)
 {
     const size_t before = revision == NULL ? strlen(url) : revision_place(url);
@@ -131,13 +132,36 @@ static char *at_revision(cli *app, const char *url, const char *revision, int *c
     return text;
 }
 
+/* Whether a text is what people call a repository of the Hub: owner/name. */
+static bool is_repository(const char *text)
+{
+    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    const size_t owner = strspn(text, signs);
+    const size_t name = text[owner] == '/' ? strspn(text + owner + 1, signs) : 0;
+    return owner > 0 && name > 0 && text[0] != '.' && text[owner + 1 + name] == '\0';
+}
+
+static int fail_to_open(cli *app, const char *url, coffer_error *err)
+{
+    if (err->code == COFFER_ERR_NOT_FOUND && is_repository(url)) {
+        const size_t used = strlen(err->message);
+        snprintf(err->message + used, sizeof err->message - used,
+                 "; for the repository of the Hub: coffer fetch hf://%s", url);
+    }
+    return cli_fail(app, url, err);
+}
+
 static int fetch_from(cli *app, const cli_arguments *arguments, const char *url, const char *folder)
 {
     int code = CLI_EXIT_OK;
     const char *idle = NULL;
-    coffer *model = cli_open(app, url, false, &code);
-    if (model == NULL) {
-        return code;
+    coffer *model = NULL;
+    coffer_error err;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    options.to_fetch = true;
+    if (cli_open_with(&model, url, &options, &err) != COFFER_OK) {
+        return fail_to_open(app, url, &err);
     }
     bool *wanted = choose(model, arguments, &idle);
     const bool some = cli_given(arguments, CLI_OPTION_FILTER);
@@ -192,9 +216,9 @@ const cli_command cli_fetch = {
     .about = "Downloads a model, or one file, from a URL: http, https, s3://bucket/key or\n"
              "hf://owner/name[@revision][/file]. With a folder, a repository or an index comes what loaders\n"
              "read beside the tensors: config.json, the tokenizer's files and their like. Several ranges come\n"
-             "at once. What was interrupted is gone on with by the same command, from NAME.coffer-part; files\n"
-             "get their names when all of them are complete, and when they are what the server states of their\n"
-             "SHA-256, if it does.\n"
+             "at once, of all files. What was interrupted is gone on with by the same command, from\n"
+             "NAME.coffer-part; files get their names when all of them are complete, and when they are what\n"
+             "the server states of their SHA-256, if it does.\n"
              "\n"
              "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
              "shell knows them, too.\n",

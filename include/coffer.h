@@ -108,9 +108,9 @@ typedef enum coffer_status {
     COFFER_ERR_IS_NUMPY = 67,
     COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2 */
     COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
-    COFFER_ERR_IS_TEXT = 70,       /* plain text, as some servers answer: "Entry not found" */
+    COFFER_ERR_IS_TEXT = 70,       /* what a server says in the place of a file, perhaps: "Entry not found" */
     COFFER_ERR_IS_TAR = 71,
-    COFFER_ERR_IS_ELF = 72, /* a program or a library */
+    COFFER_ERR_IS_ELF = 72, /* ELF: a program or library */
 
     /* reading */
     COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */
@@ -554,11 +554,15 @@ typedef struct coffer_open_options {
     size_t select_count; /* 0: all */
     const char *token;   /* for the Hub, and nothing else; "": none. NULL: what the environment has */
     uint32_t timeout_ms; /* how long a server may say nothing, a day at most; 0: what the environment says */
+    /* The model is opened for coffer_fetch. A server that serves no ranges is then put up with, where each read has to begin at the
+       file's first byte; and where the Hub's cache knows a branch, the Hub is asked for its commit, so that an older one is not
+       taken for it (not with HF_HUB_OFFLINE, nor when the Hub cannot be reached). */
+    bool to_fetch;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0                                                                    \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false                                                             \
     }
 
 /*
@@ -754,8 +758,8 @@ typedef struct coffer_fetch_options {
     size_t struct_size;
     coffer_progress progress; /* in bytes of all files, those that were there already included; NULL: none */
     void *progress_ctx;
-    uint32_t threads; /* as in coffer_read_options */
-    bool force;       /* replace files that are there */
+    uint32_t threads; /* connections at most, up to 64; 0: 64, or fewer where that many do not pay */
+    bool force;       /* replace files that are there, and take a model of one file away that is in the way */
 } coffer_fetch_options;
 #define COFFER_FETCH_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
@@ -764,10 +768,12 @@ typedef struct coffer_fetch_options {
 
 /*
  * Downloads a model that was opened by URL (or copies one that was opened by path) into a folder that exists, under its files'
- * names; of several files with an index, of a model named as a whole with its config.json, tokenizer and the like. `wanted` has a
- * flag for each tensor, by its number for coffer_at: then the files have only those tensors; NULL: all, and every file as it is,
- * byte for byte. Files get their names when every one of them is complete. Until then they are NAME.coffer-part, with which the
- * next call for the same goes on, whatever ended this one. A SHA-256 that the server states is compared. docs/network.md has the rest.
+ * names; of several files with an index, of a model named as a whole with its config.json, tokenizer and the like. Open it with
+ * `to_fetch`. `wanted` has a flag for each tensor, by its number for coffer_at: then the files have only those tensors, and the index
+ * names those; NULL: all, and every file as it is, byte for byte, the index too. Files get their names when every one of them is
+ * complete, and those of several files as by coffer_model_writer: COFFER_ERR_SHADOWED, COFFER_ERR_LOCKED, COFFER_ERR_UNFINISHED. Until
+ * then they are NAME.coffer-part, with which the next call for the same goes on, whatever ended this one. A SHA-256 that the server
+ * states is compared. docs/network.md has the rest.
  */
 COFFER_API coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
                                       const coffer_fetch_options *options, coffer_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE 4.3, Python's
- * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format, POSIX's
- * pax (ustar), the System V ABI (ELF).
+ * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format, POSIX's ustar
+ * and the System V ABI's ELF.
  */
 #include "sniff.h"
 
@@ -11,14 +11,9 @@
 #include "text.h"
 
 #define SNIFF_LEAST_ZEROS 64u
-/* So many bytes have to be text to be called that: fewer than the length of a header has could be anything. */
-#define SNIFF_LEAST_TEXT 8u
-/* And so many are looked at. */
+#define SNIFF_LEAST_TEXT 8u /* bytes: fewer may be anything that was cut */
 #define SNIFF_MOST_TEXT 512u
-/* Of the first line so many bytes are shown at most. */
-#define SNIFF_MOST_LINE 80u
-/* Where the signature of a tar archive is. */
-#define SNIFF_TAR 257u
+#define SNIFF_TAR_AT 257u
 
 typedef struct sniff_row {
     coffer_status code;
@@ -44,9 +39,9 @@ static const sniff_row sniff_rows[] = {
     { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "this is a bzip2 file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_ELF,
-      "\x7F"
+      "\x7f"
       "ELF",
-      4, "this is a program or a library (ELF), not a safetensors file: look at the address or the name" },
+      4, "this is an ELF file, a program or library, not a safetensors file: name another one" },
 };
 
 /* Bytes before the text begins: a byte order mark and white space. */
@@ -70,34 +65,61 @@ static bool sniff_is_text(const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* UTF-8 without control characters but white space, as servers send that have nothing else to say: it is quoted, to the end of its
-   first line. */
-static coffer_status sniff_plain_text(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
+/* Whether the bytes from `at` on may be the beginning of a character that goes on after the last of those that are looked at. */
+static bool sniff_is_cut(const uint8_t *bytes, size_t size, size_t at)
 {
-    for (size_t at = 0; at < size && at < SNIFF_MOST_TEXT;) {
-        uint32_t c = 0;
-        const size_t len = coffer__utf8_decode((const char *)bytes + at, size - at, &c);
-        if (len == 0 || (coffer__is_control(c) && !(c >= '\t' && c <= '\r'))) {
-            return COFFER_OK;
+    if (size != SNIFF_MOST_TEXT || size - at > 3 || bytes[at] < 0xC2) {
+        return false;
+    }
+    for (size_t i = at + 1; i < size; i++) {
+        if ((bytes[i] & 0xC0) != 0x80) {
+            return false;
         }
-        at += len;
     }
-    size_t end = start;
-    while (end < size && end - start < SNIFF_MOST_LINE && bytes[end] != '\n' && bytes[end] != '\r') {
-        end++;
+    return true;
+}
+
+/* Whether all of it is text for people, in UTF-8, whose last character may be cut. */
+static bool sniff_is_plain(const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 0, step = 0; at < size; at += step) {
+        uint32_t code_point = 0;
+        step = coffer__utf8_decode((const char *)bytes + at, size - at, &code_point);
+        if (step == 0) {
+            return sniff_is_cut(bytes, size, at);
+        }
+        if (coffer__is_control(code_point) && !(code_point >= '\t' && code_point <= '\r')) {
+            return false;
+        }
     }
-    return size < SNIFF_LEAST_TEXT
-               ? COFFER_OK
-               : coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
-                                 "this is plain text, not a safetensors file: %q; if it was downloaded, the address or "
-                                 "the access token may be wrong",
-                                 bytes + start, end - start);
+    return true;
+}
+
+static size_t sniff_first_line(const uint8_t *bytes, size_t size)
+{
+    size_t len = 0;
+    while (len < size && bytes[len] != '\n' && bytes[len] != '\r') {
+        len++;
+    }
+    return len;
+}
+
+static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
+{
+    const size_t seen = size < SNIFF_MOST_TEXT ? size : SNIFF_MOST_TEXT;
+    if (size < SNIFF_LEAST_TEXT || !sniff_is_plain(bytes, seen)) {
+        return COFFER_OK;
+    }
+    return coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
+                           "this is plain text, %q, not a safetensors file: what a server says in the place of a file, "
+                           "perhaps; look at it, the address or the access token may be wrong",
+                           (const char *)bytes + start, sniff_first_line(bytes + start, seen - start));
 }
 
 static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
 {
     const size_t start = sniff_skip_blank(bytes, size);
-    if (start == size || !sniff_is_text(bytes, size)) {
+    if (start == size || start >= SNIFF_MOST_TEXT || !sniff_is_text(bytes, size)) {
         return COFFER_OK;
     }
     if (bytes[start] == '<') {
@@ -111,7 +133,7 @@ static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error 
                                "this is JSON text, not a safetensors file: a server's error message, perhaps, or the "
                                "index (.index.json) of a model in several files");
     }
-    return sniff_plain_text(bytes, size, start, err);
+    return sniff_plain(bytes, size, start, err);
 }
 
 /* Pickle begins with its protocol, 2 to 5; what follows is never zero, as it is in a header's length. */
@@ -139,10 +161,6 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
             return coffer__fail_at(err, row->code, 0, "%s", row->message);
         }
     }
-    if (size >= SNIFF_TAR + 5 && memcmp(start + SNIFF_TAR, "ustar", 5) == 0) {
-        return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,
-                               "this is a tar archive, not a safetensors file: unpack it first");
-    }
     if (sniff_is_pickle(start, size)) {
         return coffer__fail_at(err, COFFER_ERR_IS_PICKLE, 0,
                                "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
@@ -153,6 +171,10 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
             err, COFFER_ERR_IS_ZEROS, 0,
             "the file begins with zeros only: space that was set aside for a download or a copy that "
             "did not finish; get the file again");
+    }
+    if (size >= SNIFF_TAR_AT + 5 && memcmp(start + SNIFF_TAR_AT, "ustar", 5) == 0) {
+        return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,
+                               "this is a tar archive, not a safetensors file: unpack it first");
     }
     return sniff_text(start, size, err);
 }

@@ -308,7 +308,7 @@ bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
            (coffer__url_read(&known, HUB_DEFAULT_ENDPOINT, NULL) == COFFER_OK && coffer__url_same_origin(&known, url));
 }
 
-static bool hub_is_commit(const char *text)
+bool coffer__hub_is_commit(const char *text)
 {
     size_t len = 0;
     while ((text[len] >= '0' && text[len] <= '9') || (text[len] >= 'a' && text[len] <= 'f')) {
@@ -320,13 +320,14 @@ static bool hub_is_commit(const char *text)
 /* The commit that the cache has for a revision. */
 static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
 {
-    if (hub_is_commit(name->revision)) {
+    if (coffer__hub_is_commit(name->revision)) {
         return true;
     }
     char commit[64];
     coffer__path refs = *repository;
     const char *const parts[] = { "/refs/", name->revision };
-    if (!hub_build(&refs, parts, 2) || !hub_read_line(refs.text, commit, sizeof commit) || !hub_is_commit(commit)) {
+    if (!hub_build(&refs, parts, 2) || !hub_read_line(refs.text, commit, sizeof commit) ||
+        !coffer__hub_is_commit(commit)) {
         return false;
     }
     memcpy(name->revision, commit, coffer__text_len(commit) + 1);
@@ -344,30 +345,53 @@ bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__
     return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
-coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url, coffer_error *err)
+/* A URL of the Hub's endpoint: each text with what of it is not written as %XX. */
+typedef struct hub_part {
+    const char *text;
+    const char *keep;
+} hub_part;
+
+static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts, size_t count, coffer__url *url,
+                                  coffer_error *err)
 {
     char text[COFFER__URL_SIZE];
     size_t used = hub->endpoint.path + hub->endpoint.path_len;
-    const bool is_model = name->kind == hub_kinds[0];
     memcpy(text, hub->endpoint.text, used);
-    const struct {
-        const char *text;
-        const char *keep;
-    } parts[] = { { "/", "/" },
-                  { is_model ? "" : name->kind, "" },
-                  { is_model ? "" : "/", "/" },
-                  { name->owner, "" },
-                  { name->owner[0] != '\0' ? "/" : "", "/" },
-                  { name->name, "" },
-                  { "/resolve/", "/" },
-                  { name->revision, "" },
-                  { "/", "/" },
-                  { name->file, "/" } };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         used = coffer__url_append(text, used, parts[i].text, coffer__text_len(parts[i].text), parts[i].keep);
         if (used == 0) {
             return coffer__fail(err, COFFER_ERR_URL, "the URL is longer than %u characters", (uint64_t)sizeof text - 1);
         }
     }
     return coffer__url_read(url, text, err);
+}
+
+coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url, coffer_error *err)
+{
+    const bool is_model = name->kind == hub_kinds[0];
+    const hub_part parts[] = { { "/", "/" },
+                               { is_model ? "" : name->kind, "" },
+                               { is_model ? "" : "/", "/" },
+                               { name->owner, "" },
+                               { name->owner[0] != '\0' ? "/" : "", "/" },
+                               { name->name, "" },
+                               { "/resolve/", "/" },
+                               { name->revision, "" },
+                               { "/", "/" },
+                               { name->file, "/" } };
+    return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
+}
+
+coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                                      coffer_error *err)
+{
+    const hub_part parts[] = { { "/api/", "/" },
+                               { name->kind, "" },
+                               { "/", "/" },
+                               { name->owner, "" },
+                               { name->owner[0] != '\0' ? "/" : "", "/" },
+                               { name->name, "" },
+                               { "/revision/", "/" },
+                               { name->revision, "" } };
+    return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
 }

@@ -47,5 +47,10 @@ bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__
 /* Where the file is over there. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                               coffer_error *err);
+/* Where the Hub says what the repository has at its revision, and which commit that is. */
+coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
+                                      coffer_error *err);
+/* Whether a revision is a commit, which stays what it is. */
+bool coffer__hub_is_commit(const char *revision);
 
 #endif

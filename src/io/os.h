@@ -73,6 +73,8 @@ typedef struct coffer__os_info {
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);
 int coffer__os_inspect_fd(int fd, coffer__os_info *info);
+/* Whether a file belongs to the user that this process acts for. */
+bool coffer__os_is_own(const coffer__os_info *info);
 /* Whether the name leads to anything. One cheap system call. */
 bool coffer__os_exists(const char *path);
 /* Calls `see` for every name in a folder, in no order, without "." and ".."; it returns false to end. */

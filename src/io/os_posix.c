@@ -214,6 +214,11 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info)
     return 0;
 }
 
+bool coffer__os_is_own(const coffer__os_info *info)
+{
+    return info->owner == (uint32_t)geteuid();
+}
+
 bool coffer__os_exists(const char *path)
 {
     return faccessat(AT_FDCWD, path, F_OK, 0) == 0;

@@ -4,7 +4,6 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "error.h"
-#include "os.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -12,17 +11,26 @@
 #include <string.h>
 
 #define PART_SUFFIX ".coffer-part"
-#define PART_RECORD_SIZE ((size_t)16 + COFFER__PART_VALIDATOR + 16)
+#define PART_FIXED ((size_t)16 + 8 + 8 + 8)
+#define PART_MOST_TURNS 16u /* of opening what others take away meanwhile */
 
-static void part_record(const coffer__part *part, const char *validator, uint64_t plan,
-                        uint8_t record[PART_RECORD_SIZE])
+/* What a part is to be. */
+typedef struct part_wish {
+    uint8_t fixed[PART_FIXED];
+    const char *origin;
+    size_t origin_len;
+} part_wish;
+
+static void part_wish_for(part_wish *wish, const coffer__part *part, const char *origin, uint64_t plan)
 {
-    static const char magic[] = "coffer-part 1\n";
-    memset(record, 0, PART_RECORD_SIZE);
-    memcpy(record, magic, sizeof magic);
-    memcpy(record + 16, validator, coffer__text_len(validator));
-    coffer__store_u64le(record + 16 + COFFER__PART_VALIDATOR, part->size);
-    coffer__store_u64le(record + 16 + COFFER__PART_VALIDATOR + 8, plan);
+    static const char magic[] = "coffer-part 2\n";
+    wish->origin = origin;
+    wish->origin_len = coffer__text_len(origin);
+    memset(wish->fixed, 0, sizeof wish->fixed);
+    memcpy(wish->fixed, magic, sizeof magic);
+    coffer__store_u64le(wish->fixed + 16, part->size);
+    coffer__store_u64le(wish->fixed + 24, plan);
+    coffer__store_u64le(wish->fixed + 32, wish->origin_len);
 }
 
 static coffer_status part_trouble(const coffer__part *part, const char *task, int os_error, coffer_error *err)
@@ -30,62 +38,145 @@ static coffer_status part_trouble(const coffer__part *part, const char *task, in
     return coffer__trouble(err, task, part->name.text, os_error);
 }
 
+/* Where the bytes are that say which pieces are there. */
+static uint64_t part_marks_at(const coffer__part *part, const part_wish *wish)
+{
+    return part->size + PART_FIXED + wish->origin_len;
+}
+
+/* ---- what lies there --------------------------------------------------------------------------------------------- */
+
+static bool part_has(const coffer__part *part, uint64_t at, const void *bytes, size_t size)
+{
+    uint8_t there[256];
+    for (size_t seen = 0; seen < size;) {
+        const size_t step = size - seen < sizeof there ? size - seen : sizeof there;
+        size_t got = 0;
+        if (coffer__os_read_at(part->fd, at + seen, there, step, &got) != 0 || got != step ||
+            memcmp(there, (const uint8_t *)bytes + seen, step) != 0) {
+            return false;
+        }
+        seen += step;
+    }
+    return true;
+}
+
 /* Whether what lies there is this part: then its pieces count. */
-static bool part_goes_on(const coffer__part *part, const uint8_t *record)
+static bool part_goes_on(const coffer__part *part, const part_wish *wish)
 {
     coffer__os_info info;
-    uint8_t there[PART_RECORD_SIZE];
     size_t got = 0;
-    const uint64_t whole = part->size + PART_RECORD_SIZE + part->piece_count;
-    return record[16] != '\0' && coffer__os_inspect_fd(part->fd, &info) == 0 && info.size == whole &&
-           coffer__os_read_at(part->fd, part->size, there, sizeof there, &got) == 0 && got == sizeof there &&
-           memcmp(there, record, sizeof there) == 0 &&
-           coffer__os_read_at(part->fd, part->size + sizeof there, part->done, (size_t)part->piece_count, &got) == 0 &&
+    const uint64_t marks = part_marks_at(part, wish);
+    return wish->origin_len > 0 && coffer__os_inspect_fd(part->fd, &info) == 0 &&
+           info.size == marks + part->piece_count && part_has(part, part->size, wish->fixed, sizeof wish->fixed) &&
+           part_has(part, part->size + sizeof wish->fixed, wish->origin, wish->origin_len) &&
+           coffer__os_read_at(part->fd, marks, part->done, (size_t)part->piece_count, &got) == 0 &&
            got == part->piece_count;
 }
 
-static coffer_status part_begin(coffer__part *part, const uint8_t *record, coffer_error *err)
+static coffer_status part_begin(const coffer__part *part, const part_wish *wish, coffer_error *err)
 {
-    const uint64_t whole = part->size + PART_RECORD_SIZE + part->piece_count;
+    const uint64_t marks = part_marks_at(part, wish);
     memset(part->done, 0, (size_t)part->piece_count);
     int os_error = coffer__os_truncate(part->fd, 0);
     os_error = os_error != 0 ? os_error : coffer__os_reserve(part->fd, 0, part->size);
-    os_error = os_error != 0 ? os_error : coffer__os_truncate(part->fd, whole);
-    os_error = os_error != 0 ? os_error : coffer__os_write_at(part->fd, part->size, record, PART_RECORD_SIZE);
+    os_error = os_error != 0 ? os_error : coffer__os_truncate(part->fd, marks + part->piece_count);
+    os_error = os_error != 0 ? os_error : coffer__os_write_at(part->fd, part->size, wish->fixed, sizeof wish->fixed);
+    os_error = os_error != 0
+                   ? os_error
+                   : coffer__os_write_at(part->fd, part->size + sizeof wish->fixed, wish->origin, wish->origin_len);
     return os_error == 0 ? COFFER_OK : part_trouble(part, "make room for the file", os_error, err);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* Opens what lies under the name, or makes it. */
+static int part_open_name(coffer__part *part)
+{
+    const int os_error = coffer__os_open(part->name.text, COFFER__OS_EDIT, false, &part->fd);
+    if (os_error == 0) {
+        return 0;
+    }
+    /* A symbolic link, and what else cannot be opened to write, is none of ours. */
+    const int removed = os_error == ENOENT ? 0 : coffer__os_unlink(part->name.text);
+    return removed == 0 ? coffer__os_create(part->name.text, false, &part->fd) : removed;
+}
+
+/* Whether the file that is open is one that may be written to. */
+static bool part_is_own(const coffer__os_info *info)
+{
+    return info->kind == COFFER__OS_REGULAR && info->links == 1 && coffer__os_is_own(info);
+}
+
+/* Whether the name still leads to the file that is open: before there was a lock, another process may have given that file its
+   final name, or removed it. */
+static bool part_is_named(const coffer__part *part)
+{
+    coffer__os_info now;
+    return coffer__os_inspect(part->name.text, false, &now) == 0 && now.device == part->device &&
+           now.inode == part->inode;
+}
+
+/* Opens and locks the file. ESTALE when it was not the one that is wanted, and is to be opened again. */
+static int part_enter(coffer__part *part)
+{
+    coffer__os_info info;
+    int os_error = part_open_name(part);
+    if (os_error != 0) {
+        part->fd = -1;
+        return os_error == EEXIST ? ESTALE : os_error; /* somebody else was faster */
+    }
+    os_error = coffer__os_lock(part->fd);
+    os_error = os_error == 0 ? coffer__os_inspect_fd(part->fd, &info) : os_error;
+    if (os_error != 0) {
+        return os_error;
+    }
+    part->device = info.device;
+    part->inode = info.inode;
+    const bool named = part_is_named(part);
+    if (named && part_is_own(&info)) {
+        return 0;
+    }
+    (void)coffer__os_close(part->fd);
+    part->fd = -1;
+    const int removed = named ? coffer__os_unlink(part->name.text) : 0;
+    return removed == 0 || removed == ENOENT ? ESTALE : removed;
 }
 
 static coffer_status part_open_file(coffer__part *part, coffer_error *err)
 {
-    int os_error = coffer__os_open(part->name.text, COFFER__OS_EDIT, false, &part->fd);
-    if (os_error == ENOENT) {
-        os_error = coffer__os_create(part->name.text, false, &part->fd);
+    int os_error = ESTALE;
+    for (unsigned turn = 0; turn < PART_MOST_TURNS && os_error == ESTALE; turn++) {
+        os_error = part_enter(part);
     }
-    if (os_error != 0) {
-        part->fd = -1;
-        return part_trouble(part, "make the file", os_error, err);
+    if (os_error == 0) {
+        return COFFER_OK;
     }
-    os_error = coffer__os_lock(part->fd);
-    if (os_error == EWOULDBLOCK) {
+    if (part->fd >= 0 && os_error == EWOULDBLOCK) {
         coffer__fail(err, COFFER_ERR_LOCKED, "another process is fetching the same file");
         return coffer__fail_path(err, COFFER_ERR_LOCKED, part->name.text);
     }
-    return os_error == 0 ? COFFER_OK : part_trouble(part, "lock the file", os_error, err);
+    return part_trouble(part, "make the file", os_error, err);
 }
 
-coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, uint64_t size, const char *validator,
+bool coffer__part_name(coffer__path *name, const coffer__path *target)
+{
+    return coffer__path_beside(name, target->text, "", PART_SUFFIX);
+}
+
+coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, uint64_t size, const char *origin,
                                 uint64_t plan, const coffer_allocator *allocator, coffer_error *err)
 {
-    uint8_t record[PART_RECORD_SIZE];
+    part_wish wish;
     memset(part, 0, sizeof *part);
     part->fd = -1;
     part->size = size;
     part->piece_count = size / COFFER__PART_PIECE + (size % COFFER__PART_PIECE != 0);
     part->target = *target;
-    if (!coffer__path_beside(&part->name, target->text, "", PART_SUFFIX)) {
+    if (!coffer__part_name(&part->name, target)) {
         return coffer__trouble(err, "make the file", target->text, ENAMETOOLONG);
     }
-    part->done = coffer__alloc_zeroed(allocator, (size_t)part->piece_count + 1);
+    part->done = part->piece_count < SIZE_MAX ? coffer__alloc_zeroed(allocator, (size_t)part->piece_count + 1) : NULL;
     if (part->done == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the file");
     }
@@ -93,9 +184,30 @@ coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, 
     if (status != COFFER_OK) {
         return status;
     }
-    part_record(part, validator, plan, record);
-    return part_goes_on(part, record) ? COFFER_OK : part_begin(part, record, err);
+    part_wish_for(&wish, part, origin, plan);
+    part->marks_at = part_marks_at(part, &wish);
+    return part_goes_on(part, &wish) ? COFFER_OK : part_begin(part, &wish, err);
 }
+
+bool coffer__part_adopt(coffer__part *part, const coffer__path *target, uint64_t size, uint64_t device, uint64_t inode)
+{
+    coffer__os_info info;
+    memset(part, 0, sizeof *part);
+    part->fd = -1;
+    part->size = size;
+    part->target = *target;
+    part->device = device;
+    part->inode = inode;
+    if (!coffer__part_name(&part->name, target) ||
+        coffer__os_open(part->name.text, COFFER__OS_EDIT, false, &part->fd) != 0) {
+        part->fd = -1;
+        return false;
+    }
+    return coffer__os_lock(part->fd) == 0 && coffer__os_inspect_fd(part->fd, &info) == 0 && part_is_own(&info) &&
+           info.device == device && info.inode == inode && info.size >= size && part_is_named(part);
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 uint64_t coffer__part_piece_size(const coffer__part *part, uint64_t piece)
 {
@@ -103,28 +215,25 @@ uint64_t coffer__part_piece_size(const coffer__part *part, uint64_t piece)
     return left < COFFER__PART_PIECE ? left : COFFER__PART_PIECE;
 }
 
-coffer_status coffer__part_write(coffer__part *part, uint64_t piece, const void *bytes, coffer_error *err)
+coffer_status coffer__part_write(const coffer__part *part, uint64_t at, const void *bytes, size_t size,
+                                 coffer_error *err)
 {
-    const uint64_t at = piece * COFFER__PART_PIECE;
-    int os_error = coffer__os_write_at(part->fd, at, bytes, (size_t)coffer__part_piece_size(part, piece));
-    part->done[piece] = 1;
-    if (os_error == 0) {
-        os_error = coffer__os_write_at(part->fd, part->size + PART_RECORD_SIZE + piece, &part->done[piece], 1);
-    }
+    const int os_error = coffer__os_write_at(part->fd, at, bytes, size);
     return os_error == 0 ? COFFER_OK : part_trouble(part, "write the file", os_error, err);
 }
 
-coffer_status coffer__part_finish(coffer__part *part, coffer_error *err)
+coffer_status coffer__part_mark(coffer__part *part, uint64_t piece, coffer_error *err)
 {
-    int os_error = coffer__os_truncate(part->fd, part->size);
-    os_error = os_error != 0 ? os_error : coffer__os_sync(part->fd);
-    return os_error == 0 ? COFFER_OK : part_trouble(part, "complete the file", os_error, err);
+    static const uint8_t there = 1;
+    const int os_error = coffer__os_write_at(part->fd, part->marks_at + piece, &there, 1);
+    return os_error == 0 ? COFFER_OK : part_trouble(part, "write the file", os_error, err);
 }
 
-coffer_status coffer__part_publish(coffer__part *part, coffer_error *err)
+coffer_status coffer__part_finish(coffer__part *part, bool durable, coffer_error *err)
 {
-    const int os_error = coffer__os_rename(part->name.text, part->target.text);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give the file its name", part->target.text, os_error);
+    int os_error = coffer__os_truncate(part->fd, part->size);
+    os_error = os_error != 0 || !durable ? os_error : coffer__os_sync(part->fd);
+    return os_error == 0 ? COFFER_OK : part_trouble(part, "complete the file", os_error, err);
 }
 
 void coffer__part_remove(coffer__part *part)
@@ -138,6 +247,8 @@ void coffer__part_close(coffer__part *part, const coffer_allocator *allocator)
         (void)coffer__os_close(part->fd);
         part->fd = -1;
     }
-    coffer__free(allocator, part->done, (size_t)part->piece_count + 1);
-    part->done = NULL;
+    if (part->done != NULL) {
+        coffer__free(allocator, part->done, (size_t)part->piece_count + 1);
+        part->done = NULL;
+    }
 }

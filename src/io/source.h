@@ -9,7 +9,8 @@
  * *err filled when it cannot be done. Failures do not carry the path: who opened the source knows it. borrow and give_back are
  * NULL but for files: a descriptor to copy from, and where the source's byte 0 is in it, until it is given back.
  * read_watched is NULL where a read cannot take long; else it is read_at, and asks the watch while it waits. Such a source is read
- * in few and large pieces.
+ * in few and large pieces. stream is there where read_watched is: it hands the range on as it comes, each byte once and in order, so
+ * that it may be of any length; a taker that wants no more makes it COFFER_ERR_CANCELLED.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
@@ -30,6 +31,12 @@ typedef struct coffer__watch {
     void *ctx;
 } coffer__watch;
 
+/* Takes bytes in their order, as they come; false: no more of them are wanted. */
+typedef struct coffer__taker {
+    bool (*take)(void *ctx, const uint8_t *bytes, size_t size);
+    void *ctx;
+} coffer__taker;
+
 typedef struct coffer__source_ops {
     coffer_status (*read_at)(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                              coffer_error *err);
@@ -40,6 +47,8 @@ typedef struct coffer__source_ops {
     bool far; /* a read may be a journey, however little it asks for: better one than many */
     coffer_status (*read_watched)(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                   const coffer__watch *watch, coffer_error *err);
+    coffer_status (*stream)(const coffer__source *source, uint64_t offset, uint64_t size, const coffer__taker *taker,
+                            const coffer__watch *watch, coffer_error *err);
 } coffer__source_ops;
 
 typedef struct coffer__source_file {
@@ -87,9 +96,12 @@ coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web
                                  const struct coffer__web_address *address, const coffer_allocator *allocator,
                                  coffer_error *err);
 
-/* What tells one version of what lies behind a URL from another: its ETag, or its date; "" when there is none, and for any other
-   source. Borrowed. */
-const char *coffer__source_validator(const coffer__source *source);
+/* What lies behind a URL, and which version of it, as text: the URL as it was named, the commit, ETag and date, a line each. False,
+   and "", when the server states neither ETag nor date, and for any other source. */
+#define COFFER__SOURCE_IDENTITY 9216
+bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY]);
+/* Whether the server has no ranges: then each read comes from the file's first byte on. */
+bool coffer__source_is_sequential(const coffer__source *source);
 /* The commit of the Hub's repository that it came from, in COFFER__HUB_MOST_REVISION bytes; "" when there is none. Borrowed. */
 const char *coffer__source_commit(const coffer__source *source);
 /* All bytes of what lies behind a URL, when they came with the first ones; NULL when more has to be asked for, and for any other source.

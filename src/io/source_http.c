@@ -4,7 +4,8 @@
  * its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
  *
  *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where the file ends
- *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges
+ *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges, which only
+ *         who wants to fetch the file puts up with: then each read asks for all of it, and passes over what comes before
  *   416   there are no bytes there: to the first question, an empty file
  *
  * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say what that
@@ -45,6 +46,7 @@ typedef struct coffer__source_http {
     char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
     uint8_t *head;                          /* the file's first bytes */
     size_t head_size;
+    bool sequential;           /* the server has no ranges */
     coffer__mutex lock;        /* … but what this guards: */
     coffer__web_address place; /* where redirects led */
 } source_http;
@@ -54,7 +56,8 @@ typedef struct source_http_part {
     source_http *file;
     uint64_t offset;
     uint64_t size;
-    uint8_t *to;
+    uint8_t *to;                /* where the bytes go, … */
+    const coffer__taker *taker; /* … or who takes them */
     uint64_t done;
     uint64_t expected;     /* bytes of the answer that is coming in */
     coffer_status verdict; /* on it; then `error` says why */
@@ -88,17 +91,24 @@ static coffer_status source_http_no_ranges(source_http_part *part)
 /* The whole file, though a range was asked for. */
 static coffer_status source_http_judge_whole(source_http_part *part, const coffer__http_reply *reply)
 {
-    const source_http *file = part->file;
+    source_http *file = part->file;
     if (file->size == COFFER__HTTP_UNKNOWN) {
         if (reply->length != COFFER__HTTP_UNKNOWN && reply->length > part->size) {
-            return source_http_no_ranges(part);
+            if (!coffer__web_fetches(file->web)) {
+                return source_http_no_ranges(part);
+            }
+            file->sequential = true;
+            file->size = reply->length;
         }
         part->done = 0;
         part->expected = reply->length == COFFER__HTTP_UNKNOWN ? part->size : reply->length;
         return COFFER_OK;
     }
-    const bool same = reply->length == file->size && !source_http_differs(file, reply);
-    return same ? source_http_no_ranges(part) : source_http_changed(part, reply->length);
+    if (reply->length != file->size || source_http_differs(file, reply)) {
+        return source_http_changed(part, reply->length);
+    }
+    part->expected = reply->length;
+    return file->sequential ? COFFER_OK : source_http_no_ranges(part);
 }
 
 static coffer_status source_http_judge_range(source_http_part *part, const coffer__http_reply *reply)
@@ -148,6 +158,9 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
             "of the file");
     }
     const bool whole = reply->status == 200;
+    if (file->sequential && !whole) {
+        return source_http_changed(part, reply->length);
+    }
     const coffer_status status = whole ? source_http_judge_whole(part, reply) : source_http_judge_range(part, reply);
     if (status == COFFER_OK && first) {
         memcpy(file->etag, reply->etag, sizeof file->etag);
@@ -163,6 +176,33 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
         }
     }
     return status;
+}
+
+/* Puts bytes where they belong; false when nobody wants them. */
+static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, size_t size)
+{
+    if (part->to != NULL) {
+        memcpy(part->to + (size_t)part->done, bytes, size);
+    } else if (!part->taker->take(part->taker->ctx, bytes, size)) {
+        part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+        return false;
+    }
+    part->done += size;
+    return true;
+}
+
+/* Of a whole file only what is wanted of it. False behind the last byte of that, too, which ends the connection. */
+static bool source_http_take_of_whole(source_http_part *part, uint64_t at, const uint8_t *bytes, size_t size)
+{
+    const uint64_t from = part->offset + part->done;
+    const uint64_t passed = from > at ? from - at : 0;
+    if (passed >= size) {
+        return true;
+    }
+    const uint64_t left = part->size - part->done;
+    const uint64_t here = size - passed;
+    return source_http_hand_on(part, bytes + (size_t)passed, (size_t)(here < left ? here : left)) &&
+           part->done < part->size;
 }
 
 static bool source_http_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
@@ -181,9 +221,8 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
                                               "the server sends more bytes than it says that it does");
         return false;
     }
-    memcpy(part->to + (size_t)part->done, bytes, size);
-    part->done += size;
-    return true;
+    return part->file->sequential ? source_http_take_of_whole(part, reply->body, bytes, size)
+                                  : source_http_hand_on(part, bytes, size);
 }
 
 /* ---- fetching -------------------------------------------------------------------------------------------------------- */
@@ -250,9 +289,9 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
     source_http_where(file, &place);
     const coffer__web_question question = {
         .address = &place,
-        .first = part->offset + part->done,
-        .last = part->offset + part->size - 1,
-        .if_range = coffer__http_is_strong(file->etag) ? file->etag : NULL,
+        .first = file->sequential ? COFFER__HTTP_UNKNOWN : part->offset + part->done,
+        .last = file->sequential ? COFFER__HTTP_UNKNOWN : part->offset + part->size - 1,
+        .if_range = coffer__http_is_strong(file->etag) && !file->sequential ? file->etag : NULL,
         .take = source_http_take,
         .ctx = part,
         .watch = watch,
@@ -318,6 +357,21 @@ static coffer_status source_http_read_watched(const coffer__source *source, uint
     return source_http_fetch(&part, watch, err);
 }
 
+/* What is kept of the beginning comes first. */
+static coffer_status source_http_stream(const coffer__source *source, uint64_t offset, uint64_t size,
+                                        const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
+{
+    source_http *file = source->as.http;
+    source_http_part part = { .file = file, .offset = offset, .size = size, .taker = taker };
+    if (offset < file->head_size && size > 0) {
+        const uint64_t kept = file->head_size - offset < size ? file->head_size - offset : size;
+        if (!source_http_hand_on(&part, file->head + (size_t)offset, (size_t)kept)) {
+            return coffer__fail(err, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+        }
+    }
+    return source_http_fetch(&part, watch, err);
+}
+
 static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          coffer_error *err)
 {
@@ -352,7 +406,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
                                             .map = source_http_map,
                                             .close = source_http_close,
                                             .far = true,
-                                            .read_watched = source_http_read_watched };
+                                            .read_watched = source_http_read_watched,
+                                            .stream = source_http_stream };
     source_http *file = coffer__alloc_zeroed(allocator, sizeof *file);
     uint8_t *head = coffer__alloc(allocator, SOURCE_HTTP_FIRST);
     if (file == NULL || head == NULL || coffer__os_mutex_init(&file->lock) != 0) {
@@ -394,13 +449,28 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
 
 /* ---- what is known of the whole file ----------------------------------------------------------------------------------- */
 
-const char *coffer__source_validator(const coffer__source *source)
+bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY])
 {
+    text[0] = '\0';
     if (source->ops->read_watched != source_http_read_watched) {
-        return "";
+        return false;
     }
     const source_http *file = source->as.http;
-    return file->etag[0] != '\0' ? file->etag : file->modified;
+    const char *const lines[] = { file->origin.url.text, file->commit, file->etag, file->modified };
+    if (file->etag[0] == '\0' && file->modified[0] == '\0') {
+        return false;
+    }
+    bool fits = true;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        fits = fits && coffer__text_append(text, COFFER__SOURCE_IDENTITY, lines[i], coffer__text_len(lines[i])) &&
+               coffer__text_append(text, COFFER__SOURCE_IDENTITY, "\n", 1);
+    }
+    return fits;
+}
+
+bool coffer__source_is_sequential(const coffer__source *source)
+{
+    return source->ops->read_watched == source_http_read_watched && source->as.http->sequential;
 }
 
 const char *coffer__source_commit(const coffer__source *source)

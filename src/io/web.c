@@ -28,6 +28,7 @@ struct coffer__web {
     uint64_t pause_ms;
     uint64_t retries;
     char certificates[1024]; /* "": the system's */
+    bool fetches;
     atomic_uint owners;
     coffer__mutex lock; /* guards what follows */
     bool opened;        /* libcurl; its table does not change afterwards */
@@ -102,6 +103,7 @@ static coffer_status web_settings(coffer__web *web, const coffer_open_options *o
 /* What the caller says goes before it. */
 static void web_options(coffer__web *web, const coffer_open_options *options)
 {
+    web->fetches = options->to_fetch;
     if (options->timeout_ms != 0) {
         web->timeout_ms = options->timeout_ms < WEB_LONGEST_TIMEOUT_MS ? options->timeout_ms : WEB_LONGEST_TIMEOUT_MS;
     }
@@ -128,6 +130,11 @@ coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *opti
     }
     *web = made;
     return COFFER_OK;
+}
+
+bool coffer__web_fetches(const coffer__web *web)
+{
+    return web->fetches;
 }
 
 coffer__web *coffer__web_share(coffer__web *web)
@@ -387,6 +394,12 @@ bool coffer__web_is_cached(const coffer__web *web, const char *text)
     coffer__hub_name name;
     coffer__path local;
     return coffer__web_locate(web, text, &address, &name, &local, NULL) == COFFER_OK && local.text[0] != '\0';
+}
+
+bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
+{
+    address->signs = false;
+    return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
 }
 
 /* ---- trying again ---------------------------------------------------------------------------------------------------- */

@@ -20,6 +20,8 @@ typedef struct coffer__web coffer__web;
 /* Reads the environment, and of the options, which are known to be right, what goes before it. libcurl is opened by the first
    question. */
 coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err);
+/* Whether the model is opened to be fetched, as the options say. */
+bool coffer__web_fetches(const coffer__web *web);
 /* One more owner; each frees it once. */
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);
@@ -39,6 +41,9 @@ coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffe
 coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bool *folder, coffer_error *err);
 /* Whether what a URL names lies in the Hub's cache. */
 bool coffer__web_is_cached(const coffer__web *web, const char *text);
+
+/* Where the Hub lists a repository; false when it may not be asked. */
+bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
 
 typedef struct coffer__web_question {
     const coffer__web_address *address;

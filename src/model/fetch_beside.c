@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define BESIDE_SNIFFED 512u
+#define BESIDE_MOST_ANSWER 200u /* bytes of a text that says that there is no file */
 
 /* As transformers, tokenizers, diffusers and PEFT call what they look for. */
 static const char *const beside_names[] = {
@@ -35,6 +36,8 @@ struct coffer__beside {
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
     coffer__place place;
+    const coffer__listing *listing; /* what the repository has; NULL: that is not known */
+    char folder[1024 + 1];          /* of the model in the repository, with a slash; or "" */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
@@ -50,13 +53,65 @@ static bool beside_is_absent(coffer_status status)
            status == COFFER_ERR_OFFLINE;
 }
 
-/* A server may say that it has a file, and send the page that tells people that it has not. */
-static bool beside_is_page(const coffer__source *source)
+static bool beside_ends(const char *name, const char *suffix)
+{
+    const size_t len = strlen(name);
+    const size_t suffix_len = strlen(suffix);
+    return len >= suffix_len && strcmp(name + len - suffix_len, suffix) == 0;
+}
+
+/* Whether bytes begin with a text of small letters, in either case. */
+static bool beside_begins(const uint8_t *bytes, size_t size, const char *text)
+{
+    size_t at = 0;
+    while (at < size && text[at] != '\0' &&
+           (bytes[at] == (uint8_t)text[at] || (bytes[at] | 0x20) == (uint8_t)text[at])) {
+        at++;
+    }
+    return text[at] == '\0';
+}
+
+/* Whether a body is an answer for people in the place of a file. Vocabularies and templates are text, and may begin with a "<" of
+   their own. */
+static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind, const uint8_t *bytes, size_t size)
+{
+    if (beside_ends(file->name, ".json")) {
+        return kind == COFFER_ERR_IS_HTML || kind == COFFER_ERR_IS_TEXT;
+    }
+    return beside_begins(bytes, size, "<!doctype html") || beside_begins(bytes, size, "<html") ||
+           (file->source.size < BESIDE_MOST_ANSWER &&
+            (beside_begins(bytes, size, "entry not found") || beside_begins(bytes, size, "not found") ||
+             beside_begins(bytes, size, "404")));
+}
+
+/* A server may say that it has a file, and send what tells people that it has not: of a name that was guessed that means that there
+   is none. A pointer of Git LFS is none of both. */
+static coffer_status beside_judge(coffer__beside_file *file)
 {
     uint8_t first[BESIDE_SNIFFED];
-    const size_t size = source->size < sizeof first ? (size_t)source->size : sizeof first;
-    return coffer__source_read(source, 0, first, size, NULL) == COFFER_OK &&
-           coffer__sniff(first, size, NULL) == COFFER_ERR_IS_HTML;
+    const size_t size = file->source.size < sizeof first ? (size_t)file->source.size : sizeof first;
+    const coffer_status status = coffer__source_read(&file->source, 0, first, size, &file->error);
+    if (status != COFFER_OK || size == 0) {
+        return status;
+    }
+    const coffer_status kind = coffer__sniff(first, size, &file->error);
+    if (kind == COFFER_ERR_IS_LFS_POINTER || !beside_is_answer(file, kind, first, size)) {
+        return kind == COFFER_ERR_IS_LFS_POINTER ? kind : COFFER_OK;
+    }
+    if (file->whole->listing != NULL) {
+        return coffer__fail(&file->error, kind == COFFER_ERR_IS_HTML ? kind : COFFER_ERR_IS_TEXT,
+                            "the repository has this file, and what comes of it is %s",
+                            kind == COFFER_ERR_IS_HTML ? "a web page" : "a text that is none");
+    }
+    file->there = false;
+    return COFFER_OK;
+}
+
+/* Whether the repository may have the file. */
+static bool beside_is_listed(const coffer__beside *beside, const char *name)
+{
+    return beside->listing == NULL ||
+           coffer__listing_has(beside->listing, beside->folder, strlen(beside->folder), name);
 }
 
 static void beside_open_file(void *arg)
@@ -67,9 +122,13 @@ static void beside_open_file(void *arg)
     file->status = coffer__place_open(&beside->place, name, &beside->allocator, &beside->pool, &file->pooled,
                                       &file->source, &file->error);
     file->there = file->status == COFFER_OK;
-    if (file->there && beside_is_page(&file->source)) {
+    const bool opened = file->there;
+    if (opened) {
+        file->status = beside_judge(file);
+        file->there = file->there && file->status == COFFER_OK;
+    }
+    if (opened && !file->there) {
         file->source.ops->close(&file->source);
-        file->there = false;
     }
     if (beside_is_absent(file->status)) {
         file->status = COFFER_OK;
@@ -84,8 +143,10 @@ static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err
         coffer__beside_file *file = &beside->files[i];
         file->name = beside_names[i];
         file->whole = beside;
-        started[i] = beside->place.web != NULL && coffer__os_thread_start(&file->thread, beside_open_file, file) == 0;
-        if (!started[i]) {
+        const bool listed = beside_is_listed(beside, file->name);
+        started[i] =
+            listed && beside->place.web != NULL && coffer__os_thread_start(&file->thread, beside_open_file, file) == 0;
+        if (listed && !started[i]) {
             beside_open_file(file);
         }
     }
@@ -108,6 +169,19 @@ static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err
     return coffer__fail_path(err, failed->status, path.text);
 }
 
+/* Where in the repository the model is. */
+static coffer_status beside_find_folder(coffer__beside *beside, coffer_error *err)
+{
+    coffer__hub_name name;
+    const coffer_status status = coffer__hub_read(&name, beside->place.given.text, err);
+    if (status == COFFER_OK && name.file[0] != '\0') {
+        const size_t len = strlen(name.file);
+        memcpy(beside->folder, name.file, len);
+        memcpy(beside->folder + len, "/", 2);
+    }
+    return status;
+}
+
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, coffer_error *err)
 {
     const coffer_allocator caller = model->allocator;
@@ -127,6 +201,10 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         return beside_no_memory(err);
     }
     coffer_status status = coffer__model_place(model, &made->place, err);
+    if (status == COFFER_OK && model->listing.known) {
+        status = beside_find_folder(made, err);
+        made->listing = &model->listing;
+    }
     status = status == COFFER_OK ? beside_open_files(made, err) : status;
     if (status != COFFER_OK) {
         coffer__beside_close(made);

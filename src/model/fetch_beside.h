@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs read beside a model's tensors: its configuration, tokenizer and the like. Nobody can list what lies behind a URL,
- * so it is asked for by the names that it usually has, all at once; what is not there is left out.
+ * What programs read beside a model's tensors: its configuration, tokenizer and the like. What lies behind a URL is asked for by the
+ * names that it usually has, all at once; what is not there is left out. Of a repository of the Hub that was listed only what it has
+ * is asked for.
  */
 #ifndef COFFER_MODEL_FETCH_BESIDE_H
 #define COFFER_MODEL_FETCH_BESIDE_H

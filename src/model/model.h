@@ -11,6 +11,7 @@
 #include "coffer.h"
 #include "digest.h"
 #include "index.h"
+#include "listing.h"
 #include "names.h"
 #include "os.h"
 #include "place.h"
@@ -70,6 +71,7 @@ typedef struct coffer__several {
     size_t total_size_len;                             /* … and its bytes; 0: there is none */
     coffer__index_span records[COFFER__INDEX_RECORDS]; /* where in it digests of the whole are */
     size_t file_count;                                 /* that the index names, whether they are open or not */
+    coffer__whole index;                               /* its text, when all files that it names are open */
     char *index_path;                                  /* of the index; NULL: there is none */
     size_t index_path_size;
 } coffer__several;
@@ -81,6 +83,7 @@ struct coffer {
     coffer__several *several; /* NULL: one file */
     bool named_whole;         /* it was opened as a folder or repository, or by its index, and not as one file */
     coffer__web *web;         /* of what was opened by a URL; else NULL */
+    coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
 };
 
 /* The shard of a tensor; NULL when the tensor is not one that this model handed out. */

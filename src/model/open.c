@@ -103,6 +103,7 @@ void coffer_close(coffer *model)
     coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);
     coffer__several_free(model);
     coffer__web_free(model->web);
+    coffer__listing_free(&model->listing, &allocator);
     coffer__free(&allocator, model, sizeof *model);
 }
 
@@ -262,11 +263,19 @@ static bool open_usual_url(const char *url, size_t i, coffer__path *out)
            coffer__text_append(out->text, sizeof out->text, open_usual_names[i], strlen(open_usual_names[i]));
 }
 
-/* A repository of the Hub or a folder: the first of the usual names that the Hub's cache has, else that the server has. Nothing
-   can be listed there. A store says 403 of an object that is not there to whoever may not list its bucket: then the next name is tried, and in the end
-   the first refusal tells. */
+/* Whether the listing has the file that a URL of its repository names. */
+static bool open_is_listed(const coffer__listing *listing, const char *url)
+{
+    coffer__hub_name name;
+    return coffer__hub_read(&name, url, NULL) == COFFER_OK && coffer__listing_has(listing, "", 0, name.file);
+}
+
+/* A repository of the Hub or a folder: the first of the usual names that the Hub's cache has, else that the server has. Without a
+   listing they are guessed. A store says 403 of an object that is not there to whoever may not list its bucket: then the next name
+   is tried, and in the end the first refusal tells. */
 static coffer_status open_remote_folder(coffer **model, coffer__web *web, const char *url,
-                                        const coffer_open_options *options, coffer_error *err)
+                                        const coffer__listing *listing, const coffer_open_options *options,
+                                        coffer_error *err)
 {
     coffer__path name;
     coffer_error first;
@@ -281,6 +290,9 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     for (size_t i = 0; i < OPEN_USUAL_NAMES; i++) {
         if (!open_usual_url(url, i, &name)) {
             return coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
+        }
+        if (listing->known && !open_is_listed(listing, name.text)) {
+            continue;
         }
         const coffer_status status = open_one_url(model, web, name.text, options, err);
         const bool refused = is_store && status == COFFER_ERR_ACCESS;
@@ -300,29 +312,66 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     }
     coffer__fail(
         err, COFFER_ERR_NOT_FOUND,
-        "there is neither model.safetensors nor its index, nor what diffusers calls them: name the file behind it");
+        "there is neither model.safetensors nor its index, nor what diffusers calls them: name the file after it");
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
+}
+
+/* Of what is to be fetched from the Hub: asks which commit the revision is now and what it has, once, and names the commit from then
+   on. *url is then the text in *at. Where the Hub does not say, all stays as it is. */
+static void open_settle(const char **url, bool folder, coffer__path *at, coffer__web *web, coffer__listing *listing,
+                        const coffer_open_options *options)
+{
+    coffer__hub_name name;
+    const bool hub = strncmp(*url, "hf://", 5) == 0;
+    const bool wanted = hub && options->to_fetch && (folder || open_is_index(*url) || coffer__web_is_cached(web, *url));
+    if (!wanted || coffer__hub_read(&name, *url, NULL) != COFFER_OK) {
+        return;
+    }
+    coffer__listing_ask(listing, web, &name, options->allocator);
+    if (!listing->known || !coffer__hub_write(&name, listing->commit, at)) {
+        return;
+    }
+    /* A slash at the end says that it is a folder. */
+    const size_t len = strlen(at->text);
+    at->text[folder ? len : len - 1] = '\0';
+    *url = at->text;
+}
+
+static coffer_status open_behind_web(coffer **model, coffer__web *web, const char *url,
+                                     const coffer_open_options *options, coffer_error *err)
+{
+    bool folder = false;
+    coffer__path at;
+    coffer__listing listing = { .known = false };
+    coffer_status status = coffer__web_is_folder(web, url, &folder, err);
+    if (status != COFFER_OK) {
+        return coffer__fail_path(err, status, url);
+    }
+    open_settle(&url, folder, &at, web, &listing, options);
+    status = folder ? open_remote_folder(model, web, url, &listing, options, err)
+                    : open_one_url(model, web, url, options, err);
+    if (status != COFFER_OK) {
+        coffer__listing_free(&listing, options->allocator);
+        return status;
+    }
+    (*model)->listing = listing;
+    (*model)->named_whole = (*model)->named_whole || folder;
+    return COFFER_OK;
 }
 
 static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
 {
     coffer__web *web = NULL;
-    bool folder = false;
     coffer_status status = coffer__web_new(&web, options, err);
-    if (status == COFFER_OK) {
-        status = coffer__web_is_folder(web, url, &folder, err);
-    }
     if (status != COFFER_OK) {
-        coffer__web_free(web);
         return coffer__fail_path(err, status, url);
     }
-    status = folder ? open_remote_folder(model, web, url, options, err) : open_one_url(model, web, url, options, err);
+    status = open_behind_web(model, web, url, options, err);
     if (status != COFFER_OK) {
         coffer__web_free(web);
         return status;
     }
     (*model)->web = web;
-    (*model)->named_whole = (*model)->named_whole || folder;
     return COFFER_OK;
 }
 

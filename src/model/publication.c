@@ -273,6 +273,9 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     }
     const bool sharded = publication_is_sharded(&list, publication->path.text);
     status = publication_set_aside(publication, sharded, err);
+    if (status == COFFER_OK && publication->meanwhile != NULL) {
+        status = publication->meanwhile(publication->meanwhile_ctx, err);
+    }
     if (status == COFFER_OK) {
         status = publication_rename_all(publication, &list, err);
     }

@@ -37,6 +37,10 @@ typedef struct coffer__publication {
     bool durable;  /* each step is on the device before the next */
     bool force;    /* an old model of one file is taken away */
     bool begun;    /* the new index is there, and not decided on */
+    /* Called while the old model is aside and the new one has no index yet: what lies beside the two changes then. Set between
+       coffer__publication_open and coffer__publication_finish; NULL: nothing does. */
+    coffer_status (*meanwhile)(void *ctx, coffer_error *err);
+    void *meanwhile_ctx;
 } coffer__publication;
 
 /* Locks the folder, finishes or undoes what a crash left, and looks whether a model of several files (`sharded`) may be put there:

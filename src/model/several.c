@@ -101,6 +101,7 @@ void coffer__several_free(coffer *model)
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->index_path, several->index_path_size);
+    coffer__place_forget(&several->index, &several->allocator);
     coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
     coffer__turns_end(&several->turns);
@@ -469,8 +470,12 @@ coffer_status coffer__several_open(coffer **model, const char *path, coffer__web
         return coffer__fail_path(err, status, path);
     }
     status = several_open_text(model, path, web, &text, options, err);
-    coffer__place_forget(&text, options->allocator);
-    return status;
+    if (status != COFFER_OK || options->select_count > 0) {
+        coffer__place_forget(&text, options->allocator);
+        return status;
+    }
+    (*model)->several->index = text; /* which coffer_fetch hands on as it is */
+    return COFFER_OK;
 }
 
 static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,

@@ -6,6 +6,7 @@ and its ways to refuse.
 """
 
 import hashlib
+import json
 import re
 import urllib.parse
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from web_server import Server
 
 COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 ROUTE = re.compile(r"/((?:datasets/|spaces/)?(?:[^/]+/)?[^/]+)/resolve/([^/]+)/([^?]+)(?:\?.*)?")
+LISTING = re.compile(r"/api/((?:models|datasets|spaces)/[^?]+)/revision/([^/?]+)")
 
 
 @dataclass
@@ -24,13 +26,16 @@ class Repository:
     revisions: list = field(default_factory=lambda: ["main", COMMIT])
     token: str | None = None  # who may see it; None: everybody
     gated: bool = False  # it is seen, but not read
+    commit: str = COMMIT  # what the revisions lead to
 
 
 class Hub(Server):
-    """`stored_apart`: files named like that are redirected to another path, as large files are."""
+    """`stored_apart`: files named like that are redirected to another path, as large files are. With `lists` it says what a repository
+    has."""
 
-    def __init__(self, repositories, latency=0.0, stored_apart=r".*\.safetensors"):
+    def __init__(self, repositories, latency=0.0, stored_apart=r".*\.safetensors", lists=False):
         super().__init__(behave=self.route, latency=latency)
+        self.lists = lists
         self.repositories = repositories
         self.stored_apart = re.compile(stored_apart)
 
@@ -43,11 +48,22 @@ class Hub(Server):
         if request.path.startswith("/stored/"):
             repository, _, name = urllib.parse.unquote(request.path.removeprefix("/stored/")).partition("//")
             return self.send(request, self.repositories[repository].files[name], {})
+        listing = LISTING.fullmatch(request.path)
+        if listing is not None and self.lists:
+            return self.list(request, listing[1].removeprefix("models/"), urllib.parse.unquote(listing[2]))
         match = ROUTE.fullmatch(request.path)
         if match is None:
             return self.refuse(request, 404, None)
         name, revision, file = match[1], urllib.parse.unquote(match[2]), urllib.parse.unquote(match[3])
         return self.resolve(request, name, revision, file)
+
+    def list(self, request, name, revision):
+        repository = self.repositories.get(name)
+        if repository is None or revision not in repository.revisions:
+            return self.refuse(request, 404, "RepoNotFound" if repository is None else "RevisionNotFound")
+        siblings = [{"rfilename": file, "size": len(content)} for file, content in repository.files.items()]
+        said = {"_id": "1", "id": name, "sha": repository.commit, "private": False, "tags": ["a", {"b": 1.5}], "siblings": siblings}
+        return self.answer(request, 200, {"Content-Type": "application/json"}, json.dumps(said).encode())
 
     def resolve(self, request, name, revision, file):
         repository = self.repositories.get(name)
@@ -62,7 +78,7 @@ class Hub(Server):
         if content is None:
             return self.refuse(request, 404, "EntryNotFound", {"X-Repo-Commit": COMMIT})
         digest = hashlib.sha256(content).hexdigest()
-        headers = {"X-Repo-Commit": COMMIT, "ETag": '"%s"' % digest, "Accept-Ranges": "bytes"}
+        headers = {"X-Repo-Commit": repository.commit, "ETag": '"%s"' % digest, "Accept-Ranges": "bytes"}
         if self.stored_apart.fullmatch(file):
             headers |= {"X-Linked-Etag": '"%s"' % digest, "X-Linked-Size": str(len(content))}
             location = "/stored/" + urllib.parse.quote("%s//%s" % (name, file))

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a fetch consists of. It is planned first (fetch.c), with the text of the index (fetch_index.c); then all files come in
+ * pieces (fetch_pieces.c), and when every one of them is complete they get their names (fetch_publish.c).
+ *
+ * What a file is going to be is a head, which is in memory, and moves, which say where the rest comes from: of a whole file there is
+ * no head and one move, of a file of some tensors the head is its new header.
+ */
+#ifndef COFFER_MODEL_FETCH_H
+#define COFFER_MODEL_FETCH_H
+
+#include "coffer.h"
+#include "fetch_beside.h"
+#include "model.h"
+#include "move.h"
+#include "part.h"
+
+typedef struct coffer__fetch_file {
+    const coffer__shard *shard;   /* NULL: it has no tensors */
+    const coffer__source *source; /* of all its moves */
+    const char *path;             /* the source's, for failures */
+    coffer__path target;
+    uint64_t size;
+    const uint8_t *head; /* borrowed from the header */
+    uint64_t head_size;
+    coffer_header *header; /* of a file of some tensors */
+    coffer__move *moves;   /* in order of their places, without gaps between them */
+    size_t move_count;
+    size_t move_room;
+    coffer__part part;
+} coffer__fetch_file;
+
+typedef struct coffer__fetch {
+    const coffer *model;
+    const coffer_allocator *allocator;
+    const coffer_fetch_options *options;
+    const bool *wanted; /* for each tensor of the model; NULL: all */
+    const char *folder;
+    coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
+    coffer__fetch_file *files;
+    size_t file_count;
+    size_t file_room;
+    const char *index; /* its text; NULL: there is none */
+    size_t index_size;
+    char *index_made; /* the same when it is not the model's own, but made for the selection */
+    coffer__path index_target;
+    uint64_t total; /* bytes of all files */
+    uint64_t done;  /* that were there already */
+    bool durable;   /* something is replaced, so each step is on the device before the next */
+} coffer__fetch;
+
+/* The number of the first tensor of a shard, for coffer_at. */
+size_t coffer__fetch_first_of(const coffer__fetch *job, size_t shard);
+
+/* Makes the text of the index for the files of the job, and its target's name, "" when the model's own index has one. */
+coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);
+
+/* A number that two plans of the same file do not share by chance. Of a whole file it is that of nothing. */
+uint64_t coffer__fetch_plan_number(const coffer__fetch_file *file);
+
+/* Downloads whatever is not there of any file, into parts that are open. */
+coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);
+
+/* ---- getting names -------------------------------------------------------------------------------------------------- */
+
+/* Looks at what lies in the folder before anything is downloaded: whether files may get their names, and whether an interrupted fetch
+   of the same had all of them complete; then *complete, and only publishing is left. */
+coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err);
+/* Every part is complete, or coffer__fetch_look has said so: compares digests, and gives all files their names. */
+coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err);
+
+#endif

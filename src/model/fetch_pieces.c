@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The downloading of all files at once. There is one queue of what is missing, over all files and in their order, and a crew of
+ * workers, each with a connection of its own, that take from it. What a worker takes is one run of pieces that follow each other in
+ * one file: it asks for it once, and writes what comes as it comes, so that the number of connections is not a question of memory,
+ * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces that were under way.
+ *
+ * How much is taken at a time follows what is left: an even share for each worker twice over, so that in the beginning requests are
+ * few and long, and in the end nobody waits for the one who has taken the most.
+ */
+#include "alloc.h"
+#include "crew.h"
+#include "error.h"
+#include "fetch.h"
+
+#include <string.h>
+
+#define PIECES_LEAST ((uint64_t)2 << 20)  /* of a request, unless the file ends: a journey's worth and more */
+#define PIECES_MOST ((uint64_t)64 << 20)  /* what a connection that has become slow may hold up */
+#define PIECES_GAP ((uint64_t)128 << 10)  /* of the source, that is read through rather than asked around */
+#define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */
+/* Servers and paths that bound the rate of a connection are the rule, and a model of forty files is to come as fast as by forty
+   connections. A connection takes three descriptors, and half of those that the process may have are left to it. */
+#define PIECES_CONNECTIONS 64u
+#define PIECES_DESCRIPTORS 6u
+#define PIECES_NEAR_THREADS 8u
+
+typedef struct pieces_job {
+    coffer__fetch *fetch;
+    coffer__crew crew; /* its mutex guards everything below */
+    size_t file;       /* the next piece's */
+    uint64_t piece;
+    uint64_t left; /* bytes that nobody has taken */
+    size_t workers;
+} pieces_job;
+
+typedef struct pieces_worker {
+    coffer__crew_worker base;
+    pieces_job *job;
+    coffer__watch watch;
+    coffer__taker taker;
+    coffer__fetch_file *file;
+    uint64_t at;          /* the file's next byte that is to be written … */
+    uint64_t end;         /* … of those that were taken */
+    size_t held;          /* bytes before it that are in the buffer */
+    size_t move;          /* the one that has that byte */
+    uint64_t from;        /* the source's next byte that comes */
+    coffer_status status; /* of writing; then `error` says why */
+    coffer_error error;
+    uint8_t *buffer;
+} pieces_worker;
+
+static uint64_t pieces_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
+
+/* How much the next one may take. What has to come from the file's first byte on comes at a stretch. */
+static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
+{
+    if (coffer__source_is_sequential(file->source)) {
+        return UINT64_MAX;
+    }
+    const uint64_t share = job->left / (2 * (uint64_t)job->workers);
+    return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
+}
+
+/* Goes to the next piece that is missing; false when there is none. */
+static bool pieces_find(pieces_job *job)
+{
+    const coffer__fetch *fetch = job->fetch;
+    for (; job->file < fetch->file_count; job->file++, job->piece = 0) {
+        const coffer__part *part = &fetch->files[job->file].part;
+        while (job->piece < part->piece_count && part->done[job->piece] == 1) {
+            job->piece++;
+        }
+        if (job->piece < part->piece_count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool pieces_next(pieces_job *job, pieces_worker *worker)
+{
+    if (job->crew.status != COFFER_OK || !pieces_find(job)) {
+        return false;
+    }
+    coffer__fetch_file *file = &job->fetch->files[job->file];
+    const uint64_t most = pieces_share(job, file);
+    uint64_t size = 0;
+    worker->file = file;
+    worker->at = job->piece * COFFER__PART_PIECE;
+    while (job->piece < file->part.piece_count && file->part.done[job->piece] != 1 && size < most) {
+        size += coffer__part_piece_size(&file->part, job->piece++);
+    }
+    worker->end = worker->at + size;
+    job->left -= size;
+    return true;
+}
+
+static bool pieces_take(pieces_worker *worker)
+{
+    pieces_job *job = worker->job;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    const bool taken = pieces_next(job, worker);
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return taken;
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+/* Writes what is held, and records the pieces that end within it. */
+static bool pieces_flush(pieces_worker *worker)
+{
+    coffer__part *part = &worker->file->part;
+    const uint64_t begin = worker->at - worker->held;
+    if (worker->held == 0) {
+        return true;
+    }
+    worker->status = coffer__part_write(part, begin, worker->buffer, worker->held, &worker->error);
+    for (uint64_t piece = begin / COFFER__PART_PIECE; worker->status == COFFER_OK && piece < part->piece_count;
+         piece++) {
+        if (piece * COFFER__PART_PIECE + coffer__part_piece_size(part, piece) > worker->at) {
+            break;
+        }
+        worker->status = coffer__part_mark(part, piece, &worker->error);
+    }
+    coffer__crew *crew = &worker->job->crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    crew->done += worker->held;
+    coffer__os_mutex_unlock(&crew->mutex);
+    worker->held = 0;
+    return worker->status == COFFER_OK;
+}
+
+/* The file's next bytes. */
+static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t size)
+{
+    while (size > 0) {
+        const uint64_t step = pieces_min(size, PIECES_BUFFER - worker->held);
+        memcpy(worker->buffer + worker->held, bytes, (size_t)step);
+        worker->held += (size_t)step;
+        worker->at += step;
+        bytes += (size_t)step;
+        size -= step;
+        if ((worker->held == PIECES_BUFFER || worker->at == worker->end) && !pieces_flush(worker)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The source's next bytes, of which those between two moves are nobody's. */
+static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
+{
+    pieces_worker *worker = ctx;
+    while (size > 0) {
+        const coffer__move *move = &worker->file->moves[worker->move];
+        const uint64_t next = move->from + (worker->at - move->to);
+        const bool gap = worker->from < next;
+        const uint64_t left = gap ? next - worker->from : pieces_min(move->to + move->size, worker->end) - worker->at;
+        const uint64_t step = pieces_min(size, left);
+        if (!gap && !pieces_put(worker, bytes, step)) {
+            return false;
+        }
+        worker->from += step;
+        bytes += (size_t)step;
+        size -= (size_t)step;
+        worker->move += worker->at == move->to + move->size;
+    }
+    return true;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+/* The move that has byte `at` of the file. */
+static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
+{
+    size_t low = 0;
+    for (size_t high = file->move_count; high - low > 1;) {
+        const size_t middle = low + (high - low) / 2;
+        if (file->moves[middle].to <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Where the source's bytes end that are asked for at once: moves that follow each other closely come together. */
+static uint64_t pieces_reach(const pieces_worker *worker)
+{
+    const coffer__fetch_file *file = worker->file;
+    const coffer__move *move = &file->moves[worker->move];
+    const coffer__move *last = file->moves + file->move_count - 1;
+    const uint64_t gap = coffer__source_is_sequential(file->source) ? UINT64_MAX : PIECES_GAP;
+    while (move < last && move[1].to < worker->end && move[1].from >= move->from + move->size &&
+           move[1].from - (move->from + move->size) <= gap) {
+        move++;
+    }
+    return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
+}
+
+/* From a source that is near. */
+static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (uint64_t left = size; left > 0 && status == COFFER_OK;) {
+        const uint64_t step = pieces_min(left, PIECES_BUFFER);
+        uint8_t *read = worker->buffer + PIECES_BUFFER;
+        status = coffer__source_read(worker->file->source, worker->from, read, (size_t)step, err);
+        if (status == COFFER_OK && worker->watch.stop(worker->watch.ctx)) {
+            status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+        }
+        if (status == COFFER_OK && !pieces_receive(worker, read, (size_t)step)) {
+            status = COFFER_ERR_CANCELLED;
+        }
+        left -= step;
+    }
+    return status;
+}
+
+/* Brings one range of the source, from the file's next byte on. */
+static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
+{
+    const coffer__fetch_file *file = worker->file;
+    worker->move = pieces_move_of(file, worker->at);
+    worker->from = file->moves[worker->move].from + (worker->at - file->moves[worker->move].to);
+    const uint64_t size = pieces_reach(worker) - worker->from;
+    const coffer_status status =
+        file->source->ops->stream == NULL
+            ? pieces_copy(worker, size, err)
+            : file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->watch, err);
+    if (worker->status != COFFER_OK) {
+        *err = worker->error;
+        return worker->status;
+    }
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, file->path);
+}
+
+/* Brings all that was taken. */
+static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
+{
+    const coffer__fetch_file *file = worker->file;
+    worker->held = 0;
+    worker->status = COFFER_OK;
+    if (worker->at < file->head_size) {
+        const uint64_t size = pieces_min(file->head_size, worker->end) - worker->at;
+        if (!pieces_put(worker, file->head + (size_t)worker->at, size)) {
+            *err = worker->error;
+            return worker->status;
+        }
+    }
+    coffer_status status = COFFER_OK;
+    while (status == COFFER_OK && worker->at < worker->end) {
+        status = pieces_bring(worker, err);
+    }
+    return status;
+}
+
+/* ---- the crew ---------------------------------------------------------------------------------------------------- */
+
+static bool pieces_stop(void *ctx)
+{
+    const pieces_worker *worker = ctx;
+    coffer__crew *crew = worker->base.crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    const bool failed = crew->status != COFFER_OK;
+    coffer__os_mutex_unlock(&crew->mutex);
+    return failed || coffer__crew_tell(&worker->base, 0);
+}
+
+static void pieces_work(void *arg)
+{
+    pieces_worker *worker = arg;
+    while (pieces_take(worker)) {
+        coffer_error error;
+        coffer__error_clear(&error);
+        const coffer_status status = pieces_carry_out(worker, &error);
+        if (status != COFFER_OK) {
+            coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
+        } else if (coffer__crew_tell(&worker->base, 0)) {
+            coffer__crew_cancel(&worker->job->crew);
+        }
+    }
+}
+
+/* As many workers as there is something to take for, within what is decent. */
+static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
+{
+    uint64_t takes = 0;
+    bool far = false;
+    for (size_t i = 0; i < fetch->file_count; i++) {
+        takes += fetch->files[i].size / PIECES_LEAST + 1;
+        far = far || fetch->files[i].source->ops->stream != NULL;
+    }
+    takes = pieces_min(takes, left / PIECES_LEAST + fetch->file_count);
+    const size_t connections = coffer__os_descriptors() / PIECES_DESCRIPTORS;
+    uint64_t most = far ? PIECES_CONNECTIONS : pieces_min(coffer__os_processors(), PIECES_NEAR_THREADS);
+    most = fetch->options->threads != 0 ? pieces_min(fetch->options->threads, PIECES_CONNECTIONS) : most;
+    most = far && connections < most ? connections : most;
+    most = pieces_min(most, takes);
+    return most == 0 ? 1 : (size_t)most;
+}
+
+coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
+{
+    const coffer__transfer_options options = {
+        .allocator = job->allocator,
+        .progress = job->options->progress,
+        .progress_ctx = job->options->progress_ctx,
+    };
+    pieces_job queue = { .fetch = job, .left = job->total - job->done };
+    queue.crew =
+        (coffer__crew){ .options = &options, .total = job->total, .err = err, .work = pieces_work, .done = job->done };
+    queue.workers = pieces_workers(job, queue.left);
+    const size_t block_size = queue.workers * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
+    pieces_worker *workers = coffer__alloc(job->allocator, block_size);
+    if (workers == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    }
+    uint8_t *buffers = (uint8_t *)(workers + queue.workers);
+    for (size_t i = 0; i < queue.workers; i++) {
+        workers[i].job = &queue;
+        workers[i].watch = (coffer__watch){ pieces_stop, &workers[i] };
+        workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
+        workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
+    }
+    const coffer_status status = coffer__crew_run(&queue.crew, workers, queue.workers, sizeof *workers);
+    coffer__free(job->allocator, workers, block_size);
+    return status;
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that are complete get their names. A kill may come between any two of these steps, and the next call for the same goes on:
+ *
+ *   1. digests that the server states are compared
+ *   2. NAME.coffer-fetched is written: from now on the fetch is decided, and nothing of it is downloaded again
+ *   3. the files' records are taken off (part.h)
+ *   4. several files take their places as publication.h has it, so that nobody who asks for the model ever finds files of two; what
+ *      lies beside the tensors changes while the old model is aside. Of a model of one file that is the last to get its name
+ *   5. NAME.coffer-fetched is removed
+ *
+ * NAME is what the model would be called as one file. What the state file has, all numbers u64 in little-endian order:
+ *
+ *   "coffer-fetch 1\n" and a NUL, 16 | a number for all that was wanted | how many files | for each file: device, inode, size
+ *
+ * Which file a name leads to tells how far an earlier call came: a file keeps its inode whatever it is called. A state file counts
+ * only when it is a regular file of the user's own that nobody else may write to.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "digest.h"
+#include "error.h"
+#include "fetch.h"
+#include "publication.h"
+#include "shards.h"
+#include "text.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PUBLISH_STATE ".coffer-fetched"
+#define PUBLISH_HEAD ((size_t)16 + 8 + 8)
+#define PUBLISH_MARK ((size_t)8 + 8 + 8)
+#define PUBLISH_OTHERS_MAY_WRITE 0022u
+/* Another program may be giving names in this folder: that takes moments. */
+#define PUBLISH_TURNS 50u
+#define PUBLISH_TURN_MS 100u
+
+static const char publish_magic[16] = "coffer-fetch 1\n";
+
+/* ---- the state file ---------------------------------------------------------------------------------------------- */
+
+/* What the model would be called as one file. */
+static void publish_main(const coffer__fetch *job, coffer__path *path)
+{
+    *path = job->index == NULL ? job->files[0].target : job->index_target;
+    const size_t len = strlen(path->text);
+    const size_t suffix = sizeof COFFER__INDEX_SUFFIX - 1;
+    if (job->index != NULL && len > suffix && strcmp(path->text + len - suffix, COFFER__INDEX_SUFFIX) == 0) {
+        path->text[len - suffix] = '\0';
+    }
+}
+
+static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
+{
+    coffer__path main;
+    publish_main(job, &main);
+    return coffer__path_beside(path, main.text, "", PUBLISH_STATE);
+}
+
+static uint64_t publish_mix(uint64_t number, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        number = (number ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001B3);
+    }
+    return number;
+}
+
+/* A number that two wishes do not share by chance. */
+static uint64_t publish_number(const coffer__fetch *job)
+{
+    uint64_t number = publish_mix(UINT64_C(0xCBF29CE484222325), job->index, job->index_size);
+    for (size_t i = 0; i < job->file_count; i++) {
+        char origin[COFFER__SOURCE_IDENTITY];
+        const coffer__fetch_file *file = &job->files[i];
+        uint8_t numbers[16];
+        coffer__store_u64le(numbers, file->size);
+        coffer__store_u64le(numbers + 8, coffer__fetch_plan_number(file));
+        (void)coffer__source_identity(file->source, origin);
+        number = publish_mix(number, numbers, sizeof numbers);
+        number = publish_mix(number, origin, strlen(origin) + 1);
+        number = publish_mix(number, file->target.text, strlen(file->target.text) + 1);
+    }
+    return number;
+}
+
+static size_t publish_state_size(const coffer__fetch *job)
+{
+    return PUBLISH_HEAD + job->file_count * PUBLISH_MARK;
+}
+
+static void publish_state_head(const coffer__fetch *job, uint8_t head[PUBLISH_HEAD])
+{
+    memcpy(head, publish_magic, sizeof publish_magic);
+    coffer__store_u64le(head + 16, publish_number(job));
+    coffer__store_u64le(head + 24, job->file_count);
+}
+
+static bool publish_state_is_trusted(int fd, uint64_t size)
+{
+    coffer__os_info info;
+    return coffer__os_inspect_fd(fd, &info) == 0 && info.kind == COFFER__OS_REGULAR && info.links == 1 &&
+           coffer__os_is_own(&info) && (info.mode & PUBLISH_OTHERS_MAY_WRITE) == 0 && info.size == size;
+}
+
+/* Reads the state that an earlier call for the same left, into `state`. */
+static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
+{
+    coffer__path path;
+    uint8_t head[PUBLISH_HEAD];
+    int fd = -1;
+    size_t got = 0;
+    const size_t size = publish_state_size(job);
+    if (!publish_state_path(job, &path) || coffer__os_open(path.text, COFFER__OS_READ, false, &fd) != 0) {
+        return false;
+    }
+    const bool read = publish_state_is_trusted(fd, size) && coffer__os_read_at(fd, 0, state, size, &got) == 0;
+    (void)coffer__os_close(fd);
+    publish_state_head(job, head);
+    return read && got == size && memcmp(state, head, sizeof head) == 0;
+}
+
+static coffer_status publish_state_write(const coffer__fetch *job, coffer_error *err)
+{
+    coffer__sink sink;
+    coffer__path path;
+    const size_t size = publish_state_size(job);
+    if (!publish_state_path(job, &path)) {
+        return coffer__trouble(err, "note that all is complete", job->folder, ENAMETOOLONG);
+    }
+    coffer_status status = coffer__sink_path(&sink, job->allocator, path.text,
+                                             job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t head[PUBLISH_HEAD];
+    publish_state_head(job, head);
+    status = sink.ops->reserve(&sink, size, err);
+    status = status == COFFER_OK ? sink.ops->write_at(&sink, 0, head, sizeof head, err) : status;
+    for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
+        uint8_t mark[PUBLISH_MARK];
+        coffer__store_u64le(mark, job->files[i].part.device);
+        coffer__store_u64le(mark + 8, job->files[i].part.inode);
+        coffer__store_u64le(mark + 16, job->files[i].size);
+        status = sink.ops->write_at(&sink, PUBLISH_HEAD + i * PUBLISH_MARK, mark, sizeof mark, err);
+    }
+    if (status != COFFER_OK) {
+        sink.ops->discard(&sink);
+        return status;
+    }
+    return sink.ops->publish(&sink, err);
+}
+
+static void publish_state_remove(const coffer__fetch *job)
+{
+    coffer__path path;
+    if (publish_state_path(job, &path)) {
+        (void)coffer__os_unlink(path.text);
+    }
+}
+
+/* ---- where files lie --------------------------------------------------------------------------------------------- */
+
+/* Whether a name leads to the file that was complete. */
+static bool publish_lies_at(const coffer__fetch_file *file, const char *path)
+{
+    coffer__os_info info;
+    return coffer__os_inspect(path, false, &info) == 0 && info.kind == COFFER__OS_REGULAR &&
+           info.device == file->part.device && info.inode == file->part.inode && info.size >= file->size;
+}
+
+static bool publish_is_placed(const coffer__fetch_file *file)
+{
+    return publish_lies_at(file, file->target.text);
+}
+
+/* Whether the file lies under its name, the one of its part, or the one that a publication gives it. */
+static bool publish_find(const coffer__fetch_file *file)
+{
+    coffer__path name;
+    coffer__path fresh;
+    if (!coffer__part_name(&name, &file->target) || !coffer__publication_name(&fresh, file->target.text)) {
+        return false;
+    }
+    return publish_is_placed(file) || publish_lies_at(file, name.text) || publish_lies_at(file, fresh.text);
+}
+
+/* Whether an earlier call for the same had everything complete, and all of it is there. */
+static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
+{
+    if (!publish_state_read(job, state)) {
+        return false;
+    }
+    bool all = true;
+    for (size_t i = 0; i < job->file_count && all; i++) {
+        coffer__fetch_file *file = &job->files[i];
+        const uint8_t *mark = state + PUBLISH_HEAD + i * PUBLISH_MARK;
+        file->part.device = coffer__load_u64le(mark);
+        file->part.inode = coffer__load_u64le(mark + 8);
+        all = coffer__load_u64le(mark + 16) == file->size && publish_find(file);
+    }
+    return all;
+}
+
+static coffer_status publish_taken(const coffer__path *target, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_IO, "a file of that name is there already: -f (`force` in the options) replaces it");
+    coffer__fail_path(err, COFFER_ERR_IO, target->text);
+    return coffer__fail_errno(err, COFFER_ERR_IO, EEXIST);
+}
+
+/* Whether every file may get its name; those that have it are passed over. */
+static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
+{
+    for (size_t i = 0; i < job->file_count; i++) {
+        const coffer__fetch_file *file = &job->files[i];
+        const bool taken = !publish_is_placed(file) && coffer__os_exists(file->target.text);
+        if (taken && !job->options->force) {
+            return publish_taken(&file->target, err);
+        }
+        job->durable = job->durable || taken;
+    }
+    const bool taken = job->index != NULL && coffer__os_exists(job->index_target.text);
+    if (taken && !job->options->force && !publish_is_placed(&job->files[0])) {
+        return publish_taken(&job->index_target, err);
+    }
+    job->durable = job->durable || taken;
+    return COFFER_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status publish_place(const coffer__fetch_file *file, coffer_error *err)
+{
+    coffer__path name;
+    if (publish_is_placed(file)) {
+        return COFFER_OK;
+    }
+    const int os_error =
+        coffer__part_name(&name, &file->target) ? coffer__os_rename(name.text, file->target.text) : ENAMETOOLONG;
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give the file its name", file->target.text, os_error);
+}
+
+/* What lies beside the tensors. */
+static coffer_status publish_beside(void *ctx, coffer_error *err)
+{
+    const coffer__fetch *job = ctx;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
+        status = job->files[i].shard == NULL ? publish_place(&job->files[i], err) : COFFER_OK;
+    }
+    return status;
+}
+
+/* Locks the folder and finishes or undoes what was interrupted there. */
+static coffer_status publish_enter(const coffer__fetch *job, coffer__publication *publication, coffer_error *err)
+{
+    coffer__path main;
+    publish_main(job, &main);
+    const coffer_sync sync = job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
+    coffer_status status = COFFER_ERR_LOCKED;
+    for (unsigned turn = 0; turn < PUBLISH_TURNS && status == COFFER_ERR_LOCKED; turn++) {
+        if (turn > 0) {
+            coffer__publication_close(publication);
+            coffer__os_sleep(PUBLISH_TURN_MS);
+        }
+        status = coffer__publication_open(publication, job->allocator, main.text, true, job->options->force, sync, err);
+    }
+    return status;
+}
+
+/* From the names that parts have to those of the publication. */
+static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
+{
+    coffer__path name;
+    coffer__path fresh;
+    for (size_t i = 0; i < job->file_count; i++) {
+        const coffer__fetch_file *file = &job->files[i];
+        if (file->shard == NULL) {
+            continue;
+        }
+        const bool fits =
+            coffer__part_name(&name, &file->target) && coffer__publication_name(&fresh, file->target.text);
+        const int os_error = fits ? coffer__os_rename(name.text, fresh.text) : ENAMETOOLONG;
+        if (os_error != 0) {
+            return coffer__trouble(err, "give the file its name", file->target.text, os_error);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* After a failure before the decision: what was downloaded is not lost with it. */
+static void publish_withdraw(const coffer__fetch *job)
+{
+    coffer__path name;
+    coffer__path fresh;
+    for (size_t i = 0; i < job->file_count; i++) {
+        const coffer__fetch_file *file = &job->files[i];
+        if (coffer__part_name(&name, &file->target) && coffer__publication_name(&fresh, file->target.text) &&
+            publish_lies_at(file, fresh.text)) {
+            (void)coffer__os_rename(fresh.text, name.text);
+        }
+    }
+}
+
+static coffer_status publish_several(coffer__fetch *job, coffer__publication *publication, coffer_error *err)
+{
+    coffer_status status = publish_check(job, err);
+    for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
+        status = coffer__publication_check(job->files[i].target.text, err);
+    }
+    status = status == COFFER_OK ? coffer__publication_begin(publication, job->index, job->index_size, err) : status;
+    status = status == COFFER_OK ? publish_offer(job, err) : status;
+    if (status == COFFER_OK) {
+        publication->meanwhile = publish_beside;
+        publication->meanwhile_ctx = job;
+        status = coffer__publication_finish(publication, err);
+    }
+    if (status != COFFER_OK && publication->begun) {
+        publish_withdraw(job);
+    }
+    return status;
+}
+
+static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
+{
+    coffer__publication publication = { .directory = -1 };
+    if (job->index == NULL) {
+        coffer_status status = publish_check(job, err);
+        status = status == COFFER_OK ? publish_beside(job, err) : status;
+        return status == COFFER_OK ? publish_place(&job->files[0], err) : status;
+    }
+    coffer_status status = publish_enter(job, &publication, err);
+    if (status == COFFER_OK) {
+        status = publish_is_placed(&job->files[0]) ? publish_beside(job, err) : publish_several(job, &publication, err);
+    }
+    coffer__publication_close(&publication);
+    return status;
+}
+
+/* ---- digests ----------------------------------------------------------------------------------------------------- */
+
+/* Asks whether it is still wanted; what is told of it is that all has come. */
+static int publish_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    const coffer__fetch *job = ctx;
+    (void)done;
+    (void)total;
+    return job->options->progress(job->options->progress_ctx, job->total, job->total);
+}
+
+static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part *part, coffer_error *err)
+{
+    coffer__part_remove(part);
+    coffer__fail(err, COFFER_ERR_ANSWER,
+                 "what came is not what the server states: the SHA-256 of the whole is another one; it was removed, so "
+                 "try again");
+    return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
+}
+
+/* A file of which the server states the SHA-256. */
+typedef struct publish_digest {
+    coffer__fetch_file *file;
+    coffer__source source;
+    uint8_t stated[32];
+    uint8_t found[32];
+} publish_digest;
+
+typedef struct publish_digests {
+    publish_digest *items;
+    coffer__digest_row *rows; /* one for each */
+    size_t count;
+} publish_digests;
+
+/* Lists the files that came whole and of which a digest is stated. */
+static coffer_status publish_digests_list(publish_digests *digests, const coffer__fetch *job, coffer_error *err)
+{
+    for (size_t i = 0; i < job->file_count; i++) {
+        coffer__fetch_file *file = &job->files[i];
+        publish_digest *item = &digests->items[digests->count];
+        if (file->head_size > 0 || !coffer__source_stated_sha256(file->source, item->stated)) {
+            continue;
+        }
+        const coffer_status status = coffer__source_fd(&item->source, file->part.fd, 0, file->size, err);
+        if (status != COFFER_OK) {
+            return coffer__fail_path(err, status, file->part.name.text);
+        }
+        item->file = file;
+        digests->rows[digests->count] = (coffer__digest_row){
+            .source = &item->source, .size = file->size, .algorithm = COFFER_SHA256, .digest = item->found
+        };
+        digests->count++;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status publish_digests_compare(const publish_digests *digests, coffer__fetch *job, coffer_error *err)
+{
+    const coffer__transfer_options options = {
+        .allocator = job->allocator,
+        .progress = job->options->progress == NULL ? NULL : publish_progress,
+        .progress_ctx = job,
+    };
+    const coffer_status status = coffer__digest(digests->rows, digests->count, &options, err);
+    for (size_t i = 0; status == COFFER_OK && i < digests->count; i++) {
+        const publish_digest *item = &digests->items[i];
+        if (memcmp(item->stated, item->found, sizeof item->stated) != 0) {
+            return publish_wrong(item->file, &item->file->part, err);
+        }
+    }
+    return status;
+}
+
+static bool publish_can_hash(const coffer__fetch *job)
+{
+    coffer_hasher *hasher = NULL;
+    const bool can = coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) == COFFER_OK;
+    coffer_hasher_free(hasher);
+    return can;
+}
+
+/* Compares whole files with the SHA-256 that the server states, where it states one and it can be computed here. */
+static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
+{
+    const size_t items_size = job->file_count * sizeof(publish_digest);
+    const size_t rows_size = job->file_count * sizeof(coffer__digest_row);
+    if (!publish_can_hash(job)) {
+        return COFFER_OK;
+    }
+    publish_digests digests = { .items = coffer__alloc(job->allocator, items_size),
+                                .rows = coffer__alloc(job->allocator, rows_size) };
+    coffer_status status = COFFER_OK;
+    if (digests.items == NULL || digests.rows == NULL) {
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    }
+    status = status == COFFER_OK ? publish_digests_list(&digests, job, err) : status;
+    if (status == COFFER_OK && digests.count > 0) {
+        status = publish_digests_compare(&digests, job, err);
+    }
+    for (size_t i = 0; i < digests.count; i++) {
+        digests.items[i].source.ops->close(&digests.items[i].source);
+    }
+    coffer__free(job->allocator, digests.items, items_size);
+    coffer__free(job->allocator, digests.rows, rows_size);
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* What is decided is decided: of a publication that was, what lies beside the tensors belongs to it; of one that was not, the files
+   become parts again, which its undoing would remove. */
+static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
+{
+    coffer__path ready;
+    if (job->index == NULL) {
+        return COFFER_OK;
+    }
+    if (coffer__path_beside(&ready, job->index_target.text, "", COFFER__PUBLICATION_READY) &&
+        coffer__os_exists(ready.text)) {
+        return publish_beside(job, err);
+    }
+    publish_withdraw(job);
+    return COFFER_OK;
+}
+
+coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err)
+{
+    coffer__publication publication = { .directory = -1 };
+    const size_t size = publish_state_size(job);
+    uint8_t *state = coffer__alloc(job->allocator, size);
+    if (state == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    }
+    *complete = publish_is_decided(job, state);
+    coffer__free(job->allocator, state, size);
+    coffer_status status = *complete ? publish_go_on(job, err) : COFFER_OK;
+    if (status == COFFER_OK && job->index != NULL) {
+        status = publish_enter(job, &publication, err);
+        coffer__publication_close(&publication);
+    }
+    return status == COFFER_OK ? publish_check(job, err) : status;
+}
+
+/* Takes the records off, of what an earlier call has left, too. */
+static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, coffer_error *err)
+{
+    for (size_t i = 0; i < job->file_count; i++) {
+        coffer__fetch_file *file = &job->files[i];
+        coffer__part *part = &file->part;
+        if (complete && publish_is_placed(file)) {
+            continue;
+        }
+        if (complete && !coffer__part_adopt(part, &file->target, file->size, part->device, part->inode)) {
+            return coffer__trouble(err, "go on with the file", part->name.text, EBUSY);
+        }
+        const coffer_status status = coffer__part_finish(part, job->durable, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
+{
+    coffer_status status = publish_verify(job, err);
+    for (size_t i = 0; status == COFFER_OK && job->durable && i < job->file_count; i++) {
+        const coffer__part *part = &job->files[i].part;
+        const int os_error = coffer__os_sync(part->fd);
+        status = os_error == 0 ? COFFER_OK : coffer__trouble(err, "complete the file", part->name.text, os_error);
+    }
+    return status == COFFER_OK ? publish_state_write(job, err) : status;
+}
+
+coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err)
+{
+    coffer_status status = complete ? COFFER_OK : publish_decide(job, err);
+    status = status == COFFER_OK ? publish_finish_parts(job, complete, err) : status;
+    status = status == COFFER_OK ? publish_names(job, err) : status;
+    if (status == COFFER_OK) {
+        publish_state_remove(job);
+    }
+    return status;
+}
