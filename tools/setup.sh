@@ -273,9 +273,9 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
 }
 
 case $goal in
-build | check | cross | bench | fuzz | prove | mutate | coverage | amalgamation) ;;
+build | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation) ;;
 *)
-    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|coverage|amalgamation" >&2
+    echo "usage: tools/setup.sh build|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation" >&2
     exit 2
     ;;
 esac
