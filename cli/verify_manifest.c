@@ -323,14 +323,19 @@ static size_t prefix_of_names(const manifest_run *m)
     return 0;
 }
 
-/* The folder in the one that is verified that has files of the manifest; to be freed, and NULL where there is none. */
+/* The folder in the one that is verified that has files of the manifest, the first of them by name; to be freed, and NULL where
+   there is none. */
 static char *folder_of_names(const manifest_run *m)
 {
     char *found = NULL;
+    const struct dirent *item = NULL;
     DIR *folder = opendir(m->path);
-    for (const struct dirent *item = NULL; found == NULL && folder != NULL && (item = readdir(folder)) != NULL;) {
+    /* cppcheck-suppress readdirCalled */
+    while (folder != NULL && (item = readdir(folder)) != NULL) {
         const bool is_dots = strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0;
-        if (!is_dots && has_some(m, item->d_name, 0)) {
+        const bool is_earlier = found == NULL || strcmp(item->d_name, found) < 0;
+        if (!is_dots && is_earlier && has_some(m, item->d_name, 0)) {
+            free(found);
             found = strdup(item->d_name);
         }
     }

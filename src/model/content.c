@@ -163,7 +163,7 @@ static const char *content_text(const coffer__several *several, size_t record, s
 {
     const coffer__index_span *span = &several->records[record];
     *len = 0;
-    if (span->len == 0 || content_is_null(several, span)) {
+    if (several->metadata == NULL || span->len == 0 || content_is_null(several, span)) {
         return NULL;
     }
     const char *text = several->metadata + span->from;

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COUNT 6
@@ -309,6 +310,47 @@ static void a_selection(void **state)
     assert_string_equal(err.path, work_path(SECOND));
 }
 
+/* Fetches the model into a folder of its own and opens it there; the folder is removed again. */
+static void fetch_and_look(const bool *wanted, coffer_algorithm recorded)
+{
+    char folder[4200];
+    char path[4300];
+    coffer *model = open_with(INDEX, NULL);
+    (void)snprintf(folder, sizeof folder, "%s", work_path("fetched"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(coffer_fetch(model, wanted, folder, NULL, NULL), COFFER_OK);
+    coffer_close(model);
+    (void)snprintf(path, sizeof path, "%s/" INDEX, folder);
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_recorded_content(model), recorded);
+    const coffer_tensor *none = NULL;
+    assert_int_equal(coffer_verify(model, &none, 0, NULL, NULL, NULL), COFFER_OK);
+    coffer_close(model);
+    static const char *const files[] = { INDEX, FIRST, SECOND, THIRD };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        (void)unlink(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* A part of a model is not what the digests of the whole are of. */
+static void what_is_fetched(void **state)
+{
+    (void)state;
+    static const bool some[COUNT] = { true, false, true, true, false, true };
+    save_with(1, COFFER_SHA256);
+    fetch_and_look(NULL, COFFER_SHA256);
+    fetch_and_look(some, COFFER_NO_ALGORITHM);
+    /* Where the digests stand before the size, and between other things. */
+    edit_index("\"total_size\": 255,\n", "");
+    edit_index("\n  },", ",\n \"total_size\": 255 },");
+    assert_verifies(INDEX);
+    fetch_and_look(some, COFFER_NO_ALGORITHM);
+    edit_index("\"total_size\"", "\"other_size\"");
+    fetch_and_look(some, COFFER_NO_ALGORITHM);
+}
+
 /* ---- recording afterwards ---------------------------------------------------------------------------------------- */
 
 /* An index with other metadata, in which the rest has to stay as it is spelt. */
@@ -490,6 +532,7 @@ int main(void)
         TEST(digests_of_the_whole_that_cannot_be_used),
         TEST(edits_that_change_no_tensor),
         TEST(a_selection),
+        TEST(what_is_fetched),
         TEST(every_kind_of_index),
         TEST(what_cannot_be_recorded),
         TEST(links_and_locks),
