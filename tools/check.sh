@@ -42,9 +42,9 @@ stage_format() {
 
 stage_clang_tidy() {
     local tidy=(xargs -P "$JOBS" -n 4 clang-tidy --quiet -p build/check-clang-asan)
-    # Without tools/analysis.h: error.c, which defines what that redefines, and os_posix.c, which chooses the system's
-    # features before it includes anything. That returns errno, and the analyser believes that it may be 0 after a failure.
-    local apart=(src/core/error.c src/io/os_posix.c)
+    # Without tools/analysis.h: error.c, which defines what that redefines, and os_*.c, which choose the system's
+    # features before they include anything. They return errno, and the analyser believes that it may be 0 after a failure.
+    local apart=(src/core/error.c src/io/os_posix.c src/io/os_rights.c)
     c_files '\.c$' src | grep -vxF "$(printf '%s\n' "${apart[@]}")" |
         "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tools/analysis.h"
     c_files '\.c$' "${apart[@]}" cli | "${tidy[@]}" --checks=-clang-analyzer-core.UndefinedBinaryOperatorResult

@@ -11,8 +11,8 @@ it, the likeliest first, up to the first failure; looping without end, or taking
 is compared with the original once more, more optimised, and run once more, under the sanitizers, as `make check` does.
 Mutants of functions are compiled together, and the program is told which to be (planting.py); the others one at a time. All
 are tried in an order that is drawn once, so that a run which is stopped has tried a sample.
-Survivors are judged in tests/mutants.md, which has a reason for each; a survivor that is not there, and an entry there that
-fits no survivor, are failures.
+Survivors are judged in tests/mutants.md, which has a reason for each and says where it is; a survivor that is not there, and an
+entry there that fits no survivor, are failures.
 
 What was found out is kept in build/mutate/results.jsonl, by the changed file's text, and not found out again: a killed mutant
 stays killed while its file is the same, a survivor survives until a source, a test or a vector changes. Remove the folder to
@@ -50,10 +50,11 @@ SLOW_TEST = "test_large"
 GENERAL_TESTS = ("parse", "vectors", "large")
 MEMORY_LIMIT = 3 << 30
 
-CORE_FLAGS = ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"]
+CORE_FLAGS = {"gcc": ["-fno-builtin-strlen", "-fno-tree-loop-distribute-patterns"], "clang": ["-fno-builtin-strlen"]}
 FLAGS = ["-std=c11", "-Werror=return-type", "-Werror=implicit-function-declaration", "-fPIC", "-D_FILE_OFFSET_BITS=64",
          "-D_TIME_BITS=64"]
 PLAIN, TOGETHER, OPTIMISED = ["-O0"], ["-O1"], ["-O2"]
+# By clang, which sees pointers that leave their objects before anybody reads there.
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1:hard_rss_limit_mb=3000",
@@ -167,13 +168,29 @@ class Mutant:
         """Whether it is in a function's body: their braces stand alone, at the beginning of the line."""
         return self.text.rfind("\n{\n", 0, self.start) > self.text.rfind("\n}", 0, self.start)
 
+    def lines(self):
+        """Where the lines that differ begin and end."""
+        return self.text.rfind("\n", 0, self.start) + 1, self.text.find("\n", self.end)
+
     def change(self):
-        """(original, mutated): the lines that differ, with single spaces. What tests/mutants.md knows a mutant by."""
-        begin = self.text.rfind("\n", 0, self.start) + 1
-        end = self.text.find("\n", self.end)
-        before = self.text[begin:end]
+        """(original, mutated): the lines that differ, with single spaces. With the place, what tests/mutants.md knows a mutant by."""
+        begin, end = self.lines()
         after = self.text[begin:self.start] + self.replacement + self.text[self.end:end]
-        return " ".join(before.split()), " ".join(after.split())
+        return " ".join(self.text[begin:end].split()), " ".join(after.split())
+
+    def place(self):
+        """Which of the lines that read the same it is in: its function's name and, where that has several, its number among them; empty
+        where the file has no other."""
+        begin, end = self.lines()
+        before, _ = self.change()
+        line = re.compile(r"^[ \t]*" + r"\s+".join(map(re.escape, before.split())) + r"[ \t]*$", re.M)
+        starts = [found.start() for found in line.finditer(self.text)]
+        if len(starts) < 2:
+            return ""
+        functions = planting.functions_of(self.text)
+        here = planting.name_at(functions, begin)
+        same = [start for start in starts if planting.name_at(functions, start) == here]
+        return here if len(same) == 1 else f"{here} {same.index(begin) + 1}"
 
     def key(self):
         return hashlib.sha256(f"{self.file}\n{self.source()}".encode()).hexdigest()
@@ -333,6 +350,7 @@ class Bench:
 
     def __init__(self, root, folder, flags):
         self.root, self.folder, self.flags = root, folder, flags
+        self.compiler = "clang" if flags == SANITIZED else "gcc"
         self.rooms = [f"-I{p.relative_to(root).as_posix()}" for p in sorted((root / "src").iterdir()) if p.is_dir()]
         topics = {Path(f).stem for f in core_files(root)} | set(GENERAL_TESTS)
         self.tests = [p.stem for p in sorted((root / "tests/unit").glob("test_*.c")) if p.stem[5:] in topics]
@@ -374,15 +392,15 @@ class Bench:
 
     def compile(self, unit, target, flags):
         """What the compiler says when it refuses."""
-        core = CORE_FLAGS if unit.startswith("src/core/") else []
-        result = run_quietly(["gcc", *FLAGS, *core, *flags, "-Iinclude", "-Itests/unit", *self.rooms, "-c", unit, "-o", target],
+        core = CORE_FLAGS[self.compiler] if unit.startswith("src/core/") else []
+        result = run_quietly([self.compiler, *FLAGS, *core, *flags, "-Iinclude", "-Itests/unit", *self.rooms, "-c", unit, "-o", target],
                              self.folder)
         return result.stderr.decode() or "the compiler failed" if result.returncode else None
 
     def link(self, mutated=()):
         """Links the programs that some mutated units are part of, or all; False when that fails."""
         place = lambda unit: self.object(unit, "mutated" if unit in mutated else "objects")
-        link = lambda target, *objects: run_quietly(["gcc", *self.flags, "-o", target, *objects], self.folder).returncode == 0
+        link = lambda target, *objects: run_quietly([self.compiler, *self.flags, "-o", target, *objects], self.folder).returncode == 0
         shared = [u for u in self.rest + self.support if not mutated or u in mutated]
         if (not mutated or set(mutated) & set(self.core)) and not link("libcore.so", "-shared", *map(place, self.core)):
             return False
@@ -433,7 +451,7 @@ class Together(Bench):
     def mends(self, problem):
         """Leaves out the mutants that the compiler names."""
         named = set()
-        for file, line in re.findall(r"^(src/core/[\w.]+):(\d+):\d+: (?:error|note: in expansion)", problem, flags=re.M):
+        for file, line in re.findall(r"^(src/core/[\w.]+):(\d+):\d+: (?:error|note: (?:in expansion|expanded from))", problem, flags=re.M):
             named.add(self.lines.get(file, {}).get(int(line)))
         found = [self.mutants.pop(number).file for number in named - {None}]
         for file in set(found):
@@ -698,23 +716,38 @@ def judge_all(root, folder, mutants, results, jobs, quick):
 
 
 def judged_mutants(path):
-    """(file, original, mutated) of each mutant that tests/mutants.md has a reason for: under a heading with the file's name,
-    a paragraph, then indented lines: - the original, + the mutated, one or more."""
+    """(file, place, original, mutated) of each mutant that tests/mutants.md has a reason for: under a heading with the file's name,
+    a paragraph, then indented lines: @ the places, where the file has the line more than once, - the original, + the mutated, one
+    or more."""
     judged = set()
     file = original = None
+    places = [""]
     reason = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
+    text = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for number, line in enumerate(text, 1):
         if line.startswith("## "):
             file, reason = line[3:].strip(), False
+        elif line.startswith("    @ "):
+            places = [" ".join(place.split()) for place in line[6:].split(",")]
         elif line.startswith("    - "):
+            # Of the line below its places, or the only one of its kind.
+            places = places if text[number - 2].startswith("    @ ") else [""]
             original = " ".join(line[6:].split())
         elif line.startswith("    + "):
             if not reason or file is None:
                 sys.exit(f"{path}:{number}: a mutant without a reason")
-            judged.add((file, original, " ".join(line[6:].split())))
+            judged |= {(file, place, original, " ".join(line[6:].split())) for place in places}
         elif line.strip():
             reason = True
     return judged
+
+
+def entry_of(mutant):
+    return (mutant.file, mutant.place(), *mutant.change())
+
+
+def place_line(place):
+    return f"    @ {place}\n" if place else ""
 
 
 def percent(part, whole):
@@ -727,16 +760,16 @@ def report(mutants, results, judged, complete):
     count = Counter(verdict for _, (verdict, _) in verdicts)
     sanitized = sum(by.endswith("sanitized") for _, (_, by) in verdicts)
     survivors = [m for m, (verdict, _) in verdicts if verdict in ("lives", "survived")]
-    known = [m for m in survivors if (m.file, *m.change()) in judged]
+    known = [m for m in survivors if entry_of(m) in judged]
     problems = []
     for mutant in survivors:
         if mutant not in known:
             before, after = mutant.change()
-            print(f"{mutant.file}:{mutant.line()}: survived\n    - {before}\n    + {after}")
+            print(f"{mutant.file}:{mutant.line()}: survived\n{place_line(mutant.place())}    - {before}\n    + {after}")
             problems.append("a survivor is not judged")
     if complete:
-        for file, before, after in sorted(judged - {(m.file, *m.change()) for m in survivors}):
-            print(f"{JUDGED}: no such survivor in {file}\n    - {before}\n    + {after}")
+        for file, place, before, after in sorted(judged - {entry_of(m) for m in survivors}):
+            print(f"{JUDGED}: no such survivor in {file}\n{place_line(place)}    - {before}\n    + {after}")
             problems.append("an entry fits no survivor")
     tried = count["killed"] + len(survivors)
     print(f"{len(mutants)} mutants: {count['not compiling']} do not compile, {count['equivalent']} compile to the same, "

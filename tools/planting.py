@@ -68,6 +68,14 @@ def functions_of(text):
     return [Function(text, found.start()) for found in BODY.finditer(text)]
 
 
+def name_at(functions, at):
+    """The name of the function that a place of the text is in, its head included."""
+    for function in functions:
+        if function.start <= at < function.end:
+            return re.search(r"(\w+)\s*\(", function.head)[1]
+    return "outside"
+
+
 def home(functions, mutant):
     """The function that has the mutant in its body, when it can have it as a choice."""
     for function in functions:

@@ -179,6 +179,8 @@ find_missing() {
         need_command ocamlfind ocaml-findlib
         ;;
     mutate)
+        need_command clang clang
+        need has_clang_runtime "clang's sanitizer and fuzzer libraries (compiler-rt)" $(clang_runtime_package)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;
     crash)

@@ -136,15 +136,15 @@ static int publication_take_rights(const coffer__publication *publication, const
 {
     const char *const olds[] = { name, publication->shadow.text, publication->old.text };
     coffer__os_info info = { .kind = COFFER__OS_OTHER };
-    size_t i = 0;
+    const char *old = NULL;
     int fd = -1;
-    while (i < sizeof olds / sizeof olds[0] && coffer__os_inspect(olds[i], true, &info) != 0) {
-        i++;
+    for (size_t i = 0; i < sizeof olds / sizeof olds[0] && old == NULL; i++) {
+        old = coffer__os_inspect(olds[i], true, &info) == 0 ? olds[i] : NULL;
     }
-    if (info.kind != COFFER__OS_REGULAR || coffer__os_open(file, COFFER__OS_READ, false, &fd) != 0) {
+    if (old == NULL || info.kind != COFFER__OS_REGULAR || coffer__os_open(file, COFFER__OS_READ, false, &fd) != 0) {
         return 0;
     }
-    const int os_error = coffer__os_take_owner_and_mode(fd, &info, olds[i]);
+    const int os_error = coffer__os_take_owner_and_mode(fd, &info, old);
     (void)coffer__os_close(fd);
     return os_error;
 }

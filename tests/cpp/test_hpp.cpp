@@ -568,6 +568,18 @@ void test_editing()
     EXPECT(thrown_by([&] {
                return cofferpp::edit_metadata("e.safetensors", { { "k", large } }, &options);
            }).code() == COFFER_ERR_NO_SLACK);
+    const int file = open("e.new", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(chmod("e.safetensors", 0604) == 0);
+    cofferpp::take_rights(file, "e.safetensors");
+    struct stat rights {
+    };
+    EXPECT(fstat(file, &rights) == 0 && (rights.st_mode & 0777) == 0604);
+    EXPECT(thrown_by([file] {
+               cofferpp::take_rights(file, "none");
+               return 0;
+           }).code() == COFFER_ERR_NOT_FOUND);
+    close(file);
+    unlink("e.new");
     const auto nothing = thrown_by([] {
         cofferpp::recover("e.safetensors");
         return 0;

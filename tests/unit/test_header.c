@@ -178,6 +178,21 @@ static void test_refusals_when_declaring(void **state)
     coffer_header_free(header);
 }
 
+/* A text as long as the longest header is looked at, and the first byte that is wrong ends that; a longer one is not. */
+static void test_the_longest_text(void **state)
+{
+    (void)state;
+    static const char bad[64] = "\xFF";
+    const size_t longest = COFFER_LARGEST_MAX_HEADER_SIZE;
+    coffer_header *header = new_header();
+    assert_int_equal(coffer_header_add(header, bad, longest, COFFER_U8, NULL, 0, NULL), COFFER_ERR_UTF8);
+    assert_int_equal(coffer_header_add(header, bad, longest + 1, COFFER_U8, NULL, 0, NULL),
+                     COFFER_ERR_HEADER_TOO_LARGE);
+    assert_int_equal(coffer_header_set_metadata(header, bad, longest, "", 0, NULL), COFFER_ERR_UTF8);
+    assert_int_equal(coffer_header_set_metadata(header, "", 0, bad, longest, NULL), COFFER_ERR_UTF8);
+    coffer_header_free(header);
+}
+
 static void test_refusals_when_building(void **state)
 {
     (void)state;
@@ -402,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_little_headers),
         cmocka_unit_test(test_alignment_and_slack),
         cmocka_unit_test(test_refusals_when_declaring),
+        cmocka_unit_test(test_the_longest_text),
         cmocka_unit_test(test_refusals_when_building),
         cmocka_unit_test(test_metadata_of_nothing),
         cmocka_unit_test(test_limits_of_the_layout),

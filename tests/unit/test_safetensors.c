@@ -521,6 +521,27 @@ static void test_names_of_unknown_dtypes(void **state)
 }
 
 /* A second object is looked for keys that come twice only where two are not known; a third key of a tensor may be anything. */
+/* Only where there are several can one come twice: looking takes memory. */
+static void test_one_unknown_key_takes_no_memory(void **state)
+{
+    (void)state;
+    static const char *const fields[] = { "", "\"x\":1,", "\"x\":1,\"y\":2," };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        static header_text text;
+        char member[256];
+        memory_meter meter;
+        const coffer_allocator allocator = metered_allocator(&meter);
+        coffer_table *table = NULL;
+        text_begin(&text);
+        snprintf(member, sizeof member, "{\"a\":{%s\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", fields[i]);
+        text_put(&text, member);
+        text.bytes[0] = (uint8_t)(text.size - 8);
+        assert_int_equal(coffer_parse(&table, NULL, text.bytes, text.size, &allocator, NULL, NULL), COFFER_OK);
+        assert_int_equal(meter.requests, i < 2 ? 1 : 2);
+        coffer_table_free(table);
+    }
+}
+
 static void test_unknown_keys_that_come_twice(void **state)
 {
     (void)state;
@@ -927,6 +948,7 @@ int main(void)
         cmocka_unit_test(test_keys_that_are_nearly_known),
         cmocka_unit_test(test_messages_name_the_missing_field),
         cmocka_unit_test(test_names_of_unknown_dtypes),
+        cmocka_unit_test(test_one_unknown_key_takes_no_memory),
         cmocka_unit_test(test_unknown_keys_that_come_twice),
         cmocka_unit_test(test_headers_cut_anywhere),
         cmocka_unit_test(test_nearly_usual_is_refused_where_it_differs),

@@ -251,6 +251,26 @@ static void test_which_case_is_noted(void **state)
     coffer_table_free(table);
 }
 
+/* Names end where they end, whatever lies behind them in memory: here the first's dimension, which is not 0, and NULs of a name that
+   goes on with them. */
+static void test_case_of_names_with_nul(void **state)
+{
+    (void)state;
+    static const char header[] =
+        "{\"abcdefg\":{\"dtype\":\"U8\",\"shape\":[72340172838076673,0],\"data_offsets\":[0,0]},"
+        "\"abcdefg\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\":"
+        "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+        "\"ABCDEFG\":{\"dtype\":\"U8\",\"shape\":[0,0,0],\"data_offsets\":[0,0]}}";
+    uint8_t file[8 + sizeof header - 1] = { (sizeof header - 1) & 0xFF, (sizeof header - 1) >> 8 };
+    memcpy(file + 8, header, sizeof header - 1);
+    coffer_table *table = NULL;
+    coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+    options.all_notes = true;
+    assert_int_equal(coffer_parse(&table, NULL, file, sizeof file, coffer_libc_allocator(), &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_table_note(table, COFFER_NOTE_CASE).count, 1);
+    coffer_table_free(table);
+}
+
 /* Tensors that begin and end at one place stay in the header's order, behind what ends there and before what begins there. */
 static void test_the_order_of_empty_tensors(void **state)
 {
@@ -991,6 +1011,7 @@ int main(void)
         cmocka_unit_test(test_the_first_of_two_duplicates),
         cmocka_unit_test(test_where_case_is_noted),
         cmocka_unit_test(test_which_case_is_noted),
+        cmocka_unit_test(test_case_of_names_with_nul),
         cmocka_unit_test(test_the_order_of_empty_tensors),
         cmocka_unit_test(test_the_order_of_many),
         cmocka_unit_test(test_an_odd_end_among_many),

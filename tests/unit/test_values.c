@@ -440,6 +440,26 @@ static void numbers_beyond_both_ends(void **state)
     assert_int_equal(encode_value(COFFER_F16, -NAN) & 0x7FFF, 0x7E00);
 }
 
+/* Every power of two, down to the least double: far below a format's least number nothing is left, however far. */
+static void powers_of_two(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        const format *f = &formats[i];
+        const int least = 1 - f->bias - f->mantissa_bits; /* the exponent of the least number */
+        if (coffer_encode(f->dtype, NULL, 0, NULL) != COFFER_OK) {
+            continue; /* it is only decoded */
+        }
+        for (int exponent = -1074; exponent <= least; exponent++) {
+            for (int sign = -1; sign <= 1; sign += 2) {
+                const double value = sign * ldexp(1, exponent);
+                const uint64_t code = encode_value(f->dtype, value);
+                assert_true(decode_code(f->dtype, (uint32_t)code) == (exponent == least ? value : 0));
+            }
+        }
+    }
+}
+
 static void what_cannot_be_encoded(void **state)
 {
     (void)state;
@@ -567,6 +587,7 @@ int main(void)
         cmocka_unit_test(every_step_is_rounded_to_the_nearest),
         cmocka_unit_test(every_code_comes_back),
         cmocka_unit_test(numbers_beyond_both_ends),
+        cmocka_unit_test(powers_of_two),
         cmocka_unit_test(what_cannot_be_encoded),
         cmocka_unit_test(elements_below_a_byte_are_packed_low_bits_first),
         cmocka_unit_test(data_needs_no_alignment),
