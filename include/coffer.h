@@ -64,7 +64,7 @@ typedef enum coffer_status {
     COFFER_ERR_DIRECTORY = 14,   /* a directory where a file is wanted */
     COFFER_ERR_NOT_REGULAR = 15, /* a pipe, socket or device, which cannot be read at random */
     COFFER_ERR_IO = 16,          /* the operating system refused; `os_error` is its errno */
-    COFFER_ERR_CHANGED = 17,     /* the file became shorter, or another one, while it was in use */
+    COFFER_ERR_CHANGED = 17,     /* the file became shorter, or another one, while it was in use or to be replaced */
     COFFER_ERR_UNSUPPORTED = 18, /* this system, file system or sink cannot do it */
 
     /* the frame of a safetensors file */
@@ -792,11 +792,16 @@ typedef struct coffer_writer_options {
     /* Record digests in the metadata: they are computed as the tensors come, best in order, and the header is written last. A pipe
        is refused; where the writer cannot read back (a descriptor, `in_place`, the caller's sink), so are pieces out of order. */
     coffer_algorithm digests;
+    /* Of a path: what was read from this model, one file that was opened by its path, is written again. Its file is the only one
+       that is replaced: when the path leads to another one by then, or somebody wrote to it, finishing fails with
+       COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: whatever lies there is replaced. Borrowed by
+       coffer_writer_open alone. */
+    const coffer *replaces;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
-            COFFER_NO_ALGORITHM                                                                                        \
+            COFFER_NO_ALGORITHM, NULL                                                                                  \
     }
 
 /*
@@ -928,7 +933,8 @@ typedef struct coffer_edit_options {
  * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the header
  * keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
  * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other by a
- * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. *way (when not NULL) says how it was done.
+ * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves there meanwhile stays, and
+ * the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done.
  * Where digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata that
  * it does not fit fail with COFFER_ERR_METADATA_DIGEST.
  */
@@ -936,13 +942,14 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the header's
-   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. */
+   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. They are
+   recorded in the file that was hashed, or in none (COFFER_ERR_CHANGED). */
 COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
                                                const coffer_edit_options *options, coffer_edit_way *way,
                                                coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
-   is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
-   When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
+   is none, or when it is not this file's, or a stranger's (then nothing is changed). Only allocator and follow_links of the options
+   count. When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
 
 /* ---- Manifests ------------------------------------------------------------------------------------------------------- */

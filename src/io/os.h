@@ -69,7 +69,14 @@ typedef struct coffer__os_info {
     uint64_t device; /* with inode: which file it is; the numbers may change when the system starts again */
     uint64_t inode;
     int64_t modified; /* the time of the last change, in nanoseconds; of interest only to be compared */
+    int64_t touched;  /* likewise that of the last change of the bytes or of what is known of the file */
+    bool recent;      /* so short a time ago that one more change could leave the same times */
 } coffer__os_info;
+
+/* Whether it is the same file, of the same size and time of change. */
+bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now);
+/* Whether the file is this process's user's. */
+bool coffer__os_is_mine(const coffer__os_info *info);
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);
 int coffer__os_inspect_fd(int fd, coffer__os_info *info);
@@ -140,7 +147,11 @@ int coffer__os_rename(const char *from, const char *to);
    outlives the call and touches nothing else. It is done within the call where the device has little room left, which the
    next file may need, and where that cannot be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
+/* Exchanges what two names lead to, at once. Fails where the file system cannot. */
+int coffer__os_exchange(const char *one, const char *other);
 int coffer__os_unlink(const char *path);
+/* Removes a name, and gives a large file up as coffer__os_rename_without_wait does. */
+int coffer__os_unlink_without_wait(const char *path);
 /* Takes owner, group and mode from `info`; what cannot be taken without privileges is left, set-id bits with it. */
 int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info);
 /* Locks the file against others that lock it, until the descriptor is closed or the process ends. EWOULDBLOCK when somebody

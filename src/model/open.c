@@ -20,6 +20,8 @@
 /* This much of a header is in memory at a time. One read of it holds the whole header of most files. It lies on the stack, where
    a thread of 64 KiB has room for it, so that reading a header takes no memory but its table's. */
 #define OPEN_WINDOW_SIZE 16384u
+/* So often a header is read that somebody changes meanwhile. */
+#define OPEN_MOST_ROUNDS 16u
 
 /* ---- a model and its shard --------------------------------------------------------------------------------------- */
 
@@ -131,15 +133,55 @@ static coffer_status open_empty(coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
 }
 
-static coffer_status open_supply(const void *source, uint64_t offset, void *to, size_t size, coffer_error *err)
+/* One reading of a header: whether it took more than the first window, and what it read. */
+typedef struct open_reading {
+    bool several;
+    bool summed;
+    uint64_t sum; /* of every piece, when it is `summed` */
+} open_reading;
+
+/* Takes eight bytes at a time: it is to tell one version of a header from another, and stands in nobody's way. */
+static uint64_t open_sum(uint64_t sum, const uint8_t *bytes, size_t size)
 {
-    return coffer__source_read(source, offset, to, size, err);
+    uint64_t word = 0;
+    size_t at = 0;
+    for (; size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 32;
+    }
+    for (; at < size; at++) {
+        sum = (sum ^ bytes[at]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return sum ^ size;
+}
+
+static coffer_status open_read(const coffer__source *source, open_reading *reading, uint64_t offset, void *to,
+                               size_t size, coffer_error *err)
+{
+    const coffer_status status = coffer__source_read(source, offset, to, size, err);
+    if (status == COFFER_OK && reading->summed) {
+        reading->sum = open_sum(reading->sum, to, size);
+    }
+    return status;
+}
+
+typedef struct open_supplied {
+    const coffer__source *source;
+    open_reading *reading;
+} open_supplied;
+
+static coffer_status open_supply(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    const open_supplied *supplied = ctx;
+    supplied->reading->several = true;
+    return open_read(supplied->source, supplied->reading, offset, to, size, err);
 }
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
    read for the rest of it. */
-coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
-                                        const coffer_open_options *options, coffer_error *err)
+static coffer_status open_read_header(coffer__shard *shard, open_reading *reading, const coffer_allocator *allocator,
+                                      const coffer_open_options *options, coffer_error *err)
 {
     const coffer__source *source = &shard->source;
     if (source->size == 0) {
@@ -147,23 +189,69 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_alloc
     }
     uint8_t window[OPEN_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
-    const coffer_status status = coffer__source_read(source, 0, window, size, err);
+    const coffer_status status = open_read(source, reading, 0, window, size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__supply supply = { open_supply, source, window, source->ops->far ? 0 : sizeof window };
+    const open_supplied supplied = { source, reading };
+    const coffer__supply supply = { open_supply, &supplied, window, source->ops->far ? 0 : sizeof window };
     return open_parse(shard, window, size, &supply, allocator, options, err);
 }
 
-/* Takes over `source`: opens a model from it or closes it. */
-static coffer_status open_source(coffer **model, coffer__source *source, const coffer_open_options *options,
-                                 coffer_error *err)
+/* Forgets what was read of a header. */
+static void open_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
+{
+    coffer__trust_end(shard, allocator);
+    coffer_table_free(shard->table);
+    shard->recorded = (coffer__recorded){ 0 };
+    shard->trusted = NULL;
+    shard->table = NULL;
+}
+
+static coffer_status open_never_still(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_CHANGED,
+                        "the file is being changed all the time, and its header was never read twice alike; open it "
+                        "again when whoever writes it has finished");
+}
+
+/*
+ * A header that comes in several pieces may have been edited between two of them, and be one that never was. The file's times
+ * tell that nobody wrote meanwhile; where they do not, the header is read again until nobody did, or until it was read twice
+ * alike. No reading begins while an edit is seen to be under way.
+ */
+coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
+                                        const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    open_reading last = { .summed = false };
+    for (unsigned round = 1; round <= OPEN_MOST_ROUNDS; round++) {
+        open_reading reading = { .summed = round > 1 || coffer__source_is_fresh(&shard->source) };
+        open_forget_header(shard, allocator);
+        status = round == 1 || path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = open_read_header(shard, &reading, allocator, options, err);
+        if ((!reading.several && !coffer__source_is_doubted(&shard->source)) ||
+            coffer__source_is_still(&shard->source) || (last.summed && reading.summed && last.sum == reading.sum)) {
+            return status;
+        }
+        last = reading;
+    }
+    open_forget_header(shard, allocator);
+    return status == COFFER_OK ? open_never_still(err) : status;
+}
+
+/* Takes over `source`, of the file `path` or of none (NULL): opens a model from it or closes it. */
+static coffer_status open_source(coffer **model, coffer__source *source, const char *path,
+                                 const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = open_new(source, options, err);
     if (made == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    const coffer_status status = coffer__shard_read_header(made->shards, &made->allocator, options, err);
+    const coffer_status status = coffer__shard_read_header(made->shards, path, &made->allocator, options, err);
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;
@@ -204,7 +292,7 @@ static coffer_status open_behind(coffer **model, coffer__web *web, const char *u
         return status;
     }
     coffer *made = NULL;
-    status = open_source(&made, &source, options, err);
+    status = open_source(&made, &source, NULL, options, err);
     return open_hand_out(model, made, url, status, err);
 }
 
@@ -216,7 +304,7 @@ static coffer_status open_file(coffer **model, const char *path, const coffer_op
         return status;
     }
     coffer *made = NULL;
-    status = open_source(&made, &source, options, err);
+    status = open_source(&made, &source, path, options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
     return open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
@@ -397,7 +485,7 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     if (status != COFFER_OK) {
         return status;
     }
-    status = open_source(model, &source, &known, err);
+    status = open_source(model, &source, NULL, &known, err);
     if (status == COFFER_OK) {
         (*model)->shards->phase = offset;
     }
@@ -424,7 +512,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
         custom.ops->close(&custom);
         return status;
     }
-    return open_source(model, &custom, &known, err);
+    return open_source(model, &custom, NULL, &known, err);
 }
 
 /* ---- data in memory ---------------------------------------------------------------------------------------------- */

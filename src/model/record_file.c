@@ -2,6 +2,7 @@
 /* Recording digests in a file that is there: they are computed, and the rest is an edit of the metadata. */
 #include "alloc.h"
 #include "error.h"
+#include "model.h"
 #include "options.h"
 #include "record.h"
 
@@ -68,7 +69,8 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
     coffer_edit_options silent = *options;
     silent.struct_size = sizeof silent;
     silent.progress = NULL;
-    return coffer_edit_metadata(path, &edit, 1, &silent, way, err);
+    const coffer__os_info *hashed = coffer__source_seen(&job->model->shards->source);
+    return coffer__edit_only(path, hashed, &edit, 1, &silent, way, err);
 }
 
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,

@@ -149,7 +149,7 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
     }
     shard->access = job->options->access;
     shard->populate = job->options->populate;
-    status = coffer__shard_read_header(shard, &several->allocator, job->options, err);
+    status = coffer__shard_read_header(shard, shard->pooled.path, &several->allocator, job->options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again =
         shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
