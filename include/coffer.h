@@ -141,7 +141,7 @@ typedef enum coffer_status {
 
     /* writing models of several files */
     COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
-    COFFER_ERR_UNFINISHED = 131, /* a save was interrupted between the old model and the new one; see coffer_recover */
+    COFFER_ERR_UNFINISHED = 131, /* a save was interrupted, or is just now, between two models; see coffer_recover */
 
     /* the network: `http_status` is what the server said, if it came to that */
     COFFER_ERR_URL = 140,         /* a URL that cannot be understood, or of a scheme that is not known */
@@ -560,7 +560,8 @@ typedef struct coffer_open_options {
  * file of an interrupted edit lies beside it. *model is NULL on failure.
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
  * (which then call the allocator, one at a time), in order of the files' names, and compared with the index. At most 64 files
- * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
+ * or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED). When another model takes
+ * its place meanwhile, all files are of the one or of the other; COFFER_ERR_UNFINISHED at a moment when there is neither.
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the rules.
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or
  * a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers, reads fetch what

@@ -602,7 +602,9 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     if (status != COFFER_OK) {
         return status;
     }
-    if (coffer__publication_interrupted(path)) {
+    const coffer__interrupted interrupted = coffer__publication_interrupted(path);
+    if (interrupted == COFFER__INTERRUPTED_SAVE ||
+        (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {
         return coffer__publication_recover(path, &job.allocator, err);
     }
     status = edit_open(&job, path, err);
