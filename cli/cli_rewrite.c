@@ -270,6 +270,8 @@ static coffer_status write_file(cli_rewrite *rewrite, coffer_error *err)
     cli_progress progress;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.digests = rewrite->digests;
+    /* What somebody saves there meanwhile is not to be lost. */
+    options.replaces = rewrite->output == NULL ? rewrite->model : NULL;
     coffer_status status = coffer_writer_open(&writer, rewrite->header, rewrite->target, &options, err);
     if (status != COFFER_OK) {
         return status;

@@ -64,7 +64,7 @@ typedef enum coffer_status {
     COFFER_ERR_DIRECTORY = 14,   /* a directory where a file is wanted */
     COFFER_ERR_NOT_REGULAR = 15, /* a pipe, socket or device, which cannot be read at random */
     COFFER_ERR_IO = 16,          /* the operating system refused; `os_error` is its errno */
-    COFFER_ERR_CHANGED = 17,     /* the file became shorter, or another one, while it was in use */
+    COFFER_ERR_CHANGED = 17,     /* the file became shorter, or another one, while it was in use or to be replaced */
     COFFER_ERR_UNSUPPORTED = 18, /* this system, file system or sink cannot do it */
 
     /* the frame of a safetensors file */
@@ -144,7 +144,7 @@ typedef enum coffer_status {
 
     /* writing models of several files */
     COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
-    COFFER_ERR_UNFINISHED = 131, /* a save was interrupted between the old model and the new one; see coffer_recover */
+    COFFER_ERR_UNFINISHED = 131, /* a save was interrupted, or is just now, between two models; see coffer_recover */
 
     /* the network: `http_status` is what the server said, if it came to that */
     COFFER_ERR_URL = 140,         /* a URL that cannot be understood, or of a scheme that is not known */
@@ -570,7 +570,9 @@ typedef struct coffer_open_options {
  * file of an interrupted edit lies beside it. *model is NULL on failure.
  * A path that ends in `.index.json` is the index of a model of several files: their headers are read by up to 16 threads
  * (behind a URL by up to 192, as far as descriptors allow), which call the allocator one at a time, in order of the files' names,
- * and compared with the index. At most 64 files or so stay open; one that is opened again for reading must not have changed (COFFER_ERR_CHANGED).
+ * and compared with the index. At most 64 files or so stay open; one that is opened again for reading must not have changed
+ * (COFFER_ERR_CHANGED). When another model takes its place meanwhile, all files are of the one or of the other;
+ * COFFER_ERR_UNFINISHED at a moment when there is neither.
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the rules.
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in a slash, or
  * a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers, reads fetch what
@@ -813,11 +815,16 @@ typedef struct coffer_writer_options {
     /* Record digests in the metadata: they are computed as the tensors come, best in order, and the header is written last. A pipe
        is refused; where the writer cannot read back (a descriptor, `in_place`, the caller's sink), so are pieces out of order. */
     coffer_algorithm digests;
+    /* Of a path: what was read from this model, one file that was opened by its path, is written again. Its file is the only one
+       that is replaced: when the path leads to another one by then, or somebody wrote to it, finishing fails with
+       COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: whatever lies there is replaced. Borrowed by
+       coffer_writer_open alone. */
+    const coffer *replaces;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
-            COFFER_NO_ALGORITHM                                                                                        \
+            COFFER_NO_ALGORITHM, NULL                                                                                  \
     }
 
 /*
@@ -957,7 +964,8 @@ typedef struct coffer_edit_options {
  * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the header
  * keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
  * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other by a
- * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. *way (when not NULL) says how it was done.
+ * lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves there meanwhile stays, and
+ * the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done.
  * Where digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata that
  * it does not fit fail with COFFER_ERR_METADATA_DIGEST.
  */
@@ -965,9 +973,9 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the header's
-   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. Of a model of
-   several files every file gets those of its tensors, and then the index what coffer_record_content writes; *way is that of
-   the most thorough of these edits. */
+   slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are hashed. They are
+   recorded in the file that was hashed, or in none (COFFER_ERR_CHANGED). Of a model of several files every file gets those of
+   its tensors, and then the index what coffer_record_content writes; *way is that of the most thorough of these edits. */
 COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
                                                const coffer_edit_options *options, coffer_edit_way *way,
                                                coffer_error *err);
@@ -979,8 +987,8 @@ COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorith
 COFFER_API coffer_status coffer_record_content(const char *path, const coffer_edit_options *options,
                                                coffer_edit_way *way, coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when there
-   is none, or when it is not this file's (then nothing is changed). Only allocator and follow_links of the options count.
-   When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
+   is none, or when it is not this file's, or a stranger's (then nothing is changed). Only allocator and follow_links of the options
+   count. When it was a coffer_model_writer for that path that was interrupted, its save is finished or undone. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
 /* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`, whose place it is
    to take, as every writer here does: owner, group, mode and access control list. What is not permitted is left out, and then nobody

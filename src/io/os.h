@@ -69,12 +69,17 @@ typedef struct coffer__os_info {
     uint64_t device; /* with inode: which file it is; the numbers may change when the system starts again */
     uint64_t inode;
     int64_t modified; /* the time of the last change, in nanoseconds; of interest only to be compared */
+    int64_t touched;  /* likewise that of the last change of the bytes or of what is known of the file */
+    bool recent;      /* so short a time ago that one more change could leave the same times */
 } coffer__os_info;
+
+/* Whether it is the same file, of the same size and time of change. */
+bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now);
+/* Whether the file is this process's user's. */
+bool coffer__os_is_mine(const coffer__os_info *info);
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);
 int coffer__os_inspect_fd(int fd, coffer__os_info *info);
-/* Whether a file belongs to the user that this process acts for. */
-bool coffer__os_is_own(const coffer__os_info *info);
 /* Whether the name leads to anything. One cheap system call. */
 bool coffer__os_exists(const char *path);
 /* Calls `see` for every name in a folder, in no order, without "." and ".."; it returns false to end. */
@@ -151,7 +156,11 @@ int coffer__os_rename(const char *from, const char *to);
    outlives the call and touches nothing else; what this code is part of stays loaded from then on. It is done within the call
    where the device has little room left, which the next file may need, and where that cannot be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
+/* Exchanges what two names lead to, at once. Fails where the file system cannot. */
+int coffer__os_exchange(const char *one, const char *other);
 int coffer__os_unlink(const char *path);
+/* Removes a name, and gives a large file up as coffer__os_rename_without_wait does. */
+int coffer__os_unlink_without_wait(const char *path);
 /* Takes owner, group and mode from `info`, and the access control list of the file at `path`, which that is of. What cannot be taken
    is left, set-id bits with it, and then nobody may do more with the new file than with the old one. */
 int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const char *path);

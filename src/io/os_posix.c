@@ -174,7 +174,34 @@ static coffer__os_kind os_kind(mode_t mode)
 /* What a failed inspection leaves: a compiler that sees caller and callee cannot know that errno is not 0 then. */
 static const coffer__os_info OS_NO_INFO = { .kind = COFFER__OS_OTHER };
 
-static void os_info_of(const struct stat *found, coffer__os_info *info)
+static int64_t os_nanoseconds(const struct timespec *time)
+{
+    return (int64_t)((uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec);
+}
+
+/* The clock that files get their times from: Linux's goes on by a tick at a time. */
+static int64_t os_file_clock(void)
+{
+    struct timespec now = { 0, 0 };
+#ifdef CLOCK_REALTIME_COARSE
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+#else
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+#endif
+    return os_nanoseconds(&now);
+}
+
+/* Whether a change after `before` could leave the time `touched` as it is. Times of whole seconds are of a file system that
+   knows no finer ones, two seconds at worst; a time in the future beyond that is of another clock. */
+static bool os_is_recent(int64_t touched, int64_t before)
+{
+    const int64_t coarsest = INT64_C(2000000000);
+    const bool whole_seconds = touched % INT64_C(1000000000) == 0;
+    return touched >= before - (whole_seconds ? coarsest : 0) && touched <= before + coarsest;
+}
+
+/* `before`: the time of files before this one was looked at. */
+static void os_info_of(const struct stat *found, int64_t before, coffer__os_info *info)
 {
     info->kind = os_kind(found->st_mode);
     info->mode = (uint32_t)found->st_mode & OS_PERMISSIONS;
@@ -184,28 +211,32 @@ static void os_info_of(const struct stat *found, coffer__os_info *info)
     info->links = (uint64_t)found->st_nlink;
     info->device = (uint64_t)found->st_dev;
     info->inode = (uint64_t)found->st_ino;
-    info->modified = (int64_t)((uint64_t)found->st_mtim.tv_sec * 1000000000u + (uint64_t)found->st_mtim.tv_nsec);
+    info->modified = os_nanoseconds(&found->st_mtim);
+    info->touched = os_nanoseconds(&found->st_ctim);
+    info->recent = os_is_recent(info->touched, before);
 }
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
 {
     struct stat found;
+    const int64_t before = os_file_clock();
     *info = OS_NO_INFO;
     if (fstatat(AT_FDCWD, path, &found, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
         return errno;
     }
-    os_info_of(&found, info);
+    os_info_of(&found, before, info);
     return 0;
 }
 
 int coffer__os_inspect_fd(int fd, coffer__os_info *info)
 {
     struct stat found;
+    const int64_t before = os_file_clock();
     *info = OS_NO_INFO;
     if (fstat(fd, &found) != 0) {
         return errno;
     }
-    os_info_of(&found, info);
+    os_info_of(&found, before, info);
 #ifdef BLKGETSIZE64
     if (info->kind == COFFER__OS_BLOCK && ioctl(fd, BLKGETSIZE64, &info->size) != 0) {
         return errno;
@@ -214,7 +245,13 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info)
     return 0;
 }
 
-bool coffer__os_is_own(const coffer__os_info *info)
+bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now)
+{
+    return then->device == now->device && then->inode == now->inode && then->size == now->size &&
+           then->modified == now->modified;
+}
+
+bool coffer__os_is_mine(const coffer__os_info *info)
 {
     return info->owner == (uint32_t)geteuid();
 }
@@ -639,6 +676,17 @@ int coffer__os_rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
 }
 
+int coffer__os_exchange(const char *one, const char *other)
+{
+#if defined __GLIBC__ && defined RENAME_EXCHANGE
+    return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#else
+    (void)one;
+    (void)other;
+    return EOPNOTSUPP;
+#endif
+}
+
 #ifdef MADV_DONTFORK
 
 /* Whether to replace the file takes long, and there is room for another one before its place is free. */
@@ -726,11 +774,26 @@ int coffer__os_rename_without_wait(const char *from, const char *to)
     return os_error;
 }
 
+int coffer__os_unlink_without_wait(const char *path)
+{
+    void *removed = os_hold(path);
+    const int os_error = coffer__os_unlink(path);
+    if (removed != NULL) {
+        os_let_go(removed);
+    }
+    return os_error;
+}
+
 #else
 
 int coffer__os_rename_without_wait(const char *from, const char *to)
 {
     return coffer__os_rename(from, to);
+}
+
+int coffer__os_unlink_without_wait(const char *path)
+{
+    return coffer__os_unlink(path);
 }
 
 #endif

@@ -105,7 +105,7 @@ static int part_open_name(coffer__part *part)
 /* Whether the file that is open is one that may be written to. */
 static bool part_is_own(const coffer__os_info *info)
 {
-    return info->kind == COFFER__OS_REGULAR && info->links == 1 && coffer__os_is_own(info);
+    return info->kind == COFFER__OS_REGULAR && info->links == 1 && coffer__os_is_mine(info);
 }
 
 /* Whether the name still leads to the file that is open: before there was a lock, another process may have given that file its

@@ -46,10 +46,32 @@
 
 static const uint8_t undo_magic[8] = { 'C', 'O', 'F', 'R', 'U', 'N', 'D', 'O' };
 
-bool coffer__undo_exists(const char *path)
+/* Who may write a file: those that the bits of 0022 name, and the group. */
+#define UNDO_GROUP_WRITES 0020u
+#define UNDO_OTHERS_WRITE 0002u
+
+/* Whether an undo file is one of this file: see coffer__patch_recover. */
+static bool undo_counts(const coffer__os_info *undo, const coffer__os_info *file)
 {
-    coffer__path undo;
-    return coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX) && coffer__os_exists(undo.text);
+    const bool owned = undo->owner == file->owner || coffer__os_is_mine(undo);
+    const bool same_group = undo->group == file->group;
+    const uint32_t allowed = file->mode & (UNDO_OTHERS_WRITE | (same_group ? UNDO_GROUP_WRITES : 0));
+    const uint32_t writers = undo->mode & (UNDO_OTHERS_WRITE | UNDO_GROUP_WRITES);
+    return undo->kind == COFFER__OS_REGULAR && owned && (writers & ~allowed) == 0;
+}
+
+coffer__undo coffer__undo_look(const char *path)
+{
+    coffer__path name;
+    coffer__os_info undo;
+    coffer__os_info file;
+    if (!coffer__path_beside(&name, path, "", COFFER__UNDO_SUFFIX) || !coffer__os_exists(name.text)) {
+        return COFFER__UNDO_NONE;
+    }
+    if (coffer__os_inspect(name.text, false, &undo) != 0 || coffer__os_inspect(path, false, &file) != 0) {
+        return COFFER__UNDO_STRANGE; /* one of them is gone by now */
+    }
+    return undo_counts(&undo, &file) ? COFFER__UNDO_COUNTS : COFFER__UNDO_STRANGE;
 }
 
 void coffer__undo_forget(const char *path)
@@ -116,7 +138,8 @@ static int undo_write_bytes(int fd, const coffer__patch *patch)
     return os_error;
 }
 
-/* Writes the file under the name `scratch`, durable but for the name. Whoever may use the file may use its undo file. */
+/* Writes the file under the name `scratch`, durable but for the name. Whoever may read the file may read its undo file, which
+   nobody but its owner has to write. */
 static int undo_write(const char *scratch, const char *path, int target, const coffer__patch *patch)
 {
     int fd = -1;
@@ -131,6 +154,8 @@ static int undo_write(const char *scratch, const char *path, int target, const c
         os_error = coffer__os_inspect_fd(target, &info);
     }
     if (os_error == 0) {
+        /* The bits of the group are the mask of an access control list, too, so that nobody whom that names may write either. */
+        info.mode &= ~(UNDO_GROUP_WRITES | UNDO_OTHERS_WRITE);
         os_error = coffer__os_take_owner_and_mode(fd, &info, path);
     }
     if (os_error == 0) {
@@ -472,14 +497,22 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
         return coffer__trouble(err, "open the undo file", undo->path, os_error);
     }
     coffer__os_info info;
+    coffer__os_info file;
     os_error = coffer__os_inspect_fd(undo->fd, &info);
+    os_error = os_error == 0 ? coffer__os_inspect_fd(undo->target, &file) : os_error;
     if (os_error != 0) {
-        return coffer__trouble(err, "learn the size of the undo file", undo->path, os_error);
+        return coffer__trouble(err, "look at the file and its undo file", undo->path, os_error);
     }
     undo->undo_size = info.size;
-    return info.kind == COFFER__OS_REGULAR && info.size >= UNDO_HEAD_SIZE + UNDO_SUM_SIZE
+    if (info.kind != COFFER__OS_REGULAR || info.size < UNDO_HEAD_SIZE + UNDO_SUM_SIZE) {
+        return undo_refuse(undo, "what lies beside the file is no undo file", err);
+    }
+    return undo_counts(&info, &file)
                ? COFFER_OK
-               : undo_refuse(undo, "what lies beside the file is no undo file", err);
+               : undo_refuse(undo,
+                             "the undo file beside the file is neither yours nor of the file's owner, or others may "
+                             "write it, and could have been put there by anybody",
+                             err);
 }
 
 coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err)

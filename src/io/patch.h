@@ -11,8 +11,14 @@
 
 #define COFFER__UNDO_SUFFIX ".coffer-undo"
 
-/* Whether an undo file lies beside the file, whose path leads to it by no symbolic link. One cheap system call. */
-bool coffer__undo_exists(const char *path);
+typedef enum coffer__undo {
+    COFFER__UNDO_NONE,
+    COFFER__UNDO_COUNTS,
+    COFFER__UNDO_STRANGE /* something is called so that does not count: see coffer__patch_recover */
+} coffer__undo;
+
+/* What lies beside the file, whose path leads to it by no symbolic link. Mostly one cheap system call. */
+coffer__undo coffer__undo_look(const char *path);
 /* Removes the undo file of a file that is overwritten or replaced as a whole. */
 void coffer__undo_forget(const char *path);
 /* Fails with COFFER_ERR_UNDO, which says what to do. */
@@ -36,7 +42,9 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
    nothing can be put in. */
 coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch *patch, uint64_t size,
                                    coffer_error *err);
-/* Finishes what a crash left: puts the old bytes back and removes the undo file. The file is open and locked, as above. */
+/* Finishes what a crash left: puts the old bytes back and removes the undo file. The file is open and locked, as above. Names can
+   be planted, where anybody may make files: an undo file counts only when it is a regular file of the file's owner or of this
+   user, and nobody may write it who may not write the file. */
 coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err);
 
 #endif

@@ -125,8 +125,7 @@ static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_
     if (os_error != 0) {
         return coffer__trouble(err, "look at the file again", NULL, os_error);
     }
-    if (now.device == seen->device && now.inode == seen->inode && now.size == seen->size &&
-        now.modified == seen->modified) {
+    if (coffer__os_unchanged(seen, &now)) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_CHANGED,

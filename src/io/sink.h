@@ -17,6 +17,7 @@
 #define COFFER_IO_SINK_H
 
 #include "coffer.h"
+#include "os.h"
 
 typedef struct coffer__sink coffer__sink;
 
@@ -45,6 +46,10 @@ coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *al
                                   coffer_error *err);
 coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
                                   coffer_error *err);
+
+/* Of a sink of coffer__sink_path that is not `in_place`: it publishes only while the path leads to the file `old`, unchanged, else
+   COFFER_ERR_CHANGED. */
+void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old);
 
 /* What coffer__sink_path is with `in_place`; `exists`: there is a regular file, else nothing. */
 coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,

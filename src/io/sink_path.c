@@ -28,6 +28,8 @@ typedef struct sink_path_state {
     bool to_be_synced;       /* as far as is known when it is opened */
     _Atomic(size_t) written; /* bytes so far, counted when it is to be synced */
     uint64_t size;
+    bool has_old; /* only this file may be replaced: */
+    coffer__os_info old;
 } sink_path_state;
 
 static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
@@ -181,8 +183,57 @@ static bool sink_path_is_refused(const sink_path_state *state, int os_error)
                                        os_error == EOPNOTSUPP || os_error == ENOENT || os_error == EXDEV);
 }
 
+void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old)
+{
+    sink_path_state *state = sink->state;
+    state->has_old = true;
+    state->old = *old;
+}
+
+static coffer_status sink_path_changed(const sink_path_state *state, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_CHANGED,
+                 "another file took the place of the one that was to be replaced, or somebody wrote to it meanwhile: "
+                 "what lies there stays as it is; do it again");
+    return coffer__fail_path(err, COFFER_ERR_CHANGED, state->path.text);
+}
+
+/* Takes the place of the one file that it may take the place of. */
+static coffer_status sink_path_replace_old(sink_path_state *state, coffer_error *err)
+{
+    const char *path = state->path.text;
+    bool exists = false;
+    bool changed = false;
+    bool again = false;
+    int os_error = 0;
+    coffer__os_info now;
+    do {
+        coffer_status status = sink_path_look(path, &exists, &now, err);
+        if (status == COFFER_OK && (!exists || !coffer__os_unchanged(&state->old, &now))) {
+            return sink_path_changed(state, err);
+        }
+        status = status == COFFER_OK ? sink_path_complete(state, &now, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        os_error = coffer__temporary_replace_only(&state->temporary, path, &state->old,
+                                                  state->sync != COFFER_SYNC_NEVER, &changed);
+        again = sink_path_is_refused(state, os_error);
+        if (again) {
+            os_error = coffer__temporary_copy(&state->temporary, path, true);
+        }
+    } while (again && os_error == 0);
+    if (os_error != 0) {
+        return sink_path_cannot_replace(state, os_error, err);
+    }
+    return changed ? sink_path_changed(state, err) : COFFER_OK;
+}
+
 static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *err)
 {
+    if (state->has_old) {
+        return sink_path_replace_old(state, err);
+    }
     const char *path = state->path.text;
     coffer__os_info old;
     bool exists = false;
@@ -211,7 +262,7 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
 /* An undo file is of the old file; one that begins to lie there meanwhile is of somebody who edits the new one. */
 static coffer_status sink_path_give_name_without_undo(sink_path_state *state, coffer_error *err)
 {
-    const bool had_undo = coffer__undo_exists(state->path.text);
+    const bool had_undo = coffer__undo_look(state->path.text) != COFFER__UNDO_NONE;
     const coffer_status status = sink_path_give_name(state, err);
     if (status == COFFER_OK && had_undo) {
         coffer__undo_forget(state->path.text);

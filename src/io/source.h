@@ -55,9 +55,10 @@ typedef struct coffer__source_file {
     int fd;
     coffer__pooled *pooled; /* whose descriptor it is; NULL: it is the source's own */
     uint64_t offset;        /* of the source's byte 0 in the file */
-    uint64_t file_size;     /* of the whole file, when it was opened */
+    coffer__os_info seen;   /* the whole file, when it was opened */
     coffer__os_map map;
     bool through_link; /* the path was a symbolic link */
+    bool doubted;      /* a stranger's undo file lies beside it: the times alone tell whether it is being edited */
 } coffer__source_file;
 
 struct coffer__source {
@@ -81,9 +82,18 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
    the source is closed. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *file, const char *path,
                                     coffer_error *err);
-/* Looks for the undo file once more, after the header was read: an edit that began meanwhile may have been seen half-done. The
-   source may be closed by then. */
+/* Looks for the undo file once more, when the header was read: an edit that began meanwhile may have been seen half-done. The
+   source may be closed by then. That is no proof of the contrary: see coffer__source_is_still. */
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);
+/* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they are now is
+   kept, and the size of a file that is read as a whole. A source that is no regular file never changes. */
+bool coffer__source_is_still(coffer__source *source);
+/* The file as it was looked at; NULL: the source is none. */
+const coffer__os_info *coffer__source_seen(const coffer__source *source);
+/* Whether the file was changed so shortly before it was looked at that its times will not show another change. */
+bool coffer__source_is_fresh(const coffer__source *source);
+/* Whether somebody whom this user need not believe may be editing the file. */
+bool coffer__source_is_doubted(const coffer__source *source);
 /* A range of a descriptor, which is duplicated; `size` UINT64_MAX: to its end. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err);
 /* What lies behind a URL; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. A file that

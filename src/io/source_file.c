@@ -42,8 +42,8 @@ static coffer_status source_file_shrank(const coffer__source_file *file, int fd,
     coffer__fail_at(err, COFFER_ERR_CHANGED, at,
                     "the file was changed while it was in use: it had %z when it was opened and has %z now; open it "
                     "again when whoever writes it has finished",
-                    file->file_size, now.size);
-    return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->file_size, now.size);
+                    file->seen.size, now.size);
+    return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->seen.size, now.size);
 }
 
 static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
@@ -74,7 +74,7 @@ static void *source_file_map_by(coffer__source *source, int fd, coffer_access ac
     coffer__source_file *file = &source->as.file;
     coffer__os_info now;
     int os_error = coffer__os_inspect_fd(fd, &now);
-    if (os_error == 0 && now.size < file->file_size) {
+    if (os_error == 0 && now.size < file->seen.size) {
         (void)source_file_shrank(file, fd, now.size < file->offset ? 0 : now.size - file->offset, err);
         return NULL;
     }
@@ -124,7 +124,8 @@ static void source_file_close(coffer__source *source)
 }
 
 /* Takes the descriptor over. */
-static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size, uint64_t file_size)
+static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size,
+                             const coffer__os_info *seen)
 {
     static const coffer__source_ops ops = { .read_at = source_file_read_at,
                                             .map = source_file_map,
@@ -136,7 +137,7 @@ static void source_file_init(coffer__source *source, int fd, uint64_t offset, ui
     source->size = size;
     source->as.file.fd = fd;
     source->as.file.offset = offset;
-    source->as.file.file_size = file_size;
+    source->as.file.seen = *seen;
 }
 
 static bool source_file_is_readable(coffer__os_kind kind)
@@ -170,22 +171,26 @@ static coffer_status source_file_cannot_open(const char *path, bool is_link, int
 
 /* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one that
    was deleted, by its name in /proc) has no undo file either. */
-static bool source_file_has_undo(const char *path, bool is_link)
+static coffer__undo source_file_undo(const char *path, bool is_link)
 {
     coffer__path real;
     if (!is_link) {
-        return coffer__undo_exists(path);
+        return coffer__undo_look(path);
     }
-    return coffer__os_real_path(path, real.text, sizeof real.text) == 0 && coffer__undo_exists(real.text);
+    return coffer__os_real_path(path, real.text, sizeof real.text) == 0 ? coffer__undo_look(real.text)
+                                                                        : COFFER__UNDO_NONE;
 }
 
 /* Whether what was opened can be a source. */
-static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, coffer_error *err)
+static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, bool *doubted,
+                                       coffer_error *err)
 {
     if (!source_file_is_readable(kind)) {
         return coffer__trouble_of_kind(err, kind == COFFER__OS_DIRECTORY, path);
     }
-    return source_file_has_undo(path, is_link) ? coffer__undo_fail(err, path) : COFFER_OK;
+    const coffer__undo undo = source_file_undo(path, is_link);
+    *doubted = undo == COFFER__UNDO_STRANGE;
+    return undo == COFFER__UNDO_COUNTS ? coffer__undo_fail(err, path) : COFFER_OK;
 }
 
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
@@ -196,16 +201,18 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     if (os_error != 0) {
         return source_file_cannot_open(path, is_link, os_error, err);
     }
+    bool doubted = false;
     coffer__os_info info;
     const int inspected = coffer__os_inspect_fd(fd, &info);
     const coffer_status status = inspected != 0 ? coffer__trouble(err, "learn the file's size", path, inspected)
-                                                : source_file_check(path, is_link, info.kind, err);
+                                                : source_file_check(path, is_link, info.kind, &doubted, err);
     if (status != COFFER_OK) {
         (void)coffer__os_close(fd);
         return status;
     }
-    source_file_init(source, fd, 0, info.size, info.size);
+    source_file_init(source, fd, 0, info.size, &info);
     source->as.file.through_link = is_link;
+    source->as.file.doubted = doubted;
     return COFFER_OK;
 }
 
@@ -220,9 +227,9 @@ coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, 
     if (os_error != 0) {
         return source_file_cannot_open(path, false, os_error, err);
     }
-    source_file_init(source, -1, 0, file->seen.size, file->seen.size);
+    source_file_init(source, -1, 0, file->seen.size, &file->seen);
     source->as.file.pooled = file;
-    const coffer_status status = source_file_check(path, false, file->seen.kind, err);
+    const coffer_status status = source_file_check(path, false, file->seen.kind, &source->as.file.doubted, err);
     coffer__pool_release(file);
     if (status != COFFER_OK) {
         coffer__pool_drop(file);
@@ -232,7 +239,55 @@ coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, 
 
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)
 {
-    return source_file_has_undo(path, source->as.file.through_link) ? coffer__undo_fail(err, path) : COFFER_OK;
+    return source_file_undo(path, source->as.file.through_link) == COFFER__UNDO_COUNTS ? coffer__undo_fail(err, path)
+                                                                                       : COFFER_OK;
+}
+
+static bool source_file_has_times(const coffer__source *source)
+{
+    return source->ops->close == source_file_close && source->as.file.seen.kind == COFFER__OS_REGULAR;
+}
+
+const coffer__os_info *coffer__source_seen(const coffer__source *source)
+{
+    return source->ops->close == source_file_close ? &source->as.file.seen : NULL;
+}
+
+bool coffer__source_is_fresh(const coffer__source *source)
+{
+    return source_file_has_times(source) && source->as.file.seen.recent;
+}
+
+bool coffer__source_is_doubted(const coffer__source *source)
+{
+    return source_file_has_times(source) && source->as.file.doubted;
+}
+
+bool coffer__source_is_still(coffer__source *source)
+{
+    int fd = -1;
+    uint64_t offset = 0;
+    coffer__os_info now;
+    coffer__source_file *file = &source->as.file;
+    if (!source_file_has_times(source)) {
+        return true;
+    }
+    if (source_file_borrow(source, &fd, &offset, NULL) != COFFER_OK) {
+        return false;
+    }
+    const int os_error = coffer__os_inspect_fd(fd, &now);
+    source_file_give_back(source);
+    if (os_error != 0) {
+        return false;
+    }
+    const bool still =
+        coffer__os_unchanged(&file->seen, &now) && file->seen.touched == now.touched && !file->seen.recent;
+    source->size = offset == 0 && source->size == file->seen.size ? now.size : source->size;
+    file->seen = now;
+    if (file->pooled != NULL) {
+        file->pooled->seen = now;
+    }
+    return still;
 }
 
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
@@ -255,6 +310,6 @@ coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset,
     if (os_error != 0) {
         return coffer__trouble(err, "duplicate the descriptor", NULL, os_error);
     }
-    source_file_init(source, copy, offset, size == UINT64_MAX ? info.size - offset : size, info.size);
+    source_file_init(source, copy, offset, size == UINT64_MAX ? info.size - offset : size, &info);
     return COFFER_OK;
 }

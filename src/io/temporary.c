@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "temporary.h"
 
-#include "os.h"
-
 #include <errno.h>
 
 /* A name that is taken is followed by another one; so often only when something is wrong. */
@@ -113,14 +111,17 @@ int coffer__temporary_place(coffer__temporary *temporary, const char *target)
                             : coffer__os_name(temporary->fd, target);
 }
 
+/* Gives the file a name beside its target, when it has none. */
+static int temporary_ensure_name(coffer__temporary *temporary, const char *target)
+{
+    return temporary->named ? 0 : temporary_try_names(temporary, target, false, temporary_name);
+}
+
 int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait)
 {
-    int os_error = 0;
-    if (!temporary->named) {
-        os_error = temporary_try_names(temporary, target, false, temporary_name);
-        if (os_error != 0) {
-            return os_error;
-        }
+    int os_error = temporary_ensure_name(temporary, target);
+    if (os_error != 0) {
+        return os_error;
     }
     os_error = wait ? coffer__os_rename(temporary->name.text, target)
                     : coffer__os_rename_without_wait(temporary->name.text, target);
@@ -128,6 +129,55 @@ int coffer__temporary_replace(coffer__temporary *temporary, const char *target, 
         temporary->named = false;
     }
     return os_error;
+}
+
+/* Learns whether the path leads to another file than `file`, or to none, or somebody wrote to it. */
+static int temporary_compare(const char *path, const coffer__os_info *file, bool *changed)
+{
+    coffer__os_info now;
+    const int os_error = coffer__os_inspect(path, true, &now);
+    *changed = os_error == ENOENT || (os_error == 0 && !coffer__os_unchanged(file, &now));
+    return *changed ? 0 : os_error;
+}
+
+/* The exchange took out what somebody else had just put there. It goes back; should one more file have come meanwhile, what is
+   taken out this time is that one, which is newer still. */
+static void temporary_put_back(const coffer__temporary *temporary, const char *target, const coffer__os_info *own)
+{
+    coffer__os_info out;
+    for (int i = 0; i < 2; i++) {
+        const bool done = coffer__os_exchange(temporary->name.text, target) != 0 ||
+                          coffer__os_inspect(temporary->name.text, false, &out) != 0 ||
+                          (out.device == own->device && out.inode == own->inode);
+        if (done) {
+            return;
+        }
+    }
+}
+
+int coffer__temporary_replace_only(coffer__temporary *temporary, const char *target, const coffer__os_info *old,
+                                   bool wait, bool *changed)
+{
+    coffer__os_info own;
+    *changed = false;
+    int os_error = temporary_ensure_name(temporary, target);
+    os_error = os_error == 0 ? coffer__os_inspect(temporary->name.text, false, &own) : os_error;
+    os_error = os_error == 0 ? temporary_compare(target, old, changed) : os_error;
+    if (os_error != 0 || *changed) {
+        return os_error;
+    }
+    if (coffer__os_exchange(temporary->name.text, target) != 0) {
+        return coffer__temporary_replace(temporary, target, wait);
+    }
+    os_error = temporary_compare(temporary->name.text, old, changed);
+    if (os_error != 0 || *changed) {
+        temporary_put_back(temporary, target, &own);
+        return os_error;
+    }
+    /* The new file is in place; the old one stays beside it when it cannot be removed. */
+    temporary->named = false;
+    (void)(wait ? coffer__os_unlink(temporary->name.text) : coffer__os_unlink_without_wait(temporary->name.text));
+    return 0;
 }
 
 void coffer__temporary_discard(coffer__temporary *temporary)

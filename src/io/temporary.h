@@ -8,6 +8,7 @@
 #ifndef COFFER_IO_TEMPORARY_H
 #define COFFER_IO_TEMPORARY_H
 
+#include "os.h"
 #include "paths.h"
 
 typedef struct coffer__temporary {
@@ -33,6 +34,10 @@ int coffer__temporary_replace(coffer__temporary *temporary, const char *target, 
 /* Makes the file, which has no name, anew with one, where the system refuses to give it a name afterwards. What was said of its rights
    and its durability has to be said again. */
 int coffer__temporary_copy(coffer__temporary *temporary, const char *target, bool secret);
+/* The same while `target` leads to the file `old`, unchanged. *changed: it does not, and what lies there stays; then the file
+   has no place. Where names can be exchanged nobody else's file is lost to a race. */
+int coffer__temporary_replace_only(coffer__temporary *temporary, const char *target, const coffer__os_info *old,
+                                   bool wait, bool *changed);
 /* Lets the file go: it vanishes, unless it was placed. */
 void coffer__temporary_discard(coffer__temporary *temporary);
 /* Lets the file go, but leaves it under `name` where it is named. */

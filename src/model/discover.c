@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "os.h"
+#include "publication.h"
 #include "shards.h"
 #include "sort.h"
 #include "trouble.h"
@@ -76,7 +77,7 @@ typedef struct discover_list {
     size_t count;
     coffer__name *names; /* in byte order */
     bool is_pipeline;    /* model_index.json is there */
-    bool interrupted;    /* a save has left something */
+    bool interrupted;    /* a save has left something: this is called like it */
     bool failed;         /* no memory, or too many names */
 } discover_list;
 
@@ -96,6 +97,13 @@ static bool discover_add(discover_list *list, coffer__name name)
     return ++list->count <= DISCOVER_MOST_NAMES;
 }
 
+/* What a save leaves between the old model and the new one is called so. */
+static bool discover_is_left(coffer__name name)
+{
+    return discover_ends(name, DISCOVER_INDEX COFFER__PUBLICATION_READY) ||
+           discover_ends(name, DISCOVER_INDEX COFFER__PUBLICATION_OLD);
+}
+
 static bool discover_see(void *ctx, const char *text)
 {
     discover_list *list = ctx;
@@ -104,8 +112,7 @@ static bool discover_see(void *ctx, const char *text)
         return true;
     }
     list->is_pipeline = list->is_pipeline || discover_is(name, "model_index.json");
-    list->interrupted = list->interrupted || discover_ends(name, COFFER__INDEX_SUFFIX ".coffer-ready") ||
-                        discover_ends(name, COFFER__INDEX_SUFFIX ".coffer-old");
+    list->interrupted = list->interrupted || discover_is_left(name);
     list->failed =
         (discover_ends(name, DISCOVER_FILE) || discover_ends(name, DISCOVER_INDEX)) && !discover_add(list, name);
     return !list->failed;
@@ -170,6 +177,55 @@ static coffer_status discover_path(coffer__found *found, const char *folder, con
 {
     const bool fits = coffer__path_copy(&found->path, folder) && coffer__path_append(&found->path, name, strlen(name));
     return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
+}
+
+/* Looks for what an interrupted save left, which anybody can make up where anybody may make files. */
+typedef struct discover_search {
+    const discover_list *list;
+    const char *folder;
+    bool found;
+    coffer__found model; /* its path as one file */
+} discover_search;
+
+/* Whether one of the files that the folder holds is of that owner, who may then be saving a model of them. */
+static bool discover_owns_one(const discover_search *search, uint32_t owner)
+{
+    bool owned = false;
+    coffer__found path;
+    coffer__os_info file;
+    for (size_t i = 0; i < search->list->count && !owned; i++) {
+        owned = discover_path(&path, search->folder, search->list->names[i].text, NULL) == COFFER_OK &&
+                coffer__os_inspect(path.path.text, true, &file) == 0 && file.owner == owner;
+    }
+    return owned;
+}
+
+static bool discover_find_left(void *ctx, const char *text)
+{
+    discover_search *search = ctx;
+    coffer__os_info left;
+    char *path = search->model.path.text;
+    if (!discover_is_left((coffer__name){ text, strlen(text) }) ||
+        discover_path(&search->model, search->folder, text, NULL) != COFFER_OK ||
+        coffer__os_inspect(path, false, &left) != 0 || left.kind != COFFER__OS_REGULAR) {
+        return true;
+    }
+    search->found = coffer__publication_counts(path) || discover_owns_one(search, left.owner);
+    path[strlen(path) - strlen(strrchr(path, '.')) - strlen(COFFER__INDEX_SUFFIX)] = '\0';
+    return !search->found;
+}
+
+/* Where a save was interrupted, what is there is not to be taken for a model, nor for several. */
+static coffer_status discover_check_whole(const discover_list *list, const char *folder, coffer_error *err)
+{
+    discover_search search = { .list = list, .folder = folder };
+    if (!list->interrupted || coffer__os_list(folder, discover_find_left, &search) != 0 || !search.found) {
+        return COFFER_OK;
+    }
+    return coffer__fail(err, COFFER_ERR_UNFINISHED,
+                        "a model is being saved in this folder, or that was interrupted, and its index is not in its "
+                        "place: save it again, or finish with: coffer meta --recover %p",
+                        search.model.path.text);
 }
 
 static bool discover_has(const discover_list *list, const char *wanted)
@@ -261,21 +317,18 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         found->is_index = true;
         return discover_path(found, folder, index->text, err);
     }
+    coffer__shard_name parts;
+    const bool is_set = coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len);
+    const coffer_status status = is_set || list->count > 1 ? discover_check_whole(list, folder, err) : COFFER_OK;
+    if (status != COFFER_OK) {
+        return status;
+    }
     for (size_t i = 1; i < list->count; i++) {
         if (!discover_same_set(list->names[0], list->names[i])) {
             return discover_ambiguous(list->names[0], list->names[i], "there are", err);
         }
     }
-    coffer__shard_name parts;
-    if (coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len)) {
-        found->set_count = list->count;
-        if (list->interrupted) {
-            return coffer__fail(
-                err, COFFER_ERR_UNFINISHED,
-                "saving a model in this folder was interrupted, and its index is not in its place: save "
-                "it again, or let coffer_recover finish it");
-        }
-    }
+    found->set_count = is_set ? list->count : 0;
     return discover_path(found, folder, list->names[0].text, err);
 }
 
@@ -292,10 +345,12 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
         found->is_index = discover_ends((coffer__name){ usual, strlen(usual) }, DISCOVER_INDEX);
         return discover_path(found, folder, usual, err);
     }
+    coffer_status status = COFFER_OK;
     if (list->count == 0) {
-        return discover_nothing(err);
+        status = discover_check_whole(list, folder, err);
+        return status == COFFER_OK ? discover_nothing(err) : status;
     }
-    const coffer_status status = discover_only(found, list, folder, err);
+    status = discover_only(found, list, folder, err);
     if (status != COFFER_OK || found->set_count == 0) {
         return status;
     }

@@ -18,6 +18,7 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "model.h"
 #include "move.h"
 #include "options.h"
 #include "os.h"
@@ -45,6 +46,7 @@
 
 typedef struct edit_job {
     coffer_edit_options options;
+    const coffer__os_info *only; /* the one file that is to be edited, as it was read; NULL: whichever lies there */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
@@ -95,6 +97,20 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
                                            : coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
 }
 
+static coffer_status edit_lost_its_place(const char *what, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_CHANGED, "another file took this one's place just now, and %s: try again",
+                        what);
+}
+
+/* Whether the path is seen to lead elsewhere: who saves takes no lock. */
+static bool edit_has_lost_its_place(const edit_job *job)
+{
+    coffer__os_info now;
+    const int os_error = coffer__os_inspect(job->path.text, false, &now);
+    return os_error == ENOENT || (os_error == 0 && (now.device != job->info.device || now.inode != job->info.inode));
+}
+
 /* Who edits by a new file leaves the lock on the old one: the lock counts only while the path still leads to it. */
 static coffer_status edit_lock(edit_job *job, coffer_error *err)
 {
@@ -115,9 +131,12 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
         return coffer__trouble(err, "look at the file again", NULL, os_error);
     }
     if (now.device != job->info.device || now.inode != job->info.inode) {
-        return coffer__fail(err, COFFER_ERR_CHANGED, "another file took this one's place just now: try again");
+        return edit_lost_its_place("nothing was edited", err);
     }
-    return COFFER_OK;
+    return job->only == NULL || coffer__os_unchanged(job->only, &job->info)
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_CHANGED,
+                              "the file was changed, or replaced by another one, since it was read: try again");
 }
 
 /* Opens and locks the file. What a failure leaves is closed by edit_deinit. */
@@ -140,6 +159,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
 
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
+    job->only = NULL;
     job->fd = -1;
     job->table = NULL;
     job->old = NULL;
@@ -385,8 +405,12 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
         coffer__temporary_discard(clone);
         return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
     }
-    *done = coffer__temporary_replace(clone, job->path.text, true) == 0;
+    bool changed = false;
+    *done = coffer__temporary_replace_only(clone, job->path.text, &job->info, true, &changed) == 0;
     coffer__temporary_discard(clone);
+    if (changed) {
+        return edit_lost_its_place("nothing was edited", err);
+    }
     if (!*done || job->options.sync != COFFER_SYNC_ALWAYS) {
         return COFFER_OK;
     }
@@ -429,8 +453,14 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
         return status;
     }
     *way = COFFER_EDITED_IN_PLACE;
+    if (edit_has_lost_its_place(job)) {
+        return edit_lost_its_place("nothing was edited", err);
+    }
     const coffer__patch patch = edit_patch(job);
-    return coffer__patch_apply(job->fd, job->path.text, &patch, err);
+    status = coffer__patch_apply(job->fd, job->path.text, &patch, err);
+    return status == COFFER_OK && edit_has_lost_its_place(job)
+               ? edit_lost_its_place("the edit was lost with the old one", err)
+               : status;
 }
 
 /* ---- ways that move the data by whole blocks ------------------------------------------------------------------------- */
@@ -642,6 +672,7 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
+    coffer__sink_path_only(&sink, &job->info);
     status = edit_fill_sink(job, &sink, err);
     if (status != COFFER_OK) {
         sink.ops->discard(&sink);
@@ -702,8 +733,8 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
                                                      : edit_with_more_room(job, way, err);
 }
 
-coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
-                                   const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
+coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
+                                const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
     edit_job job;
     coffer_edit_way taken = COFFER_EDITED_NOTHING;
@@ -711,8 +742,9 @@ coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, s
     if (status != COFFER_OK) {
         return status;
     }
+    job.only = only;
     status = edit_open(&job, path, err);
-    if (status == COFFER_OK && coffer__undo_exists(job.path.text)) {
+    if (status == COFFER_OK && coffer__undo_look(job.path.text) == COFFER__UNDO_COUNTS) {
         status = coffer__undo_fail(err, path);
     }
     if (status == COFFER_OK) {
@@ -728,6 +760,12 @@ coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, s
     return COFFER_OK;
 }
 
+coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
+                                   const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
+{
+    return coffer__edit_only(path, NULL, edits, count, options, way, err);
+}
+
 coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     edit_job job;
@@ -735,7 +773,9 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     if (status != COFFER_OK) {
         return status;
     }
-    if (coffer__publication_interrupted(path)) {
+    const coffer__interrupted interrupted = coffer__publication_interrupted(path);
+    if (interrupted == COFFER__INTERRUPTED_SAVE ||
+        (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {
         return coffer__publication_recover(path, &job.allocator, err);
     }
     status = edit_open(&job, path, err);

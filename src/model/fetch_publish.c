@@ -101,7 +101,7 @@ static bool publish_state_is_trusted(int fd, uint64_t size)
 {
     coffer__os_info info;
     return coffer__os_inspect_fd(fd, &info) == 0 && info.kind == COFFER__OS_REGULAR && info.links == 1 &&
-           coffer__os_is_own(&info) && (info.mode & PUBLISH_OTHERS_MAY_WRITE) == 0 && info.size == size;
+           coffer__os_is_mine(&info) && (info.mode & PUBLISH_OTHERS_MAY_WRITE) == 0 && info.size == size;
 }
 
 /* Reads the state that an earlier call for the same left, into `state`. */

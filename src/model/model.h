@@ -106,9 +106,14 @@ coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_te
 /* What a transfer is to know of the user's options; `failed` is the transfer's, and may be NULL. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed);
-/* Reads the header of a shard whose source is open. */
-coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
+/* Reads the header of a shard whose source is open; `path` is that of its file, NULL when it has none. COFFER_ERR_CHANGED when
+   the file does not hold still for it. */
+coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
+/* coffer_edit_metadata for the one file that `only` describes, as it was read: COFFER_ERR_CHANGED when another one lies there, or
+   somebody wrote to it since. NULL: whichever lies there. */
+coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
+                                const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
 /* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is NULL
    for a path that is no URL; the model does not own it yet. The options are known to be right. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,

@@ -234,10 +234,11 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
     const bool safetensors = files->format == COFFER_FORMAT_ANY || files->format == COFFER_FORMAT_SAFETENSORS;
-    if (files->in_place || !safetensors || (unsigned)files->sync > COFFER_SYNC_NEVER) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "of the options of the files, in_place and other formats than safetensors do not go with a "
-                            "model, and sync must be one of its values");
+    if (files->in_place || files->replaces != NULL || !safetensors || (unsigned)files->sync > COFFER_SYNC_NEVER) {
+        return coffer__fail(
+            err, COFFER_ERR_ARGUMENT,
+            "of the options of the files, in_place, replaces and other formats than safetensors do not go "
+            "with a model, and sync must be one of its values");
     }
     return COFFER_OK;
 }

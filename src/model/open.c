@@ -10,6 +10,8 @@
 #include "error.h"
 #include "format.h"
 #include "options.h"
+#include "publication.h"
+#include "shards.h"
 #include "table.h"
 #include "trust.h"
 #include "url.h"
@@ -20,6 +22,8 @@
 /* This much of a header is in memory at a time. One read of it holds the whole header of most files. It lies on the stack, where
    a thread of 64 KiB has room for it, so that reading a header takes no memory but its table's. */
 #define OPEN_WINDOW_SIZE 16384u
+/* So often a header is read that somebody changes meanwhile. */
+#define OPEN_MOST_ROUNDS 16u
 
 /* ---- a model and its shard --------------------------------------------------------------------------------------- */
 
@@ -132,15 +136,55 @@ static coffer_status open_empty(coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
 }
 
-static coffer_status open_supply(const void *source, uint64_t offset, void *to, size_t size, coffer_error *err)
+/* One reading of a header: whether it took more than the first window, and what it read. */
+typedef struct open_reading {
+    bool several;
+    bool summed;
+    uint64_t sum; /* of every piece, when it is `summed` */
+} open_reading;
+
+/* Takes eight bytes at a time: it is to tell one version of a header from another, and stands in nobody's way. */
+static uint64_t open_sum(uint64_t sum, const uint8_t *bytes, size_t size)
 {
-    return coffer__source_read(source, offset, to, size, err);
+    uint64_t word = 0;
+    size_t at = 0;
+    for (; size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 32;
+    }
+    for (; at < size; at++) {
+        sum = (sum ^ bytes[at]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return sum ^ size;
+}
+
+static coffer_status open_read(const coffer__source *source, open_reading *reading, uint64_t offset, void *to,
+                               size_t size, coffer_error *err)
+{
+    const coffer_status status = coffer__source_read(source, offset, to, size, err);
+    if (status == COFFER_OK && reading->summed) {
+        reading->sum = open_sum(reading->sum, to, size);
+    }
+    return status;
+}
+
+typedef struct open_supplied {
+    const coffer__source *source;
+    open_reading *reading;
+} open_supplied;
+
+static coffer_status open_supply(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+{
+    const open_supplied *supplied = ctx;
+    supplied->reading->several = true;
+    return open_read(supplied->source, supplied->reading, offset, to, size, err);
 }
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
    read for the rest of it. */
-coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_allocator *allocator,
-                                        const coffer_open_options *options, coffer_error *err)
+static coffer_status open_read_header(coffer__shard *shard, open_reading *reading, const coffer_allocator *allocator,
+                                      const coffer_open_options *options, coffer_error *err)
 {
     const coffer__source *source = &shard->source;
     if (source->size == 0) {
@@ -148,23 +192,69 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const coffer_alloc
     }
     uint8_t window[OPEN_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
-    const coffer_status status = coffer__source_read(source, 0, window, size, err);
+    const coffer_status status = open_read(source, reading, 0, window, size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__supply supply = { open_supply, source, window, source->ops->far ? 0 : sizeof window };
+    const open_supplied supplied = { source, reading };
+    const coffer__supply supply = { open_supply, &supplied, window, source->ops->far ? 0 : sizeof window };
     return open_parse(shard, window, size, &supply, allocator, options, err);
 }
 
-/* Takes over `source`: opens a model from it or closes it. */
-static coffer_status open_source(coffer **model, coffer__source *source, const coffer_open_options *options,
-                                 coffer_error *err)
+/* Forgets what was read of a header. */
+static void open_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
+{
+    coffer__trust_end(shard, allocator);
+    coffer_table_free(shard->table);
+    shard->recorded = (coffer__recorded){ 0 };
+    shard->trusted = NULL;
+    shard->table = NULL;
+}
+
+static coffer_status open_never_still(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_CHANGED,
+                        "the file is being changed all the time, and its header was never read twice alike; open it "
+                        "again when whoever writes it has finished");
+}
+
+/*
+ * A header that comes in several pieces may have been edited between two of them, and be one that never was. The file's times
+ * tell that nobody wrote meanwhile; where they do not, the header is read again until nobody did, or until it was read twice
+ * alike. No reading begins while an edit is seen to be under way.
+ */
+coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
+                                        const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    open_reading last = { .summed = false };
+    for (unsigned round = 1; round <= OPEN_MOST_ROUNDS; round++) {
+        open_reading reading = { .summed = round > 1 || coffer__source_is_fresh(&shard->source) };
+        open_forget_header(shard, allocator);
+        status = round == 1 || path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = open_read_header(shard, &reading, allocator, options, err);
+        if ((!reading.several && !coffer__source_is_doubted(&shard->source)) ||
+            coffer__source_is_still(&shard->source) || (last.summed && reading.summed && last.sum == reading.sum)) {
+            return status;
+        }
+        last = reading;
+    }
+    open_forget_header(shard, allocator);
+    return status == COFFER_OK ? open_never_still(err) : status;
+}
+
+/* Takes over `source`, of the file `path` or of none (NULL): opens a model from it or closes it. */
+static coffer_status open_source(coffer **model, coffer__source *source, const char *path,
+                                 const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = open_new(source, options, err);
     if (made == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    const coffer_status status = coffer__shard_read_header(made->shards, &made->allocator, options, err);
+    const coffer_status status = coffer__shard_read_header(made->shards, path, &made->allocator, options, err);
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;
@@ -210,7 +300,7 @@ static coffer_status open_behind(coffer **model, coffer__web *web, const char *u
         return status;
     }
     coffer *made = NULL;
-    status = open_source(&made, &source, options, err);
+    status = open_source(&made, &source, NULL, options, err);
     return open_hand_out(model, made, url, status, err);
 }
 
@@ -222,7 +312,7 @@ static coffer_status open_file(coffer **model, const char *path, const coffer_op
         return status;
     }
     coffer *made = NULL;
-    status = open_source(&made, &source, options, err);
+    status = open_source(&made, &source, path, options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
     return open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
@@ -375,30 +465,122 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
     return COFFER_OK;
 }
 
+/* Opens what was found in a folder. */
+static coffer_status open_found(coffer **model, const coffer__found *found, const coffer_open_options *options,
+                                coffer_error *err)
+{
+    if (found->is_index) {
+        return coffer__several_open(model, found->path.text, NULL, options, err);
+    }
+    if (found->set_count > 0) {
+        return coffer__several_open_set(model, found->path.text, found->set, found->set_count, options, err);
+    }
+    const coffer_status status = open_file(model, found->path.text, options, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, found->path.text);
+}
+
+static bool open_found_same(const coffer__found *one, const coffer__found *other)
+{
+    bool same = one->is_index == other->is_index && one->set_count == other->set_count &&
+                strcmp(one->path.text, other->path.text) == 0;
+    for (size_t i = 0; i < one->set_count && same; i++) {
+        same =
+            one->set[i].len == other->set[i].len && memcmp(one->set[i].text, other->set[i].text, one->set[i].len) == 0;
+    }
+    return same;
+}
+
+/* Whether the folder is seen to hold the same model still: where it has an index that sees to it, and one file is one. Files without
+   an index must not have got one, nor be getting one: it is then that another model's take their names. */
+static bool open_is_still(const coffer__found *found, const char *path, coffer_status status,
+                          const coffer_open_options *options)
+{
+    if (found->set_count == 0 && status != COFFER_ERR_NOT_FOUND) {
+        return true;
+    }
+    coffer__found now;
+    const coffer_status again = coffer__discover(&now, path, options->allocator, NULL);
+    const bool same = again == COFFER_ERR_MEMORY || (again == COFFER_OK && open_found_same(found, &now));
+    coffer__found_free(&now, options->allocator);
+    return same;
+}
+
+/* Looks for what the folder holds, and opens it. *still: it holds that still, as far as can be told; a folder is not listed at one
+   moment. */
+static coffer_status open_folder_now(coffer **model, const char *path, const coffer_open_options *options, bool *still,
+                                     coffer_error *err)
+{
+    coffer__found found;
+    coffer_status status = coffer__discover(&found, path, options->allocator, err);
+    *still = status != COFFER_ERR_NO_MODEL && status != COFFER_ERR_AMBIGUOUS && status != COFFER_ERR_SHARD_MISSING;
+    if (status == COFFER_OK) {
+        status = open_found(model, &found, options, err);
+        *still = open_is_still(&found, path, status, options);
+    }
+    coffer__found_free(&found, options->allocator);
+    return status;
+}
+
 /* A folder: what it holds is looked for when opening it has shown what it is, so that a file costs nothing more. Failures carry
    the path. */
 static coffer_status open_folder(coffer **model, const char *path, const coffer_open_options *options,
                                  coffer_error *err)
 {
-    coffer__found found;
-    coffer_status status = coffer__discover(&found, path, options->allocator, err);
-    if (status != COFFER_OK) {
-        coffer__found_free(&found, options->allocator);
-        return status;
+    bool still = false;
+    coffer_status status = COFFER_OK;
+    coffer_status before = COFFER_OK;
+    for (unsigned round = 1; round <= OPEN_MOST_ROUNDS && !still; round++) {
+        coffer_close(*model);
+        *model = NULL;
+        status = open_folder_now(model, path, options, &still, err);
+        still = still || (status != COFFER_OK && status == before);
+        before = status;
     }
-    if (found.is_index) {
-        status = coffer__several_open(model, found.path.text, NULL, options, err);
-    } else if (found.set_count > 0) {
-        status = coffer__several_open_set(model, found.path.text, found.set, found.set_count, options, err);
-    } else {
-        status = open_file(model, found.path.text, options, err);
-        status = status == COFFER_OK ? status : coffer__fail_path(err, status, found.path.text);
+    if (status == COFFER_OK && !still) {
+        coffer_close(*model);
+        *model = NULL;
+        coffer__fail(
+            err, COFFER_ERR_CHANGED,
+            "models are being saved in this folder all the time; open it again when whoever saves has finished");
+        return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
     }
-    coffer__found_free(&found, options->allocator);
     if (status == COFFER_OK) {
         (*model)->named_whole = true;
     }
     return status;
+}
+
+/* A path that leads nowhere, maybe because a model is being saved there at the moment. *again: by now it does lead somewhere. */
+static coffer_status open_nowhere(const char *path, bool *again, coffer_error *err)
+{
+    coffer__path model;
+    *again = false;
+    if (!coffer__path_copy(&model, path)) {
+        return COFFER_ERR_NOT_FOUND;
+    }
+    model.text[strlen(path) - (open_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    if (!coffer__publication_is_under_way(model.text)) {
+        *again = coffer__os_exists(path);
+        return COFFER_ERR_NOT_FOUND;
+    }
+    coffer__fail(err, COFFER_ERR_UNFINISHED,
+                 "there is no such file: a model is being saved there, or that was interrupted; save it again, or "
+                 "finish with: coffer meta --recover %p",
+                 model.text);
+    return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
+}
+
+/* An index, a file or a folder. Failures carry the path. */
+static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
+{
+    if (open_is_index(path)) {
+        return coffer__several_open(model, path, NULL, options, err);
+    }
+    const coffer_status status = open_file(model, path, options, err);
+    if (status == COFFER_ERR_DIRECTORY) {
+        return open_folder(model, path, options, err);
+    }
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
@@ -412,14 +594,16 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status == COFFER_OK && coffer__url_is(path)) {
         return open_url(model, path, &known, err);
     }
-    if (status == COFFER_OK && open_is_index(path)) {
-        return coffer__several_open(model, path, NULL, &known, err);
+    if (status != COFFER_OK) {
+        return coffer__fail_path(err, status, path);
     }
-    status = status == COFFER_OK ? open_file(model, path, &known, err) : status;
-    if (status == COFFER_ERR_DIRECTORY) {
-        return open_folder(model, path, &known, err);
+    bool again = true;
+    for (unsigned round = 1; round <= OPEN_MOST_ROUNDS && again; round++) {
+        status = open_path(model, path, &known, err);
+        again = status == COFFER_ERR_NOT_FOUND;
+        status = again ? open_nowhere(path, &again, err) : status;
     }
-    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+    return status;
 }
 
 coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
@@ -467,7 +651,7 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     if (status != COFFER_OK) {
         return status;
     }
-    status = open_source(model, &source, &known, err);
+    status = open_source(model, &source, NULL, &known, err);
     if (status == COFFER_OK) {
         (*model)->shards->phase = offset;
     }
@@ -494,7 +678,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
         custom.ops->close(&custom);
         return status;
     }
-    return open_source(model, &custom, &known, err);
+    return open_source(model, &custom, NULL, &known, err);
 }
 
 /* ---- data in memory ---------------------------------------------------------------------------------------------- */

@@ -353,6 +353,7 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     if (status != COFFER_OK) {
         return status;
     }
+    whole->seen = *coffer__source_seen(&source);
     status = place_read_from(&source, most, allocator, whole, err);
     source.ops->close(&source);
     return status;

@@ -32,6 +32,7 @@ typedef struct coffer__whole {
     uint8_t *bytes;
     size_t size;
     char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository that it came from, when it is known */
+    coffer__os_info seen;                   /* of a path: the file that was read */
 } coffer__whole;
 
 /*

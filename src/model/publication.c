@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publication.h"
 
+#include "bytes.h"
 #include "error.h"
 #include "index.h"
 #include "os.h"
@@ -14,7 +15,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define PUBLICATION_OLD ".coffer-old"
+#define PUBLICATION_FORCED ".coffer-force"
+#define PUBLICATION_FORCED_SIZE 32
+
+static const char publication_magic[8] = { 'C', 'O', 'F', 'F', 'O', 'R', 'C', 'E' };
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -35,8 +39,93 @@ static bool publication_make_names(coffer__publication *publication, const char 
     return coffer__path_copy(&publication->path, path) && publication_index(&publication->index, path, "") &&
            publication_index(&publication->fresh, path, COFFER__PUBLICATION_NEW) &&
            publication_index(&publication->ready, path, COFFER__PUBLICATION_READY) &&
-           publication_index(&publication->old, path, PUBLICATION_OLD) &&
-           coffer__path_beside(&publication->shadow, path, "", PUBLICATION_OLD);
+           publication_index(&publication->forced, path, PUBLICATION_FORCED) &&
+           publication_index(&publication->old, path, COFFER__PUBLICATION_OLD) &&
+           coffer__path_beside(&publication->shadow, path, "", COFFER__PUBLICATION_OLD);
+}
+
+/* ---- whose names they are ----------------------------------------------------------------------------------------- */
+
+#define PUBLICATION_GROUP_WRITES 0020u
+#define PUBLICATION_OTHERS_WRITE 0002u
+#define PUBLICATION_STICKY 01000u
+
+/* Whether a file in the folder is of a save: see the top of publication.h. Where a folder is not sticky, whoever may make a file in
+   it may also take any other one away; what was `moved` may be that of whoever saved the old model. */
+static bool publication_is_of_save(const coffer__os_info *file, const coffer__os_info *folder, bool moved)
+{
+    const bool sticky = (folder->mode & PUBLICATION_STICKY) != 0;
+    const bool shared = (folder->mode & (PUBLICATION_GROUP_WRITES | PUBLICATION_OTHERS_WRITE)) != 0;
+    const bool owned = coffer__os_is_mine(file) || file->owner == folder->owner;
+    const bool open_to_all = !sticky && (folder->mode & PUBLICATION_OTHERS_WRITE) != 0;
+    return file->kind == COFFER__OS_REGULAR && (owned || (!sticky && (shared || moved))) &&
+           (open_to_all || (file->mode & PUBLICATION_OTHERS_WRITE) == 0);
+}
+
+static bool publication_path_counts(const char *path, bool moved)
+{
+    coffer__path directory;
+    coffer__os_info folder;
+    coffer__os_info file;
+    return coffer__path_directory(&directory, path) && coffer__os_inspect(directory.text, true, &folder) == 0 &&
+           coffer__os_inspect(path, false, &file) == 0 && publication_is_of_save(&file, &folder, moved);
+}
+
+bool coffer__publication_counts(const char *path)
+{
+    return publication_path_counts(path, true);
+}
+
+bool coffer__publication_is_under_way(const char *path)
+{
+    coffer__path ready;
+    return publication_index(&ready, path, COFFER__PUBLICATION_READY) && coffer__publication_counts(ready.text);
+}
+
+coffer__interrupted coffer__publication_interrupted(const char *path)
+{
+    static const struct {
+        const char *suffix;
+        bool moved;
+    } left[] = { { COFFER__PUBLICATION_NEW, false },
+                 { COFFER__PUBLICATION_READY, false },
+                 { COFFER__PUBLICATION_OLD, true } };
+    coffer__path name;
+    coffer__interrupted found = COFFER__INTERRUPTED_NOT;
+    for (size_t i = 0; i < sizeof left / sizeof left[0] && found != COFFER__INTERRUPTED_SAVE; i++) {
+        if (publication_index(&name, path, left[i].suffix) && coffer__os_exists(name.text)) {
+            found = publication_path_counts(name.text, left[i].moved) ? COFFER__INTERRUPTED_SAVE
+                                                                      : COFFER__INTERRUPTED_STRANGE;
+        }
+    }
+    return found;
+}
+
+/* Whether nothing lies under a name that a stranger may have put there. */
+static coffer_status publication_check_own(const coffer__publication *publication, const char *path, bool moved,
+                                           coffer_error *err)
+{
+    coffer__os_info file;
+    const int os_error = coffer__os_inspect(path, false, &file);
+    if (os_error == ENOENT || (os_error == 0 && publication_is_of_save(&file, &publication->folder, moved))) {
+        return COFFER_OK;
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at what an interrupted save left", path, os_error);
+    }
+    coffer__fail(err, COFFER_ERR_UNFINISHED,
+                 "this is called like what an interrupted save leaves, but it is neither yours nor of the folder's "
+                 "owner, or everybody may write it, so nothing was done: remove it, or save in another folder");
+    return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
+}
+
+/* (An old model of one file that was moved aside is only ever removed.) */
+static coffer_status publication_check_all_own(const coffer__publication *publication, coffer_error *err)
+{
+    coffer_status status = publication_check_own(publication, publication->fresh.text, false, err);
+    status = status == COFFER_OK ? publication_check_own(publication, publication->ready.text, false, err) : status;
+    status = status == COFFER_OK ? publication_check_own(publication, publication->forced.text, false, err) : status;
+    return status == COFFER_OK ? publication_check_own(publication, publication->old.text, true, err) : status;
 }
 
 /* ---- an index that lies there ------------------------------------------------------------------------------------ */
@@ -159,6 +248,10 @@ static coffer_status publication_rename(const coffer__publication *publication, 
         !coffer__publication_name(&temporary, target.text)) {
         return coffer__trouble(err, "give a file its name", publication->path.text, EINVAL);
     }
+    const coffer_status status = publication_check_own(publication, temporary.text, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     int os_error = publication_take_rights(publication, temporary.text, target.text);
     os_error = os_error == 0 ? coffer__os_rename(temporary.text, target.text) : os_error;
     const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
@@ -199,14 +292,54 @@ static int publication_set_index_aside(const coffer__publication *publication)
     return coffer__os_exists(publication->old.text) ? 0 : publication_make_empty(publication->old.text);
 }
 
+/* Says in its state which model of one file is to be taken away, so that recovering may do that, and no other one is. */
+static void publication_write_forced(uint8_t bytes[PUBLICATION_FORCED_SIZE], const coffer__os_info *file)
+{
+    memcpy(bytes, publication_magic, sizeof publication_magic);
+    coffer__store_u64le(bytes + 8, file->inode);
+    coffer__store_u64le(bytes + 16, file->size);
+    coffer__store_u64le(bytes + 24, (uint64_t)file->modified);
+}
+
+/* Whether the model of one file that lies there is the one that may be taken away. */
+static coffer_status publication_check_forced(const coffer__publication *publication, coffer_error *err)
+{
+    uint8_t wanted[PUBLICATION_FORCED_SIZE];
+    coffer__whole said;
+    coffer__os_info file;
+    const char *path = publication->path.text;
+    const int os_error = coffer__os_inspect(path, false, &file);
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the old model", path, os_error);
+    }
+    publication_write_forced(wanted, &file);
+    coffer_status status =
+        coffer__place_read(publication->forced.text, NULL, sizeof wanted, &publication->allocator, &said, err);
+    if (status != COFFER_OK && status != COFFER_ERR_NOT_FOUND) {
+        return coffer__fail_path(err, status, publication->forced.text);
+    }
+    const bool same = status == COFFER_OK && said.size == sizeof wanted && memcmp(said.bytes, wanted, said.size) == 0;
+    if (status == COFFER_OK) {
+        coffer__place_forget(&said, &publication->allocator);
+    }
+    if (same) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_SHADOWED,
+                 "a model of one file was put there since, which would be loaded instead of the new one's index: move "
+                 "it elsewhere and recover, or save again with force");
+    return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
+}
+
 /* The old model is nobody's to load any more. */
 static coffer_status publication_set_aside(const coffer__publication *publication, bool sharded, coffer_error *err)
 {
     const char *path = publication->path.text;
     int os_error = 0;
     if (sharded && coffer__os_exists(path)) {
-        if (!publication->force) {
-            return publication_shadowed(path, err);
+        const coffer_status status = publication_check_forced(publication, err);
+        if (status != COFFER_OK) {
+            return status;
         }
         os_error = coffer__os_rename(path, publication->shadow.text);
     }
@@ -258,7 +391,7 @@ static void publication_tidy(const coffer__publication *publication)
     }
     publication_free_list(&old);
     publication_free_list(&now);
-    if (all && publication_unlink(publication->shadow.text)) {
+    if (all && publication_unlink(publication->forced.text) && publication_unlink(publication->shadow.text)) {
         (void)coffer__os_unlink(publication->old.text);
     }
 }
@@ -317,21 +450,19 @@ static void publication_undo(const coffer__publication *publication, const char 
         }
         publication_free_list(&list);
     }
-    if (all) {
+    if (all && publication_unlink(publication->forced.text)) {
         (void)coffer__os_unlink(list_path);
     }
 }
 
 /* ---- what a crash left ------------------------------------------------------------------------------------------- */
 
-/* Finishes, undoes or tidies up. Nothing to do is fine, too. */
+/* Finishes, undoes or tidies up. Nothing to do is fine, too. What was decided on comes first: its files may have the names of those
+   that are not complete. */
 static coffer_status publication_repair(coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     publication->durable = true;
-    if (coffer__os_exists(publication->fresh.text)) {
-        publication_undo(publication, publication->fresh.text);
-    }
     if (coffer__os_exists(publication->ready.text)) {
         /* With both indices there, somebody else has saved a model since, and that is the one that counts. */
         if (coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text)) {
@@ -339,6 +470,9 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
         } else {
             status = publication_settle(publication, err);
         }
+    }
+    if (status == COFFER_OK && coffer__os_exists(publication->fresh.text)) {
+        publication_undo(publication, publication->fresh.text);
     }
     const bool published = coffer__os_exists(publication->index.text) || coffer__os_exists(publication->path.text);
     if (status == COFFER_OK && published && coffer__os_exists(publication->old.text)) {
@@ -356,6 +490,7 @@ static coffer_status publication_lock(coffer__publication *publication, coffer_e
     if (os_error == 0) {
         os_error = coffer__os_open_directory(folder.text, &publication->directory);
     }
+    os_error = os_error == 0 ? coffer__os_inspect_fd(publication->directory, &publication->folder) : os_error;
     if (os_error != 0) {
         return coffer__trouble(err, "open the folder of the model", path, os_error);
     }
@@ -375,20 +510,12 @@ static coffer_status publication_enter(coffer__publication *publication, const c
     }
     coffer_status status = publication_lock(publication, err);
     if (status == COFFER_OK) {
+        status = publication_check_all_own(publication, err);
+    }
+    if (status == COFFER_OK) {
         status = publication_repair(publication, err);
     }
     return status;
-}
-
-bool coffer__publication_interrupted(const char *path)
-{
-    static const char *const suffixes[] = { COFFER__PUBLICATION_NEW, COFFER__PUBLICATION_READY, PUBLICATION_OLD };
-    coffer__path name;
-    bool found = false;
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && !found; i++) {
-        found = publication_index(&name, path, suffixes[i]) && coffer__os_exists(name.text);
-    }
-    return found;
 }
 
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err)
@@ -412,7 +539,8 @@ coffer_status coffer__publication_check(const char *path, coffer_error *err)
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err)
 {
-    *publication = (coffer__publication){ .allocator = *allocator, .directory = -1, .force = force };
+    *publication =
+        (coffer__publication){ .allocator = *allocator, .directory = -1, .sharded = sharded, .force = force };
     coffer_status status = publication_enter(publication, path, err);
     if (status == COFFER_OK) {
         status = coffer__publication_check(path, err);
@@ -432,27 +560,70 @@ coffer_status coffer__publication_open(coffer__publication *publication, const c
     return COFFER_OK;
 }
 
-coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
-                                        coffer_error *err)
+/* Writes a small file whole. */
+static coffer_status publication_write(const coffer__publication *publication, const char *path, const void *bytes,
+                                       size_t size, bool in_place, coffer_error *err)
 {
     coffer__sink sink;
     const coffer_sync sync = publication->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
-    /* A second time only digests in it differ, and whatever of them is there, it names the same files. */
-    coffer_status status =
-        coffer__sink_path(&sink, &publication->allocator, publication->fresh.text, sync, publication->begun, err);
+    coffer_status status = coffer__sink_path(&sink, &publication->allocator, path, sync, in_place, err);
     if (status != COFFER_OK) {
         return status;
     }
-    publication->begun = true;
     status = sink.ops->reserve(&sink, size, err);
     if (status == COFFER_OK) {
-        status = sink.ops->write_at(&sink, 0, index, size, err);
+        status = sink.ops->write_at(&sink, 0, bytes, size, err);
     }
     if (status != COFFER_OK) {
         sink.ops->discard(&sink);
         return status;
     }
     return sink.ops->publish(&sink, err);
+}
+
+coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
+                                        coffer_error *err)
+{
+    /* A second time only digests in it differ, and whatever of them is there, it names the same files. */
+    const bool again = publication->begun;
+    publication->begun = true;
+    return publication_write(publication, publication->fresh.text, index, size, again, err);
+}
+
+/* A model of one file that is in the way is there by now, or still is. */
+static coffer_status publication_decide_on_shadow(const coffer__publication *publication, coffer_error *err)
+{
+    uint8_t bytes[PUBLICATION_FORCED_SIZE];
+    coffer__os_info file;
+    const char *path = publication->path.text;
+    const int os_error = publication->sharded ? coffer__os_inspect(path, false, &file) : ENOENT;
+    if (os_error == ENOENT) {
+        return COFFER_OK;
+    }
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at the old model", path, os_error);
+    }
+    if (!publication->force) {
+        return publication_shadowed(path, err);
+    }
+    publication_write_forced(bytes, &file);
+    return publication_write(publication, publication->forced.text, bytes, sizeof bytes, false, err);
+}
+
+/* Decides on the new model, after which there is no way back. An old index aside that could not be tidied up goes before: it is not
+   that of this save. */
+static coffer_status publication_decide(coffer__publication *publication, coffer_error *err)
+{
+    const coffer_status status = publication_decide_on_shadow(publication, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const bool stale = coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text);
+    int os_error = stale ? coffer__os_unlink(publication->old.text) : 0;
+    os_error = os_error == 0 ? publication_sync(publication) : os_error;
+    os_error = os_error == 0 ? coffer__os_rename(publication->fresh.text, publication->ready.text) : os_error;
+    return os_error == 0 ? COFFER_OK
+                         : coffer__trouble(err, "decide on the new model", publication->path.text, os_error);
 }
 
 static coffer_status publication_unfinished(const char *path, const coffer_error *cause, coffer_error *err)
@@ -469,15 +640,14 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
 {
     coffer_error cause;
     const char *path = publication->path.text;
-    int os_error = publication_sync(publication);
-    os_error = os_error == 0 ? coffer__os_rename(publication->fresh.text, publication->ready.text) : os_error;
-    if (os_error != 0) {
-        return coffer__trouble(err, "decide on the new model", path, os_error);
+    coffer_status status = publication_decide(publication, err);
+    if (status != COFFER_OK) {
+        return status;
     }
     publication->begun = false;
-    os_error = publication_sync(publication);
-    const coffer_status status = os_error == 0 ? publication_settle(publication, &cause)
-                                               : coffer__trouble(&cause, "make the decision durable", path, os_error);
+    const int os_error = publication_sync(publication);
+    status = os_error == 0 ? publication_settle(publication, &cause)
+                           : coffer__trouble(&cause, "make the decision durable", path, os_error);
     return status == COFFER_OK ? COFFER_OK : publication_unfinished(path, &cause, err);
 }
 

@@ -6,6 +6,7 @@
  *
  *   NAME.safetensors.index.json.coffer-new     the new index, while the new files are being written
  *   NAME.safetensors.index.json.coffer-ready   the same, when all of them are complete
+ *   NAME.safetensors.index.json.coffer-force   which old model of one file may be taken away, when that was asked for
  *   NAME.safetensors.index.json.coffer-old     the old index, or an empty file where there was none
  *   NAME.safetensors.coffer-old                an old model of one file, which would be preferred to an index
  *   FILE.coffer-new                            the new FILE
@@ -13,17 +14,28 @@
  * The order of things: the index is written as .coffer-new, then the files; its renaming to .coffer-ready is the decision. Then
  * the old model moves aside, the files get their names, the index gets its own, and what only the old index named is removed. So
  * what a crash left is undone when .coffer-new is there, finished when .coffer-ready is, and tidied up when only .coffer-old is.
+ * When it is decided there is no .coffer-old beside an index: with .coffer-ready, both of them mean that somebody else saved since.
  *
- * All of it happens under a lock of the folder.
+ * All of it happens under a lock of the folder. Names can be planted, in a sticky folder by anybody: those above count only as
+ * regular files of this user or of the folder's owner that not everybody may write, or in a folder that others may write and that is
+ * not sticky, where they could do themselves what the names would have done. Layout of .coffer-force, integers little-endian:
+ *
+ *   offset   size
+ *   0        8     "COFFORCE"
+ *   8        8     inode of the old model of one file
+ *   16       8     its size
+ *   24       8     its time of change, in nanoseconds
  */
 #ifndef COFFER_MODEL_PUBLICATION_H
 #define COFFER_MODEL_PUBLICATION_H
 
 #include "coffer.h"
+#include "os.h"
 #include "paths.h"
 
 #define COFFER__PUBLICATION_NEW ".coffer-new"
 #define COFFER__PUBLICATION_READY ".coffer-ready"
+#define COFFER__PUBLICATION_OLD ".coffer-old"
 
 typedef struct coffer__publication {
     coffer_allocator allocator;
@@ -31,12 +43,15 @@ typedef struct coffer__publication {
     coffer__path index; /* these are the names above, in their order */
     coffer__path fresh;
     coffer__path ready;
+    coffer__path forced;
     coffer__path old;
     coffer__path shadow;
     int directory; /* locked; -1: not open */
-    bool durable;  /* each step is on the device before the next */
-    bool force;    /* an old model of one file is taken away */
-    bool begun;    /* the new index is there, and not decided on */
+    coffer__os_info folder;
+    bool durable; /* each step is on the device before the next */
+    bool sharded; /* the new model has an index */
+    bool force;   /* an old model of one file is taken away */
+    bool begun;   /* the new index is there, and not decided on */
     /* Called while the old model is aside and the new one has no index yet: what lies beside the two changes then. Set between
        coffer__publication_open and coffer__publication_finish; NULL: nothing does. */
     coffer_status (*meanwhile)(void *ctx, coffer_error *err);
@@ -56,14 +71,24 @@ coffer_status coffer__publication_begin(coffer__publication *publication, const 
 /* The name under which a file of the model is to be written; false when it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
 /* Every file is complete under its temporary name. After a failure the old model is there, or the error is
-   COFFER_ERR_UNFINISHED: the next one to open it finishes. */
+   COFFER_ERR_UNFINISHED: the next one to open it finishes. COFFER_ERR_SHADOWED when a model of one file came there meanwhile. */
 coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err);
 /* Unlocks the folder; before the decision also removes every new file. */
 void coffer__publication_close(coffer__publication *publication);
 
+typedef enum coffer__interrupted {
+    COFFER__INTERRUPTED_NOT,
+    COFFER__INTERRUPTED_SAVE,
+    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and counts for nothing */
+} coffer__interrupted;
+
 /* Whether a save to that path was interrupted. */
-bool coffer__publication_interrupted(const char *path);
-/* Finishes or undoes it. */
+coffer__interrupted coffer__publication_interrupted(const char *path);
+/* Whether a save to that path has been decided on, and its files are taking their places. */
+bool coffer__publication_is_under_way(const char *path);
+/* Whether a file that is called like what a save leaves may be of a save, by whose it is. */
+bool coffer__publication_counts(const char *path);
+/* Finishes or undoes it. COFFER_ERR_UNFINISHED when what lies there does not count. */
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err);
 
 #endif

@@ -3,6 +3,7 @@
    of them, and then what follows from that in their index. */
 #include "alloc.h"
 #include "error.h"
+#include "model.h"
 #include "options.h"
 #include "record.h"
 
@@ -69,7 +70,8 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
     coffer_edit_options silent = *options;
     silent.struct_size = sizeof silent;
     silent.progress = NULL;
-    return coffer_edit_metadata(path, &edit, 1, &silent, way, err);
+    const coffer__os_info *hashed = coffer__source_seen(&job->model->shards->source);
+    return coffer__edit_only(path, hashed, &edit, 1, &silent, way, err);
 }
 
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,

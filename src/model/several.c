@@ -22,6 +22,8 @@
 #define SEVERAL_DESCRIPTORS_FAR 6u
 /* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
 #define SEVERAL_DESCRIPTORS 64u
+/* So often a model is opened that somebody replaces meanwhile. */
+#define SEVERAL_MOST_ROUNDS 16u
 #define SEVERAL_ITEM_SIZE sizeof(const coffer_tensor *) /* of the list of tensors */
 
 static coffer_status several_no_memory(coffer_error *err)
@@ -152,7 +154,7 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
     }
     shard->access = job->options->access;
     shard->populate = job->options->populate;
-    status = coffer__shard_read_header(shard, &several->allocator, job->options, err);
+    status = coffer__shard_read_header(shard, shard->pooled.path, &several->allocator, job->options, err);
     /* Whether it was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again =
         shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
@@ -461,11 +463,15 @@ static coffer_status several_open_text(coffer **model, const char *path, coffer_
     return COFFER_OK;
 }
 
-coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
-                                   const coffer_open_options *options, coffer_error *err)
+/* Opens the model of an index as it is now. *read tells whether the index was, from the file *seen. */
+static coffer_status several_open_now(coffer **model, const char *path, coffer__web *web,
+                                      const coffer_open_options *options, bool *read, coffer__os_info *seen,
+                                      coffer_error *err)
 {
     coffer__whole text;
     coffer_status status = coffer__place_read(path, web, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
+    *read = status == COFFER_OK;
+    *seen = text.seen;
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
@@ -476,6 +482,42 @@ coffer_status coffer__several_open(coffer **model, const char *path, coffer__web
     }
     (*model)->several->index = text; /* which coffer_fetch hands on as it is */
     return COFFER_OK;
+}
+
+/* Whether the path still leads to the index that was read, and nobody wrote to it. */
+static bool several_is_still(const char *path, const coffer__os_info *seen)
+{
+    coffer__os_info now;
+    return coffer__os_inspect(path, true, &now) == 0 && coffer__os_unchanged(seen, &now) &&
+           seen->touched == now.touched;
+}
+
+/*
+ * Files are opened one after the other, and somebody may save a new model meanwhile: some would be of the old one and some of the
+ * new one. Its index goes before the first of the files does, and the new one comes after the last (publication.h), so an index
+ * that lies there still when all are open tells that they belong together. Else the model is opened again, whatever came of it.
+ */
+coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+                                   const coffer_open_options *options, coffer_error *err)
+{
+    for (unsigned round = 1;; round++) {
+        bool read = false;
+        coffer__os_info seen;
+        const coffer_status status = several_open_now(model, path, web, options, &read, &seen, err);
+        if (web != NULL || !read || several_is_still(path, &seen)) {
+            return status;
+        }
+        if (status == COFFER_OK) {
+            coffer_close(*model);
+            *model = NULL;
+        }
+        if (round == SEVERAL_MOST_ROUNDS) {
+            coffer__fail(err, COFFER_ERR_CHANGED,
+                         "models are being saved here all the time, and this one was replaced whenever its files had "
+                         "been opened; open it again when whoever saves has finished");
+            return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
+        }
+    }
 }
 
 static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,

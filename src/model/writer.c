@@ -105,6 +105,9 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
     const coffer_allocator *allocator = &writer->allocator;
     if (target->path != NULL) {
         status = coffer__sink_path(&writer->sink, allocator, target->path, options->sync, options->in_place, err);
+        if (status == COFFER_OK && options->replaces != NULL) {
+            coffer__sink_path_only(&writer->sink, coffer__source_seen(&options->replaces->shards->source));
+        }
     } else if (target->fd != NULL) {
         status = coffer__sink_fd(&writer->sink, allocator, *target->fd, options->sync, err);
     } else if (target->custom != NULL) {
@@ -195,6 +198,24 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     return COFFER_OK;
 }
 
+static coffer_status writer_check_options(const coffer_writer_options *options, const writer_target *target,
+                                          coffer_error *err)
+{
+    if ((unsigned)options->sync > COFFER_SYNC_NEVER) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
+    }
+    const coffer *replaces = options->replaces;
+    if (replaces == NULL) {
+        return COFFER_OK;
+    }
+    if (target->path == NULL || options->in_place) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` goes with a path, and not with in_place");
+    }
+    return replaces->shard_count == 1 && coffer__source_seen(&replaces->shards->source) != NULL
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` wants a model that is one file");
+}
+
 static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
                                  const coffer_writer_options *options, coffer_error *err)
 {
@@ -204,8 +225,8 @@ static coffer_status writer_open(coffer_writer **writer, coffer_header *header, 
     *writer = NULL;
     coffer_writer_options known;
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
-    if (status == COFFER_OK && (unsigned)known.sync > COFFER_SYNC_NEVER) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
+    if (status == COFFER_OK) {
+        status = writer_check_options(&known, target, err);
     }
     if (status == COFFER_OK) {
         status = writer_open_known(writer, header, target, &known, err);

@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import signal
 import subprocess
 
 import numpy as np
@@ -162,3 +164,51 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
         assert result.returncode == 3 and "model.safetensors: " in result.stderr
         assert path.read_bytes() == before
         assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def stopped_while_writing(command, folder):
+    """Runs a command and stops it while the new file has no name yet; None when it was too fast for that."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None:
+        if writes_unnamed(process.pid, folder):
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            if writes_unnamed(process.pid, folder):
+                return process
+            process.send_signal(signal.SIGCONT)
+            break
+    process.communicate(timeout=60)
+    return None
+
+
+def writes_unnamed(pid, folder):
+    """Whether a process has a file in a folder that is not complete: one without a name, or under a temporary one."""
+    opened = []
+    for descriptor in list(pathlib.Path(f"/proc/{pid}/fd").glob("*")):
+        try:
+            opened.append(os.readlink(descriptor))
+        except OSError:
+            pass  # it was closed meanwhile
+    return any(path.startswith(f"{folder}/") and (path.endswith("(deleted)") or ".coffer-" in path) for path in opened)
+
+
+@pytest.mark.parametrize("arguments", [["cast", "x=F16"], ["rename", "x=z"], ["drop", "y"], ["align"]])
+def test_what_somebody_saved_meanwhile_stays(tmp_path, arguments):
+    path, newer = tmp_path / "model.safetensors", tmp_path / "newer"
+    count = 4_000_001
+    verb, *rest = arguments
+    for _ in range(50):
+        make(path, {"y": ("U8", [1], b"1"), "x": ("F32", [count], bytes(4 * count))})
+        make(newer, {"x": ("F32", [1], b"1234")})
+        saved = newer.read_bytes()
+        process = stopped_while_writing([CLI, verb, "-f", str(path), *rest], tmp_path)
+        if process is not None:
+            break
+    assert process is not None
+    newer.rename(path)
+    process.send_signal(signal.SIGCONT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "what lies there stays as it is" in said
+    assert path.read_bytes() == saved
+    assert os.listdir(tmp_path) == ["model.safetensors"]

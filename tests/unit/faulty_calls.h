@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -31,6 +32,7 @@ typedef enum fault {
     FAULT_SYNC_NAMES, /* fsync: of a directory */
     FAULT_LINK,
     FAULT_RENAME,
+    FAULT_EXCHANGE, /* fails where FAULT_RENAME always does, too */
     FAULT_UNLINK,
     FAULT_MODE,
     FAULT_OWNER,
@@ -52,6 +54,8 @@ static struct {
     size_t most;          /* … and moves that many bytes at most; 0: as many as it can */
     unsigned interruptions;
     void (*before[FAULT_COUNT])(void); /* called before a call of the kind is made; NULL: nothing is */
+    time_t clock;   /* every file was changed at that second, whatever happens to it; 0: when it was */
+    ino_t stranger; /* the file of this inode is somebody else's; 0: none is */
 } faults;
 
 static void faults_clear(void)
@@ -94,6 +98,19 @@ static bool faulty_transfer(size_t *size)
         *size = faults.most;
     }
     return false;
+}
+
+/* What a look at a file finds. */
+static int faulty_look(int result, struct stat *found)
+{
+    if (result == 0 && faults.clock != 0) {
+        found->st_mtim = (struct timespec){ faults.clock, 0 };
+        found->st_ctim = found->st_mtim;
+    }
+    if (result == 0 && faults.stranger != 0 && found->st_ino == faults.stranger) {
+        found->st_uid ^= 4711;
+    }
+    return result;
 }
 
 /* Stores the C library's function in *function. */
@@ -167,14 +184,14 @@ int fstat(int fd, struct stat *found)
 {
     int (*next)(int fd, struct stat *found);
     faulty_find(&next, FAULTY_TIMES(FAULTY_OFFSETS("fstat")));
-    return faulty(FAULT_INSPECT) ? -1 : next(fd, found);
+    return faulty(FAULT_INSPECT) ? -1 : faulty_look(next(fd, found), found);
 }
 
 int fstatat(int directory, const char *path, struct stat *found, int flags)
 {
     int (*next)(int directory, const char *path, struct stat *found, int flags);
     faulty_find(&next, FAULTY_TIMES(FAULTY_OFFSETS("fstatat")));
-    return faulty(FAULT_INSPECT) ? -1 : next(directory, path, found, flags);
+    return faulty(FAULT_INSPECT) ? -1 : faulty_look(next(directory, path, found, flags), found);
 }
 
 int fdatasync(int fd)
@@ -204,6 +221,16 @@ int renameat(int from_directory, const char *from, int to_directory, const char 
     faulty_find(&next, "renameat");
     return faulty(FAULT_RENAME) ? -1 : next(from_directory, from, to_directory, to);
 }
+
+#ifdef RENAME_EXCHANGE
+int renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags)
+{
+    int (*next)(int from_directory, const char *from, int to_directory, const char *to, unsigned flags);
+    faulty_find(&next, "renameat2");
+    errno = faults.always[FAULT_RENAME];
+    return errno != 0 || faulty(FAULT_EXCHANGE) ? -1 : next(from_directory, from, to_directory, to, flags);
+}
+#endif
 
 int unlinkat(int directory, const char *path, int flags)
 {

@@ -137,7 +137,26 @@ static void several_files_without_an_index(void **state)
     assert_int_equal(unlink(work_path("x.safetensors")), 0);
     /* Traces of a save that was interrupted. */
     file_write("m.safetensors.index.json.coffer-ready", "", 0);
+    assert_refused(COFFER_ERR_UNFINISHED, ".", "coffer meta --recover");
+    /* Files of the old model and of the new one are no two models. */
+    put("m-00001-of-00002.safetensors");
+    assert_refused(COFFER_ERR_UNFINISHED, ".", "/m.safetensors");
+    put("x.safetensors");
     assert_refused(COFFER_ERR_UNFINISHED, ".", "interrupted");
+    /* Nor are they none, before the first of them has its name. */
+    const char *const all[] = { set[0], set[1], set[2], "m-00001-of-00002.safetensors", "x.safetensors" };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        assert_int_equal(unlink(work_path(all[i])), 0);
+    }
+    assert_refused(COFFER_ERR_UNFINISHED, ".", "interrupted");
+    /* A model that is whole has nothing to do with it; nor has a folder, however it is called. */
+    put("x.safetensors");
+    assert_holds((const char *const[]){ "x.safetensors" }, 1);
+    assert_int_equal(unlink(work_path("x.safetensors")), 0);
+    assert_int_equal(unlink(work_path("m.safetensors.index.json.coffer-ready")), 0);
+    assert_int_equal(mkdir(work_path("m.safetensors.index.json.coffer-ready"), 0700), 0);
+    assert_refused(COFFER_ERR_NO_MODEL, ".", "no .safetensors file");
+    assert_int_equal(rmdir(work_path("m.safetensors.index.json.coffer-ready")), 0);
 }
 
 static void a_pipeline_is_its_main_model(void **state)

@@ -112,18 +112,12 @@ static coffer_status recover(void)
 /* Exactly the files of the one or of the other. */
 static void assert_recovers(void)
 {
-    const bool interrupted =
-        there_is(INDEX ".coffer-new") || there_is(INDEX ".coffer-ready") || there_is(INDEX ".coffer-old");
+    const bool was_decided = there_is(INDEX ".coffer-ready");
+    const bool interrupted = was_decided || there_is(INDEX ".coffer-new") || there_is(INDEX ".coffer-old");
     if (interrupted) {
-        /* A file that was to be taken away in a save by force is never taken away by recovering it. */
-        const coffer_status status = recover();
-        if (status == COFFER_ERR_SHADOWED) {
-            assert_true(snapshot_has(&old, "model.safetensors") && snapshot_is_there(&old));
-            assert_int_equal(save(2, fresh_limit, NULL), COFFER_OK);
-        } else {
-            assert_int_equal(status, COFFER_OK);
-        }
+        assert_int_equal(recover(), COFFER_OK);
     }
+    assert_true(!was_decided || snapshot_is_there(&fresh));
     assert_true(snapshot_is_there(&old) || snapshot_is_there(&fresh));
     assert_int_equal(work_dir_count(), snapshot_is_there(&fresh) ? fresh.count : old.count);
 }
@@ -375,6 +369,316 @@ static void test_somebody_else_saved(void **state)
     assert_int_equal(recover(), COFFER_ERR_NOT_FOUND);
 }
 
+static bool decided(void)
+{
+    return there_is(INDEX ".coffer-ready");
+}
+
+static bool decided_and_nothing_done(void)
+{
+    return decided() && there_is(old.count == 1 ? "model.safetensors" : INDEX);
+}
+
+/* Stops a save at the first moment of that kind. */
+static void interrupt_when(int (*run)(void *ctx), bool (*is_it)(void))
+{
+    bool killed = true;
+    bool stopped = false;
+    for (unsigned k = 1; killed && !stopped; k++) {
+        snapshot_restore(&old);
+        (void)child_run_killed(run, NULL, k, &killed);
+        stopped = killed && is_it();
+    }
+    assert_true(stopped);
+}
+
+/* What force was asked for is finished without asking again, but only for the file that lay there then. */
+static void test_recover_by_force(void **state)
+{
+    (void)state;
+    coffer_error err;
+    make_models(ONE_FILE, TWO_FILES);
+    interrupt_when(run_save, decided_and_nothing_done);
+    assert_int_equal(recover(), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), fresh.count);
+    interrupt_when(run_save, decided_and_nothing_done);
+    assert_int_equal(unlink(work_path("model.safetensors")), 0);
+    put("model.safetensors", "saved since, by somebody else");
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_SHADOWED);
+    assert_non_null(strstr(err.message, "since"));
+    snapshot now = snapshot_take();
+    assert_true(snapshot_has(&now, "model.safetensors"));
+    snapshot_free(&now);
+    assert_int_equal(save(2, TWO_FILES, &err), COFFER_ERR_SHADOWED);
+    assert_int_equal(unlink(work_path("model.safetensors")), 0);
+    assert_int_equal(recover(), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), fresh.count);
+}
+
+/* A model of one file that comes there while the new files are written is noticed before anything is decided. */
+static void test_shadow_meanwhile(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_model_writer *writer = NULL;
+    coffer_header *header = model_header(2, coffer_libc_allocator());
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = 1;
+    assert_int_equal(coffer_model_writer_open(&writer, header, work_path("model.safetensors"), &options, NULL),
+                     COFFER_OK);
+    const uint8_t bytes[64] = { 0 };
+    assert_int_equal(coffer_model_writer_write(writer, 0, 0, bytes, 40, NULL), COFFER_OK);
+    assert_int_equal(coffer_model_writer_write(writer, 1, 0, bytes, 41, NULL), COFFER_OK);
+    put("model.safetensors", "theirs");
+    assert_int_equal(coffer_model_writer_finish(writer, &err), COFFER_ERR_SHADOWED);
+    coffer_model_writer_free(writer);
+    coffer_header_free(header);
+    assert_int_equal(work_dir_count(), 1);
+    assert_true(there_is("model.safetensors"));
+}
+
+static void allow_unlinking(void)
+{
+    faults.always[FAULT_UNLINK] = 0;
+}
+
+/* A save beside an old index that could not be tidied up: what it names could not be removed. */
+static int run_save_beside_old(void *ctx)
+{
+    put(INDEX ".coffer-old", "{\"weight_map\": {\"t0\": \"older.safetensors\"}}");
+    put("older.safetensors", "of the model before");
+    faults.always[FAULT_UNLINK] = EPERM;
+    faults.before[FAULT_RESERVE] = allow_unlinking;
+    return run_save(ctx);
+}
+
+/* It is no sign that somebody else has saved a model since. */
+static void test_stale_old_index(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    bool killed = true;
+    unsigned seen = 0;
+    for (unsigned k = 1; killed; k++) {
+        snapshot_restore(&old);
+        (void)child_run_killed(run_save_beside_old, NULL, k, &killed);
+        const bool complete = decided();
+        seen += complete;
+        const coffer_status status = recover();
+        assert_true(!complete || (status == COFFER_OK && snapshot_is_there(&fresh)));
+        assert_true(snapshot_is_there(&old) || snapshot_is_there(&fresh));
+    }
+    assert_true(seen > 3);
+    assert_true(snapshot_is_there(&fresh));
+}
+
+/* ---- strangers ------------------------------------------------------------------------------------------------------- */
+
+static ino_t inode_of(const char *name)
+{
+    struct stat found;
+    assert_int_equal(lstat(work_path(name), &found), 0);
+    return found.st_ino;
+}
+
+static void assert_not_believed(const char *name)
+{
+    coffer_error err;
+    snapshot before = snapshot_take();
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_UNFINISHED);
+    assert_string_equal(err.path, work_path(name));
+    assert_int_equal(save(2, TWO_FILES, &err), COFFER_ERR_UNFINISHED);
+    assert_string_equal(err.path, work_path(name));
+    faults_clear();
+    assert_true(snapshot_is_there(&before));
+    assert_int_equal(work_dir_count(), before.count);
+    snapshot_free(&before);
+}
+
+/* Names of a save that somebody made up, to have files removed or replaced. */
+static void test_planted_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = { INDEX ".coffer-new", INDEX ".coffer-ready", INDEX ".coffer-old",
+                                         INDEX ".coffer-force" };
+    static const char text[] = "{\"weight_map\": {\"a\": \"model-00001-of-00004.safetensors\", \"b\": "
+                               "\"precious.safetensors\"}}";
+    make_models(FOUR_FILES, TWO_FILES);
+    put("precious.safetensors", "mine");
+    assert_int_equal(chmod(work_path("."), 01777), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        put(names[i], text);
+        if (i < 3) {
+            faults.stranger = inode_of(names[i]);
+            assert_not_believed(names[i]);
+            assert_int_equal(chmod(work_path(names[i]), 0666), 0);
+            assert_not_believed(names[i]);
+        }
+        assert_int_equal(unlink(work_path(names[i])), 0);
+    }
+    assert_int_equal(symlink("precious.safetensors", work_path(names[2])), 0);
+    assert_not_believed(names[2]);
+    assert_int_equal(unlink(work_path(names[2])), 0);
+    /* In a folder that is not sticky anybody who could make the name could have done as much without it. */
+    assert_int_equal(chmod(work_path("."), 0777), 0);
+    put(names[2], text);
+    faults.stranger = inode_of(names[2]);
+    assert_int_equal(recover(), COFFER_OK);
+    assert_false(there_is("precious.safetensors"));
+}
+
+/* The index that was moved aside is that of whoever saved the old model. */
+static void test_old_index_of_somebody_else(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    interrupt();
+    faults.stranger = inode_of(INDEX ".coffer-old");
+    assert_int_equal(recover(), COFFER_OK);
+    assert_true(snapshot_is_there(&fresh));
+    assert_int_equal(work_dir_count(), fresh.count);
+}
+
+/* ---- readers meanwhile ----------------------------------------------------------------------------------------------- */
+
+static atomic_uint opened;
+static unsigned save_before;
+
+/* Saves before the file of that number is opened, in whichever thread that is; the others go on. */
+static void count_and_save(void)
+{
+    if (atomic_fetch_add(&opened, 1) + 1 == save_before) {
+        assert_int_equal(save(2, fresh_limit, NULL), COFFER_OK);
+    }
+}
+
+/* By which seed all tensors of the model were made. */
+static unsigned seed_of(const coffer *model)
+{
+    unsigned seed = 0;
+    assert_int_equal(coffer_count(model), TENSORS);
+    for (size_t i = 0; i < TENSORS; i++) {
+        char name[32];
+        uint8_t bytes[64];
+        (void)snprintf(name, sizeof name, "t%zu", i);
+        const coffer_tensor *tensor = coffer_find(model, name);
+        assert_non_null(tensor);
+        assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
+        assert_true(i == 0 || bytes[0] == seed);
+        seed = bytes[0];
+    }
+    return seed;
+}
+
+static void check_open_meanwhile(const char *name, fault kind)
+{
+    bool saved = true;
+    for (save_before = 1; saved; save_before++) {
+        snapshot_restore(&old);
+        atomic_store(&opened, 0);
+        faults.before[kind] = count_and_save;
+        coffer *model = NULL;
+        coffer_error err;
+        const coffer_status status = coffer_open(&model, work_path(name), NULL, &err);
+        faults.before[kind] = NULL;
+        saved = atomic_load(&opened) >= save_before;
+        /* An index that is gone for good is not found. */
+        if (status != COFFER_ERR_NOT_FOUND || fresh.count > 1) {
+            assert_int_equal(status, COFFER_OK);
+            const unsigned seed = seed_of(model);
+            assert_true(seed == 2 || (seed == 1 && (!saved || snapshot_is_there(&fresh))));
+        }
+        coffer_close(model);
+    }
+    assert_true(save_before > 4);
+}
+
+/* Whoever opens the model while another one takes its place gets the one or the other. */
+static void test_open_meanwhile(void **state)
+{
+    (void)state;
+    static const uint64_t limits[][2] = {
+        { TWO_FILES, TWO_FILES }, { FOUR_FILES, TWO_FILES }, { TWO_FILES, FOUR_FILES }, { TWO_FILES, ONE_FILE }
+    };
+    save_sync = COFFER_SYNC_NEVER;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        make_models(limits[i][0], limits[i][1]);
+        check_open_meanwhile(INDEX, FAULT_OPEN);
+        check_open_meanwhile(INDEX, FAULT_INSPECT);
+        check_open_meanwhile(".", FAULT_OPEN);
+        check_open_meanwhile(".", FAULT_INSPECT);
+    }
+}
+
+/* The same without an index to tell. */
+static void test_open_set_meanwhile(void **state)
+{
+    (void)state;
+    save_sync = COFFER_SYNC_NEVER;
+    make_models(TWO_FILES, TWO_FILES);
+    snapshot_restore(&old);
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    snapshot_free(&old);
+    old = snapshot_take();
+    check_open_meanwhile(".", FAULT_OPEN);
+    check_open_meanwhile(".", FAULT_INSPECT);
+}
+
+static void save_again(void)
+{
+    static uint8_t seed;
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&busy)) {
+        assert_int_equal(save(seed++, TWO_FILES, NULL), COFFER_OK);
+        atomic_flag_clear(&busy);
+    }
+}
+
+static void test_open_while_everybody_saves(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *model = NULL;
+    save_sync = COFFER_SYNC_NEVER;
+    make_models(0, TWO_FILES);
+    snapshot_restore(&fresh);
+    faults.before[FAULT_READ] = save_again;
+    char path[256]; /* what work_path returns does not last over so many saves */
+    (void)snprintf(path, sizeof path, "%s", work_path(INDEX));
+    assert_int_equal(coffer_open(&model, path, NULL, &err), COFFER_ERR_CHANGED);
+    assert_null(model);
+    assert_string_equal(err.path, path);
+}
+
+/* Between two models there is none, by whichever name somebody asks for it. */
+static void test_open_between(void **state)
+{
+    (void)state;
+    static const char *const names[] = { ".", INDEX, "model.safetensors" };
+    static const uint64_t limits[][2] = { { TWO_FILES, TWO_FILES }, { TWO_FILES, FOUR_FILES }, { 0, TWO_FILES } };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        bool killed = true;
+        unsigned seen = 0;
+        make_models(limits[i][0], limits[i][1]);
+        for (unsigned k = 1; killed; k++) {
+            snapshot_restore(&old);
+            (void)child_run_killed(run_save, NULL, k, &killed);
+            const bool between = decided() && !there_is(INDEX);
+            seen += between;
+            for (size_t n = 0; between && n < 3; n++) {
+                coffer_error err;
+                coffer *model = NULL;
+                assert_int_equal(coffer_open(&model, work_path(names[n]), NULL, &err), COFFER_ERR_UNFINISHED);
+                assert_non_null(strstr(err.message, "coffer meta --recover"));
+                assert_non_null(strstr(err.message, "model.safetensors"));
+            }
+        }
+        assert_true(seen > 3);
+    }
+}
+
 /* The files of the unfinished save are gone: nothing can be finished, and that is said. */
 static void test_lost_file(void **state)
 {
@@ -467,6 +771,15 @@ int main(void)
         TEST(test_lost_file),
         TEST(test_locked),
         TEST(test_without_locks),
+        TEST(test_recover_by_force),
+        TEST(test_shadow_meanwhile),
+        TEST(test_stale_old_index),
+        TEST(test_planted_names),
+        TEST(test_old_index_of_somebody_else),
+        TEST(test_open_meanwhile),
+        TEST(test_open_set_meanwhile),
+        TEST(test_open_while_everybody_saves),
+        TEST(test_open_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

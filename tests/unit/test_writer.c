@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -651,6 +652,100 @@ static void more_bytes_than_memory_holds(void **state)
 }
 #endif
 
+/* ---- replacing one file only ----------------------------------------------------------------------------------------- */
+
+/* Opens the wanted file as "model", and a writer that may replace nothing else. */
+static coffer_writer *replacing_writer(coffer_header *header, coffer **model)
+{
+    coffer_writer *writer = NULL;
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    file_write("model", wanted.bytes, wanted.size);
+    assert_int_equal(coffer_open(model, work_path("model"), NULL, NULL), COFFER_OK);
+    options.replaces = *model;
+    assert_int_equal(coffer_writer_open(&writer, header, work_path("model"), &options, NULL), COFFER_OK);
+    return writer;
+}
+
+static void put_another_file(void)
+{
+    file_write("newer", "theirs", 6);
+    assert_int_equal(rename(work_path("newer"), work_path("model")), 0);
+}
+
+static void write_to_the_file(void)
+{
+    const int fd = open(work_path("model"), O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, "!", 1), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+static void remove_the_file(void)
+{
+    assert_int_equal(unlink(work_path("model")), 0);
+}
+
+static void a_file_that_changed_is_not_replaced(void **state)
+{
+    (void)state;
+    void (*const changes[])(void) = { put_another_file, write_to_the_file, remove_the_file };
+    for (size_t i = 0; i < 3; i++) {
+        coffer_error err;
+        coffer *model = NULL;
+        coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
+        coffer_writer *writer = replacing_writer(header, &model);
+        write_all(writer, header);
+        changes[i]();
+        assert_int_equal(coffer_writer_finish(writer, &err), COFFER_ERR_CHANGED);
+        assert_string_equal(err.path, work_path("model"));
+        coffer_writer_free(writer);
+        coffer_header_free(header);
+        coffer_close(model);
+        assert_int_equal(work_dir_count(), i == 2 ? 0 : 1);
+    }
+    coffer *model = NULL;
+    coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
+    coffer_writer *writer = replacing_writer(header, &model);
+    write_all(writer, header);
+    coffer_close(model); /* it was borrowed by opening alone */
+    assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    assert_file_is_wanted("model");
+    assert_int_equal(work_dir_count(), 1);
+}
+
+static void only_one_file_can_be_replaced(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *model = NULL;
+    coffer_writer *writer = NULL;
+    coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    assert_int_equal(coffer_open_memory(&model, wanted.bytes, wanted.size, NULL, NULL), COFFER_OK);
+    options.replaces = model;
+    assert_int_equal(coffer_writer_open(&writer, header, work_path("model"), &options, &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "replaces"));
+    coffer_close(model);
+    file_write("model", wanted.bytes, wanted.size);
+    assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+    options.replaces = model;
+    options.in_place = true;
+    assert_int_equal(coffer_writer_open(&writer, header, work_path("model"), &options, &err), COFFER_ERR_ARGUMENT);
+    options.in_place = false;
+    const int fd = open(work_path("other"), O_RDWR | O_CREAT, 0600);
+    assert_int_equal(coffer_writer_open_fd(&writer, header, fd, &options, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(close(fd), 0);
+    coffer_model_writer *several = NULL;
+    coffer_model_writer_options with_files = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    with_files.files = &options;
+    assert_int_equal(coffer_model_writer_open(&several, header, work_path("a.safetensors"), &with_files, &err),
+                     COFFER_ERR_ARGUMENT);
+    coffer_close(model);
+    coffer_header_free(header);
+    assert_file_is_wanted("model");
+}
+
 static void memory_of_another_size(void **state)
 {
     (void)state;
@@ -924,6 +1019,8 @@ int main(void)
 #if SIZE_MAX == UINT32_MAX
         cmocka_unit_test_setup_teardown(more_bytes_than_memory_holds, set_up, tear_down),
 #endif
+        cmocka_unit_test_setup_teardown(a_file_that_changed_is_not_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_one_file_can_be_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_of_another_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_header_that_cannot_be_built_touches_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_write_is_the_end, set_up, tear_down),
