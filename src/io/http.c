@@ -306,6 +306,18 @@ static const char *http_distrust_by_number(long result)
     }
 }
 
+/* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. */
+static const char *http_distrust_by_bits(long result)
+{
+    if ((result & 1024) != 0) { /* EXPIRED */
+        return http_expired;
+    }
+    if ((result & 512) != 0) { /* NOT_ACTIVATED */
+        return http_early;
+    }
+    return (result & 64) != 0 ? http_unknown_issuer : NULL; /* SIGNER_NOT_FOUND */
+}
+
 static const char *http_distrust_by_words(const char *detail)
 {
     static const struct {
@@ -325,8 +337,8 @@ static const char *http_distrust_by_words(const char *detail)
     return NULL;
 }
 
-/* Why a certificate was not taken. OpenSSL's reasons have numbers, those of others words alone; the name is libcurl's to check, and then
-   OpenSSL has none. */
+/* Why a certificate was not taken. OpenSSL's reasons have numbers, GnuTLS's bits, those of others words alone; the name is libcurl's to
+   check, and then there are words. */
 static const char *http_distrust(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
 {
     long result = 0;
@@ -336,7 +348,9 @@ static const char *http_distrust(const coffer__libcurl *curl, void *easy, const 
     if (curl->easy_getinfo(easy, COFFER__CURLINFO_SSL_VERIFYRESULT, &result) != COFFER__CURLE_OK) {
         result = 0;
     }
-    const char *found = http_distrust_by_number(result);
+    const char *tls = curl->version_info(COFFER__CURLVERSION_FIRST)->ssl_version;
+    const bool is_gnutls = tls != NULL && strncmp(tls, "GnuTLS/", 7) == 0;
+    const char *found = is_gnutls ? http_distrust_by_bits(result) : http_distrust_by_number(result);
     found = found != NULL ? found : http_distrust_by_words(exchange->detail);
     return found != NULL ? found : curl->easy_strerror(code);
 }
