@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 COMMAND, FOLDER = sys.argv[1], Path(sys.argv[2])
 QUICK = sys.argv[3:4] == ["quick"]
 DELAY_MS = 20
-ROUNDS = 1 if QUICK else 5
+ROUNDS = 1 if QUICK else 3
 SCALE = 20 if QUICK else 1
 SHAPES = {"one": (1, 400_000_000 // SCALE), "many": (40, 10_000_000 // SCALE)}
 RATES = {"any rate": (0, 0), "20 MB/s a connection": (20_000_000, 0), "60 MB/s in all": (0, 60_000_000)}

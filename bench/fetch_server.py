@@ -4,9 +4,10 @@
     fetch_server.py FOLDER DELAY_MS RATE ALL    RATE: bytes a second of a connection, ALL: of all together; 0: unbounded
 
 /FOLDER/FILE is a file; /owner/FOLDER/resolve/REVISION/FILE is the same as the Hub has it, /api/models/owner/FOLDER/revision/REVISION its
-listing. A connection is made, and each request answered, that much later. Prints the port, and serves until standard input ends.
+listing, with the SHA-256 of the tensors' files. A connection is made, and each request answered, that much later. Prints the port, and serves until standard input ends.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -42,6 +43,7 @@ class Rate:
 class Server:
     def __init__(self, folder, delay, rate, whole):
         self.folder, self.delay, self.rate, self.whole = Path(folder), delay / 1000, rate, Rate(whole)
+        self.digests = {str(file): hashlib.file_digest(file.open("rb"), "sha256").hexdigest() for file in self.folder.glob("*/*.safetensors")}
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
 
     def serve(self):
@@ -72,6 +74,8 @@ class Server:
         if hub := HUB.match(path):
             path = "/%s/%s" % hub.groups()
             said["X-Repo-Commit"] = COMMIT
+            linked = self.digests.get(str(self.folder / path.lstrip("/")))
+            said |= {"X-Linked-Etag": '"%s"' % linked} if linked else {}
         file = self.folder / path.lstrip("/")
         if not file.is_file():
             return connection.sendall(b"HTTP/1.1 404 No\r\nX-Error-Code: EntryNotFound\r\nContent-Length: 0\r\n\r\n")

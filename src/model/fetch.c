@@ -256,6 +256,7 @@ static void fetch_free(coffer__fetch *job)
         coffer__fetch_file *file = &job->files[i];
         coffer__part_close(&file->part, job->allocator);
         coffer_header_free(file->header);
+        coffer_hasher_free(file->hasher);
         coffer__free(job->allocator, file->moves, file->move_room * sizeof *file->moves);
     }
     coffer__free(job->allocator, job->files, job->file_room * sizeof *job->files);

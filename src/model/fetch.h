@@ -28,6 +28,10 @@ typedef struct coffer__fetch_file {
     size_t move_count;
     size_t move_room;
     coffer__part part;
+    uint8_t stated[32];    /* the SHA-256 that the server states of the whole, … */
+    coffer_hasher *hasher; /* … what computes it; NULL: none is stated, or none can be computed, … */
+    uint8_t found[32];
+    bool hashed; /* … and whether `found` is that of what came */
 } coffer__fetch_file;
 
 typedef struct coffer__fetch {

@@ -5,6 +5,9 @@
  * one file: it asks for it once, and writes what comes as it comes, so that the number of connections is not a question of memory,
  * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces that were under way.
  *
+ * Files of which the server states the SHA-256 are hashed meanwhile, from their first byte on and as far as they are there, by workers
+ * that do nothing else: reading them again afterwards would take longer than many a network.
+ *
  * How much is taken at a time follows what is left: an even share for each worker twice over, so that in the beginning requests are
  * few and long, and in the end nobody waits for the one who has taken the most.
  */
@@ -12,6 +15,7 @@
 #include "crew.h"
 #include "error.h"
 #include "fetch.h"
+#include "trouble.h"
 
 #include <string.h>
 
@@ -24,6 +28,7 @@
 #define PIECES_CONNECTIONS 64u
 #define PIECES_DESCRIPTORS 6u
 #define PIECES_NEAR_THREADS 8u
+#define PIECES_AWAIT_MS 2u
 
 typedef struct pieces_job {
     coffer__fetch *fetch;
@@ -31,12 +36,14 @@ typedef struct pieces_job {
     size_t file;       /* the next piece's */
     uint64_t piece;
     uint64_t left; /* bytes that nobody has taken */
+    size_t hashed; /* the next file that is to be hashed */
     size_t workers;
 } pieces_job;
 
 typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
+    bool hashes; /* what others bring */
     coffer__watch watch;
     coffer__taker taker;
     coffer__fetch_file *file;
@@ -117,12 +124,13 @@ static bool pieces_flush(pieces_worker *worker)
 {
     coffer__part *part = &worker->file->part;
     const uint64_t begin = worker->at - worker->held;
+    const uint64_t first = begin / COFFER__PART_PIECE;
+    uint64_t piece = first;
     if (worker->held == 0) {
         return true;
     }
     worker->status = coffer__part_write(part, begin, worker->buffer, worker->held, &worker->error);
-    for (uint64_t piece = begin / COFFER__PART_PIECE; worker->status == COFFER_OK && piece < part->piece_count;
-         piece++) {
+    for (; worker->status == COFFER_OK && piece < part->piece_count; piece++) {
         if (piece * COFFER__PART_PIECE + coffer__part_piece_size(part, piece) > worker->at) {
             break;
         }
@@ -131,6 +139,7 @@ static bool pieces_flush(pieces_worker *worker)
     coffer__crew *crew = &worker->job->crew;
     coffer__os_mutex_lock(&crew->mutex);
     crew->done += worker->held;
+    memset(part->done + (size_t)first, 1, (size_t)(piece - first));
     coffer__os_mutex_unlock(&crew->mutex);
     worker->held = 0;
     return worker->status == COFFER_OK;
@@ -274,9 +283,105 @@ static bool pieces_stop(void *ctx)
     return failed || coffer__crew_tell(&worker->base, 0);
 }
 
+/* ---- digests on the way ------------------------------------------------------------------------------------------ */
+
+/* The next file that has a digest to be compared; NULL when there is none. */
+static coffer__fetch_file *pieces_take_digest(pieces_job *job)
+{
+    coffer__fetch_file *file = NULL;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    while (file == NULL && job->hashed < job->fetch->file_count) {
+        file = &job->fetch->files[job->hashed++];
+        file = file->hasher == NULL ? NULL : file;
+    }
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return file;
+}
+
+/* Waits for a piece; false when it will not come. */
+static bool pieces_await(const pieces_worker *worker, const coffer__part *part, uint64_t piece)
+{
+    coffer__crew *crew = worker->base.crew;
+    for (;;) {
+        coffer__os_mutex_lock(&crew->mutex);
+        const bool failed = crew->status != COFFER_OK;
+        const bool there = part->done[piece] == 1;
+        coffer__os_mutex_unlock(&crew->mutex);
+        if (failed || there) {
+            return !failed;
+        }
+        coffer__os_sleep(PIECES_AWAIT_MS);
+    }
+}
+
+static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer__fetch_file *file, uint64_t piece,
+                                       coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const uint64_t begin = piece * COFFER__PART_PIECE;
+    const uint64_t size = coffer__part_piece_size(&file->part, piece);
+    for (uint64_t at = 0; at < size && status == COFFER_OK; at += PIECES_BUFFER) {
+        const size_t step = (size_t)pieces_min(size - at, PIECES_BUFFER);
+        size_t got = 0;
+        const int os_error = coffer__os_read_at(file->part.fd, begin + at, worker->buffer, step, &got);
+        if (os_error != 0 || got != step) {
+            return coffer__trouble(err, "read what was fetched", file->part.name.text, os_error);
+        }
+        status = coffer_hasher_update(file->hasher, worker->buffer, step, err);
+    }
+    return status;
+}
+
+static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch_file *file, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (uint64_t piece = 0; piece < file->part.piece_count && status == COFFER_OK; piece++) {
+        if (!pieces_await(worker, &file->part, piece)) {
+            return COFFER_OK; /* somebody else has failed */
+        }
+        status = pieces_hash_piece(worker, file, piece, err);
+    }
+    status = status == COFFER_OK ? coffer_hasher_finish(file->hasher, file->found, sizeof file->found, err) : status;
+    file->hashed = status == COFFER_OK;
+    return status;
+}
+
+static void pieces_hash(const pieces_worker *worker)
+{
+    coffer_error error;
+    coffer_status status = COFFER_OK;
+    coffer__fetch_file *file = pieces_take_digest(worker->job);
+    while (file != NULL && status == COFFER_OK) {
+        coffer__error_clear(&error);
+        status = pieces_hash_file(worker, file, &error);
+        if (status != COFFER_OK) {
+            coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
+        }
+        file = pieces_take_digest(worker->job);
+    }
+}
+
+/* Makes what hashes the files that come whole; where that cannot be had here, nothing is compared. */
+static size_t pieces_hashers(const coffer__fetch *fetch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fetch->file_count; i++) {
+        coffer__fetch_file *file = &fetch->files[i];
+        const bool stated = file->head_size == 0 && coffer__source_stated_sha256(file->source, file->stated);
+        count += stated && coffer_hasher_new(&file->hasher, COFFER_SHA256, fetch->allocator, NULL) == COFFER_OK;
+    }
+    return (size_t)pieces_min(count, coffer__os_processors());
+}
+
+/* ---- the workers ------------------------------------------------------------------------------------------------- */
+
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
+    if (worker->hashes) {
+        pieces_hash(worker);
+        return;
+    }
     while (pieces_take(worker)) {
         coffer_error error;
         coffer__error_clear(&error);
@@ -318,19 +423,21 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
     queue.crew =
         (coffer__crew){ .options = &options, .total = job->total, .err = err, .work = pieces_work, .done = job->done };
     queue.workers = pieces_workers(job, queue.left);
-    const size_t block_size = queue.workers * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
+    const size_t count = queue.workers + pieces_hashers(job);
+    const size_t block_size = count * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
     pieces_worker *workers = coffer__alloc(job->allocator, block_size);
     if (workers == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
     }
-    uint8_t *buffers = (uint8_t *)(workers + queue.workers);
-    for (size_t i = 0; i < queue.workers; i++) {
+    uint8_t *buffers = (uint8_t *)(workers + count);
+    for (size_t i = 0; i < count; i++) {
         workers[i].job = &queue;
+        workers[i].hashes = i >= queue.workers;
         workers[i].watch = (coffer__watch){ pieces_stop, &workers[i] };
         workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
         workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
     }
-    const coffer_status status = coffer__crew_run(&queue.crew, workers, queue.workers, sizeof *workers);
+    const coffer_status status = coffer__crew_run(&queue.crew, workers, count, sizeof *workers);
     coffer__free(job->allocator, workers, block_size);
     return status;
 }

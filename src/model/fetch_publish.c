@@ -350,6 +350,25 @@ static int publish_progress(void *ctx, uint64_t done, uint64_t total)
     return job->options->progress(job->options->progress_ctx, job->total, job->total);
 }
 
+static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
+{
+    coffer__source source;
+    const coffer__transfer_options options = {
+        .allocator = job->allocator,
+        .progress = job->options->progress == NULL ? NULL : publish_progress,
+        .progress_ctx = job,
+    };
+    coffer_status status = coffer__source_fd(&source, file->part.fd, 0, file->size, err);
+    if (status == COFFER_OK) {
+        const coffer__digest_row row = {
+            .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
+        };
+        status = coffer__digest(&row, 1, &options, err);
+        source.ops->close(&source);
+    }
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, file->part.name.text);
+}
+
 static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part *part, coffer_error *err)
 {
     coffer__part_remove(part);
@@ -359,90 +378,20 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
-/* A file of which the server states the SHA-256. */
-typedef struct publish_digest {
-    coffer__fetch_file *file;
-    coffer__source source;
-    uint8_t stated[32];
-    uint8_t found[32];
-} publish_digest;
-
-typedef struct publish_digests {
-    publish_digest *items;
-    coffer__digest_row *rows; /* one for each */
-    size_t count;
-} publish_digests;
-
-/* Lists the files that came whole and of which a digest is stated. */
-static coffer_status publish_digests_list(publish_digests *digests, const coffer__fetch *job, coffer_error *err)
-{
-    for (size_t i = 0; i < job->file_count; i++) {
-        coffer__fetch_file *file = &job->files[i];
-        publish_digest *item = &digests->items[digests->count];
-        if (file->head_size > 0 || !coffer__source_stated_sha256(file->source, item->stated)) {
-            continue;
-        }
-        const coffer_status status = coffer__source_fd(&item->source, file->part.fd, 0, file->size, err);
-        if (status != COFFER_OK) {
-            return coffer__fail_path(err, status, file->part.name.text);
-        }
-        item->file = file;
-        digests->rows[digests->count] = (coffer__digest_row){
-            .source = &item->source, .size = file->size, .algorithm = COFFER_SHA256, .digest = item->found
-        };
-        digests->count++;
-    }
-    return COFFER_OK;
-}
-
-static coffer_status publish_digests_compare(const publish_digests *digests, coffer__fetch *job, coffer_error *err)
-{
-    const coffer__transfer_options options = {
-        .allocator = job->allocator,
-        .progress = job->options->progress == NULL ? NULL : publish_progress,
-        .progress_ctx = job,
-    };
-    const coffer_status status = coffer__digest(digests->rows, digests->count, &options, err);
-    for (size_t i = 0; status == COFFER_OK && i < digests->count; i++) {
-        const publish_digest *item = &digests->items[i];
-        if (memcmp(item->stated, item->found, sizeof item->stated) != 0) {
-            return publish_wrong(item->file, &item->file->part, err);
-        }
-    }
-    return status;
-}
-
-static bool publish_can_hash(const coffer__fetch *job)
-{
-    coffer_hasher *hasher = NULL;
-    const bool can = coffer_hasher_new(&hasher, COFFER_SHA256, job->allocator, NULL) == COFFER_OK;
-    coffer_hasher_free(hasher);
-    return can;
-}
-
-/* Compares whole files with the SHA-256 that the server states, where it states one and it can be computed here. */
+/* Compares whole files with the SHA-256 that the server states, where it states one and it can be computed here. Most were hashed while
+   they came; what is left is what no thread could be started for. */
 static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 {
-    const size_t items_size = job->file_count * sizeof(publish_digest);
-    const size_t rows_size = job->file_count * sizeof(coffer__digest_row);
-    if (!publish_can_hash(job)) {
-        return COFFER_OK;
-    }
-    publish_digests digests = { .items = coffer__alloc(job->allocator, items_size),
-                                .rows = coffer__alloc(job->allocator, rows_size) };
     coffer_status status = COFFER_OK;
-    if (digests.items == NULL || digests.rows == NULL) {
-        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    for (size_t i = 0; i < job->file_count && status == COFFER_OK; i++) {
+        coffer__fetch_file *file = &job->files[i];
+        if (file->hasher != NULL && !file->hashed) {
+            status = publish_hash(job, file, err);
+        }
+        if (status == COFFER_OK && file->hasher != NULL && memcmp(file->stated, file->found, sizeof file->found) != 0) {
+            return publish_wrong(file, &file->part, err);
+        }
     }
-    status = status == COFFER_OK ? publish_digests_list(&digests, job, err) : status;
-    if (status == COFFER_OK && digests.count > 0) {
-        status = publish_digests_compare(&digests, job, err);
-    }
-    for (size_t i = 0; i < digests.count; i++) {
-        digests.items[i].source.ops->close(&digests.items[i].source);
-    }
-    coffer__free(job->allocator, digests.items, items_size);
-    coffer__free(job->allocator, digests.rows, rows_size);
     return status;
 }
 

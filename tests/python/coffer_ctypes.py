@@ -66,6 +66,7 @@ class OpenOptions(ctypes.Structure):
         ("populate", c_bool), ("all_notes", c_bool), ("unknown_dtypes", c_bool), ("hidden_bytes", c_bool),
         ("format", c_int), ("verify", c_int), ("select", c_void_p), ("select_count", c_size_t), ("token", c_char_p),
         ("timeout_ms", c_uint32),
+        ("to_fetch", c_bool),
     ]  # fmt: skip
 
 

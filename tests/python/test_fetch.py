@@ -268,7 +268,7 @@ def test_a_fetch_that_was_killed_is_gone_on_with(tmp_path):
 
 
 def test_another_version_is_begun_anew(tmp_path):
-    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    other = HUGE[:PIECE] + bytes([HUGE[PIECE] ^ 1]) + HUGE[PIECE + 1 :]  # in what was there already
     with Server({"/m.safetensors": HUGE}) as server:
         kill_in_the_middle(server, tmp_path)
         server.behave = lambda request: request.ranges(other, {"ETag": '"2"'})
@@ -317,7 +317,7 @@ def test_a_file_that_changes_meanwhile(tmp_path):
 
 def test_another_url_is_begun_anew(tmp_path):
     """Whatever validator and size say: many servers make the ETag of date and size."""
-    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    other = HUGE[:PIECE] + bytes([HUGE[PIECE] ^ 1]) + HUGE[PIECE + 1 :]  # in what was there already
     with Server({"/m.safetensors": HUGE, "/b/m.safetensors": other}) as server:
         kill_in_the_middle(server, tmp_path)
         fetch(server.url("/b/m.safetensors"), "-o", tmp_path)
@@ -325,7 +325,7 @@ def test_another_url_is_begun_anew(tmp_path):
 
 
 def test_another_commit_is_begun_anew(tmp_path, monkeypatch):
-    other = HUGE[:-1] + bytes([HUGE[-1] ^ 1])
+    other = HUGE[:PIECE] + bytes([HUGE[PIECE] ^ 1]) + HUGE[PIECE + 1 :]  # in what was there already
     now = [HUGE, "1" * 40]
     with Server() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.origin)
