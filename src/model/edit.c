@@ -43,6 +43,7 @@ typedef struct edit_job {
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
+    bool by_new_file;  /* the descriptor cannot be written to */
     coffer__os_info info;
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
@@ -122,7 +123,11 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
-    const int os_error = coffer__os_open(job->path.text, COFFER__OS_EDIT, false, &job->fd);
+    int os_error = coffer__os_open(job->path.text, COFFER__OS_EDIT, false, &job->fd);
+    job->by_new_file = os_error == EACCES && job->options.read_only && job->options.mode != COFFER_EDIT_IN_PLACE;
+    if (job->by_new_file) {
+        os_error = coffer__os_open(job->path.text, COFFER__OS_READ, false, &job->fd);
+    }
     if (os_error != 0) {
         return coffer__trouble(err, "open the file to read and write", NULL, os_error);
     }
@@ -136,6 +141,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     job->fd = -1;
+    job->by_new_file = false;
     job->table = NULL;
     job->old = NULL;
     job->old_room = 0;
@@ -521,7 +527,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         return COFFER_OK;
     }
     const bool has_room = job->text.size <= header_size;
-    if (has_room && job->options.mode != COFFER_EDIT_REWRITE) {
+    if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);
     }
     if (job->options.mode == COFFER_EDIT_IN_PLACE) {
@@ -564,6 +570,7 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     if (status != COFFER_OK) {
         return status;
     }
+    job.options.read_only = false; /* the old header goes back into the file itself */
     if (coffer__publication_interrupted(path)) {
         return coffer__publication_recover(path, &job.allocator, err);
     }
