@@ -37,10 +37,11 @@ static const char *way_text(coffer_edit_way way)
     }
 }
 
-int cli_report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
+int cli_report_change(cli *app, const char *path, const char *name, const char *text, const char *changes,
+                      double seconds)
 {
     char number[CLI_NUMBER_SIZE];
-    cli_remark_path(app, path, "%s (%.1f ms)", text, seconds * 1000);
+    cli_remark_path(app, path, "%s (%.1f ms)%s%s", text, seconds * 1000, changes[0] != '\0' ? ": " : "", changes);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_key(&app->out, "path");
@@ -55,7 +56,7 @@ int cli_report_change(cli *app, const char *path, const char *name, const char *
     return CLI_EXIT_OK;
 }
 
-int cli_report_edit(cli *app, const char *path, coffer_edit_way way, double seconds)
+int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char *changes, double seconds)
 {
-    return cli_report_change(app, path, way_name(way), way_text(way), seconds);
+    return cli_report_change(app, path, way_name(way), way_text(way), changes, seconds);
 }
