@@ -2,6 +2,7 @@
 /* Everything that files have: see cli_collect.h for the contract. */
 #include "cli_collect.h"
 
+#include "cli_guard.h"
 #include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
@@ -126,6 +127,15 @@ int cli_collect(cli_collection *all, cli *app, const cli_arguments *arguments)
     coffer_error err;
     size_t failed = 0;
     return declare(all, &failed, &err) == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, paths[failed], &err);
+}
+
+int cli_collect_guard(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *output)
+{
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < all->model_count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_model(app, output, arguments->names[i], all->models[i]);
+    }
+    return code;
 }
 
 void cli_collection_free(cli_collection *all)

@@ -65,7 +65,10 @@ typedef enum cli_option_id {
     CLI_OPTION_STATE,
     CLI_OPTION_IGNORE_EXTRA,
     CLI_OPTION_DIGEST,
-    CLI_OPTION_FAIL_ON
+    CLI_OPTION_FAIL_ON,
+    CLI_OPTION_IN_PLACE,
+    CLI_OPTION_PARTIAL,
+    CLI_OPTION_DATA
 } cli_option_id;
 
 typedef struct cli_option {

@@ -41,11 +41,12 @@ static const char *way_text(coffer_edit_way way)
     }
 }
 
-int cli_report_change(cli *app, const char *path, const char *name, const char *text, double seconds)
+int cli_report_change(cli *app, const char *path, const char *name, const char *text, const char *changes,
+                      double seconds)
 {
     char number[CLI_NUMBER_SIZE];
     cli_duration_text(number, seconds);
-    cli_remark_path(app, path, "%s (%s)", text, number);
+    cli_remark_path(app, path, "%s (%s)%s%s", text, number, changes[0] != '\0' ? ": " : "", changes);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_key(&app->out, "path");
@@ -60,7 +61,7 @@ int cli_report_change(cli *app, const char *path, const char *name, const char *
     return CLI_EXIT_OK;
 }
 
-int cli_report_edit(cli *app, const char *path, coffer_edit_way way, double seconds)
+int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char *changes, double seconds)
 {
-    return cli_report_change(app, path, way_name(way), way_text(way), seconds);
+    return cli_report_change(app, path, way_name(way), way_text(way), changes, seconds);
 }

@@ -2,6 +2,7 @@
 /* Opening files: see cli_files.h for the contract. */
 #include "cli_files.h"
 
+#include "cli_folder.h"
 #include "cli_interrupt.h"
 #include "cli_parallel.h"
 #include "cli_progress.h"
@@ -9,14 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INTERRUPT_CHECK 100   /* milliseconds between looking for Ctrl-C */
 #define PIPE_FIRST (1u << 20) /* bytes of the first buffer for a pipe */
 
 /* ---- Standard input ---- */
@@ -67,19 +66,6 @@ static bool grow_pipe(pipe_bytes *pipe)
     return true;
 }
 
-/* Waits until there is something to read, or an end; false after Ctrl-C. That comes to the main thread, and this one may be
-   another, which no signal wakes. */
-static bool wait_for_pipe(void)
-{
-    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-    while (!cli_interrupted()) {
-        if (poll(&input, 1, INTERRUPT_CHECK) != 0) {
-            return !cli_interrupted();
-        }
-    }
-    return false;
-}
-
 static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
 {
     for (;;) {
@@ -97,7 +83,7 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
                                     "file first");
             }
         }
-        if (!wait_for_pipe()) {
+        if (!cli_wait_for_input()) {
             return stdin_failed(err, COFFER_ERR_CANCELLED, "cancelled");
         }
         const ssize_t got = read(STDIN_FILENO, pipe->bytes + pipe->size, pipe->room - pipe->size);
@@ -151,21 +137,55 @@ coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_
     return strcmp(path, "-") == 0 ? open_stdin(model, options, err) : coffer_open(model, path, options, err);
 }
 
-coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
+static coffer_status open_to_read(coffer **model, const char *path, bool all_notes, bool partial, coffer_error *err)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_READ;
     options.all_notes = all_notes;
+    options.partial = partial;
     return cli_open_with(model, path, &options, err);
+}
+
+coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err)
+{
+    return open_to_read(model, path, all_notes, false, err);
+}
+
+void cli_remark_choice(cli *app, const char *path, const coffer *model)
+{
+    const char *file = coffer_shard_path(model, 0);
+    const size_t path_len = strlen(path);
+    const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
+    const char *rest = below ? file + path_len + (file[path_len] == '/') : file;
+    const bool far = strstr(path, "://") != NULL && strstr(path, ".index.json") == NULL && strcmp(file, path) != 0;
+    if (far || (below && cli_is_folder(path) && strchr(rest, '/') != NULL)) {
+        char shown[256];
+        coffer_escape(rest, strlen(rest), shown, sizeof shown);
+        cli_remark_path(app, path, "the model looked at is that of %s; others that may lie here are not looked at",
+                        shown);
+    }
+}
+
+static coffer *open_or_fail(cli *app, const char *path, bool all_notes, bool partial, int *code)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    const coffer_status status = open_to_read(&model, path, all_notes, partial, &err);
+    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
+    if (status == COFFER_OK && cli_is_folder(path)) {
+        cli_remark_choice(app, path, model);
+    }
+    return model;
 }
 
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code)
 {
-    coffer *model = NULL;
-    coffer_error err;
-    const coffer_status status = cli_open_quietly(&model, path, all_notes, &err);
-    *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
-    return model;
+    return open_or_fail(app, path, all_notes, false, code);
+}
+
+coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code)
+{
+    return open_or_fail(app, path, false, partial, code);
 }
 
 bool cli_is_single_file(const coffer *model, const char *path)
@@ -183,11 +203,22 @@ typedef struct file_run {
     int code;
 } file_run;
 
+coffer_status cli_missing_file(coffer_error *err)
+{
+    *err = (coffer_error){ .code = COFFER_ERR_SHARD_MISSING, .offset = COFFER_NO_OFFSET };
+    snprintf(err->message, sizeof err->message, "this file of the model does not exist: the download is not complete");
+    return err->code;
+}
+
 static void look_into(void *ctx, size_t i)
 {
     file_run *run = ctx;
     cli_file *file = &run->files[i];
-    file->status = cli_open_quietly(&file->model, file->path, run->work->all_notes, &file->err);
+    if (run->work->missing != NULL && run->work->missing[i]) {
+        file->status = cli_missing_file(&file->err);
+        return;
+    }
+    file->status = open_to_read(&file->model, file->path, run->work->all_notes, run->work->partial, &file->err);
     if (file->status == COFFER_OK && run->work->look != NULL) {
         file->status = run->work->look(run->work->ctx, file);
     }
@@ -198,6 +229,9 @@ static void show_file(void *ctx, size_t i)
     file_run *run = ctx;
     cli_file *file = &run->files[i];
     if (!cli_interrupted()) {
+        if (file->status == COFFER_OK) {
+            cli_remark_choice(run->app, file->path, file->model);
+        }
         run->code = cli_worse(run->code, run->work->show(run->app, run->work->ctx, file));
     }
     if (run->app->out.width > 0) {

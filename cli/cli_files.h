@@ -19,9 +19,17 @@ coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_
 coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes, coffer_error *err);
 /* The same for a command of one file: on failure reports it and returns NULL with the exit code in *code. */
 coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
+/* The same; a file that is cut short is opened, too, when `partial` is set: see cli_partial.h. */
+coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code);
 
+/* Says which model was opened where a name led to one of several: of a folder, one in a folder below it; of a URL that is no file's,
+   whichever it was, since nobody can tell what else lies there. */
+void cli_remark_choice(cli *app, const char *path, const coffer *model);
 /* Whether the model is the file that was named, and not what a folder or an index led to. */
 bool cli_is_single_file(const coffer *model, const char *path);
+
+/* The failure of a file of a model that is not there. */
+coffer_status cli_missing_file(coffer_error *err);
 
 /* A file of many. */
 typedef struct cli_file {
@@ -35,7 +43,9 @@ typedef struct cli_file {
 /* What a command does with each file. */
 typedef struct cli_file_work {
     bool all_notes;
-    const char *label; /* of the progress, counted in files: "checking"; NULL: none */
+    bool partial;        /* files that are cut short are opened, too */
+    const bool *missing; /* of each file, whether it is one of a model that is known not to be there; NULL: none is */
+    const char *label;   /* of the progress, counted in files: "checking"; NULL: none */
     /* Runs on any thread for a file that could be opened, and writes nothing. May be NULL. */
     coffer_status (*look)(void *ctx, cli_file *file);
     /* Runs on the caller's thread, in the files' order, for every file. Returns the exit code. */

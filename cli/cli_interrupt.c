@@ -2,10 +2,14 @@
 /* Ctrl-C: see cli_interrupt.h for the contract. */
 #include "cli_interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
+
+#define INTERRUPT_CHECK 100 /* milliseconds between looking for Ctrl-C */
 
 /* The signal's number, or 0. Atomic, because the handler runs on one thread and others look. */
 static atomic_int caught;
@@ -35,6 +39,17 @@ void cli_catch_interrupts(void)
 bool cli_interrupted(void)
 {
     return caught != 0;
+}
+
+bool cli_wait_for_input(void)
+{
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    while (!cli_interrupted()) {
+        if (poll(&input, 1, INTERRUPT_CHECK) != 0) {
+            return !cli_interrupted();
+        }
+    }
+    return false;
 }
 
 void cli_die_of_interrupt(void)

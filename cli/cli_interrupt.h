@@ -13,6 +13,9 @@
 void cli_catch_interrupts(void);
 /* Whether one has come. Any thread may ask. */
 bool cli_interrupted(void);
+/* Waits until standard input has something to read, or has ended; false after Ctrl-C. That may come just before a read, which it
+   would not end, and it comes to the main thread, when this one may be another. */
+bool cli_wait_for_input(void);
 /* Ends the process by the signal that has come, if one has. Everything else must have been put away. */
 void cli_die_of_interrupt(void);
 

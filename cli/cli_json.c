@@ -39,44 +39,50 @@ void cli_json_metadata(cli_output *out, const coffer_table *table)
     cli_json_close(out, '}');
 }
 
-/* A note, and what it is about where that says more than the file's own name; false when it was not seen. */
-static bool find_note(const coffer *model, coffer_note_kind kind, coffer_note *note, const char **subject)
+/* A note, with what it is about where that says more than the file's own name; false when it was not seen. */
+static bool find_note(const coffer *model, coffer_note_kind kind, cli_note *note)
 {
-    *note = coffer_model_note(model, kind, subject);
-    if (kind < COFFER_NOTE_UNINDEXED && coffer_shard_count(model) == 1) {
-        *subject = "";
-    }
+    const char *subject = NULL;
+    const coffer_note seen = coffer_model_note(model, kind, &subject);
+    const bool own_name = kind < COFFER_NOTE_UNINDEXED && coffer_shard_count(model) == 1;
+    *note = (cli_note){ NOTE_NAMES[kind], coffer_note_text(kind), seen.count, seen.offset, own_name ? "" : subject };
     return note->count > 0;
 }
 
-void cli_json_notes(cli_output *out, const coffer *model)
+static void put_note(cli_output *out, const cli_note *note)
+{
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "kind");
+    cli_json_string(out, note->kind);
+    cli_json_key(out, "text");
+    cli_json_string(out, note->text);
+    cli_json_key(out, "count");
+    cli_json_number(out, note->count);
+    cli_json_key(out, "offset");
+    if (note->offset != COFFER_NO_OFFSET) {
+        cli_json_number(out, note->offset);
+    } else {
+        cli_json_null(out);
+    }
+    if (note->subject[0] != '\0') {
+        cli_json_key(out, "subject");
+        cli_json_string(out, note->subject);
+    }
+    cli_json_close(out, '}');
+}
+
+void cli_json_notes(cli_output *out, const coffer *model, const cli_note *own, size_t own_count)
 {
     cli_json_key(out, "notes");
     cli_json_open(out, '[', true);
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        coffer_note note;
-        const char *subject = NULL;
-        if (!find_note(model, (coffer_note_kind)kind, &note, &subject)) {
-            continue;
+        cli_note note;
+        if (find_note(model, (coffer_note_kind)kind, &note)) {
+            put_note(out, &note);
         }
-        cli_json_open(out, '{', false);
-        cli_json_key(out, "kind");
-        cli_json_string(out, NOTE_NAMES[kind]);
-        cli_json_key(out, "text");
-        cli_json_string(out, coffer_note_text((coffer_note_kind)kind));
-        cli_json_key(out, "count");
-        cli_json_number(out, note.count);
-        cli_json_key(out, "offset");
-        if (note.offset != COFFER_NO_OFFSET) {
-            cli_json_number(out, note.offset);
-        } else {
-            cli_json_null(out);
-        }
-        if (subject[0] != '\0') {
-            cli_json_key(out, "subject");
-            cli_json_string(out, subject);
-        }
-        cli_json_close(out, '}');
+    }
+    for (size_t i = 0; i < own_count; i++) {
+        put_note(out, &own[i]);
     }
     cli_json_close(out, ']');
 }
@@ -93,29 +99,33 @@ void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank)
 
 bool cli_note_text(const coffer *model, coffer_note_kind kind, char *text, size_t size)
 {
-    coffer_note note;
-    const char *subject = NULL;
-    const bool seen = find_note(model, kind, &note, &subject);
+    cli_note note;
+    const bool seen = find_note(model, kind, &note);
+    cli_note_format(&note, text, size);
+    return seen;
+}
+
+void cli_note_format(const cli_note *note, char *text, size_t size)
+{
     char count[CLI_NUMBER_SIZE];
     char byte[CLI_NUMBER_SIZE + 16] = "";
     char shown[256] = "";
-    cli_number_text(count, note.count, true);
-    if (note.offset != COFFER_NO_OFFSET) {
-        snprintf(byte, sizeof byte, " at byte %" PRIu64, note.offset);
+    cli_number_text(count, note->count, true);
+    if (note->offset != COFFER_NO_OFFSET) {
+        snprintf(byte, sizeof byte, " at byte %" PRIu64, note->offset);
     }
-    if (subject[0] != '\0') {
-        coffer_escape(subject, strlen(subject), shown, sizeof shown);
+    if (note->subject[0] != '\0') {
+        coffer_escape(note->subject, strlen(note->subject), shown, sizeof shown);
     }
-    snprintf(text, size, "%s (%s %s%s%s%s)", coffer_note_text(kind), count,
-             byte[0] == '\0' && shown[0] == '\0' ? (note.count == 1 ? "time" : "times")
-             : note.count == 1                   ? "time,"
+    snprintf(text, size, "%s (%s %s%s%s%s)", note->text, count,
+             byte[0] == '\0' && shown[0] == '\0' ? (note->count == 1 ? "time" : "times")
+             : note->count == 1                  ? "time,"
                                                  : "times, first",
              byte,
              shown[0] == '\0'  ? ""
              : byte[0] == '\0' ? " "
                                : " in ",
              shown);
-    return seen;
 }
 
 size_t cli_count_notes(const coffer *model)

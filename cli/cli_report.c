@@ -272,6 +272,19 @@ static void suggest_file(const char *path, char *text, size_t size)
     }
 }
 
+/* What a command can do with a file that is cut short; "" when it can do nothing, or does it already. */
+static const char *suggest_partial(const cli *app, const coffer_error *err)
+{
+    const cli_option *option = NULL;
+    const bool wanted = err->code == COFFER_ERR_DATA_TRUNCATED && err->tensor[0] == '\0' && app->command != NULL;
+    for (size_t i = 0; wanted && (option = cli_option_at(app->command, i)) != NULL; i++) {
+        if (option->id == CLI_OPTION_PARTIAL) {
+            return ", or use what is whole in it: --partial";
+        }
+    }
+    return "";
+}
+
 int cli_fail(cli *app, const char *path, const coffer_error *err)
 {
     char place[512];
@@ -282,7 +295,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
     if (err->code == COFFER_ERR_NOT_FOUND) {
         suggest_file(path, place, sizeof place);
     }
-    cli_say_path(app, path, "%s%s", err->message, place);
+    cli_say_path(app, path, "%s%s%s", err->message, suggest_partial(app, err), place);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_error(app, path, err);

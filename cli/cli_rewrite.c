@@ -2,7 +2,9 @@
 /* Rewriting a file: see cli_rewrite.h for the contract. */
 #include "cli_rewrite.h"
 
+#include "cli_consent.h"
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_publish.h"
 #include "cli_report.h"
@@ -20,6 +22,10 @@
 
 #define LEAST_ALIGNMENT 8
 #define MOST_ALIGNMENT 4096 /* that is worth keeping: a page */
+#define NAMES_MOST 3        /* of tensors that change, in a message */
+#define NAME_MOST 80        /* bytes of each */
+#define CHANGES_SIZE 4096   /* of a text that says which change */
+#define LINES_MOST 20       /* of changes before a question */
 
 /* The new file, as it was named. */
 static const char *new_name(const cli_rewrite *rewrite)
@@ -65,7 +71,8 @@ static int check_output(const cli_rewrite *rewrite, bool force)
     if (rewrite->output[0] == '\0' || strcmp(rewrite->output, "-") == 0) {
         return cli_usage_error(rewrite->app, "-o wants the name of a file");
     }
-    return cli_publish_check(rewrite->app, rewrite->output, force);
+    const int code = cli_guard_input(rewrite->app, rewrite->output, rewrite->path);
+    return code == CLI_EXIT_OK ? cli_publish_check(rewrite->app, rewrite->output, force) : code;
 }
 
 /* Where the path leads: nothing that others see under another name, unless told so. */
@@ -111,6 +118,7 @@ static int lock_file(cli_rewrite *rewrite)
 
 static int choose_target(cli_rewrite *rewrite, bool force)
 {
+    int code = CLI_EXIT_OK;
     if (rewrite->output != NULL) {
         rewrite->target = rewrite->output;
         return check_output(rewrite, force);
@@ -119,7 +127,8 @@ static int choose_target(cli_rewrite *rewrite, bool force)
         return cli_usage_error(rewrite->app, "standard input has no place to be rewritten in; say where the new file "
                                              "goes: -o FILE");
     }
-    const int code = check_links(rewrite, force);
+    code = check_links(rewrite, force);
+    code = code == CLI_EXIT_OK && !rewrite->dry_run ? cli_guard_read_only(rewrite->app, rewrite->path, force) : code;
     return code == CLI_EXIT_OK ? lock_file(rewrite) : code;
 }
 
@@ -160,6 +169,10 @@ int cli_rewrite_open(cli_rewrite *rewrite, cli *app, const cli_arguments *argume
     *rewrite = (cli_rewrite){ .app = app, .path = arguments->names[0], .lock = -1, .started = cli_seconds() };
     rewrite->output = cli_value(arguments, CLI_OPTION_OUTPUT);
     rewrite->dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
+    rewrite->agreed = cli_given(arguments, CLI_OPTION_IN_PLACE) || cli_given(arguments, CLI_OPTION_FORCE);
+    if (rewrite->output != NULL && cli_given(arguments, CLI_OPTION_IN_PLACE)) {
+        return cli_usage_error(app, "--in-place rewrites PATH, and -o writes another file: one of them");
+    }
     code = choose_target(rewrite, cli_given(arguments, CLI_OPTION_FORCE));
     if (code != CLI_EXIT_OK) {
         return code;
@@ -308,9 +321,8 @@ static change change_of(const cli_rewrite_tensor *tensor)
     return tensor->unaligned ? MOVED : STAYS;
 }
 
-static void put_change(const cli_rewrite *rewrite, const cli_rewrite_tensor *tensor)
+static void put_change(cli_output *out, const cli_rewrite *rewrite, const cli_rewrite_tensor *tensor)
 {
-    cli_output *out = &rewrite->app->out;
     const change made = change_of(tensor);
     if (made == STAYS) {
         return;
@@ -414,6 +426,56 @@ static void sum_up(const cli_rewrite *rewrite, char *text, size_t size)
     snprintf(text, size, "%s tensor%s, %s", count, tensors == 1 ? "" : "s", bytes);
 }
 
+/* "a.weight", or of what is renamed "a.weight to b.weight". Returns the length that it needs. */
+static size_t name_change(const cli_rewrite_tensor *tensor, char *text, size_t size)
+{
+    char from[NAME_MOST * 4 + 1];
+    char to[NAME_MOST * 4 + 1] = "";
+    const change made = change_of(tensor);
+    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, NAME_MOST);
+    coffer_escape(tensor->from->name, len, from, sizeof from);
+    if (made == RENAMED) {
+        coffer_escape(tensor->name, cli_cut_at_character(tensor->name, tensor->name_len, NAME_MOST), to, sizeof to);
+    }
+    return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
+                            made == STAYS || made == DROPPED || made == MOVED ? "" : " to ", to,
+                            made == CAST ? coffer_dtype_name(tensor->dtype) : "");
+}
+
+/* "12 of 160 tensors dropped: a.weight, b.weight, c.weight and 9 more"; nothing where no tensor changes. */
+static void tell_changes(const cli_rewrite *rewrite, char *text, size_t size)
+{
+    static const char *const kinds[] = { "", "dropped", "cast", "renamed", "moved" };
+    char names[NAMES_MOST * (8 * NAME_MOST + 16)] = "";
+    char numbers[2][CLI_NUMBER_SIZE];
+    size_t used = 0;
+    size_t count = 0;
+    change made = STAYS;
+    for (size_t i = 0; i < rewrite->count; i++) {
+        const cli_rewrite_tensor *tensor = &rewrite->tensors[i];
+        if (change_of(tensor) == STAYS) {
+            continue;
+        }
+        made = change_of(tensor);
+        if (count++ < NAMES_MOST) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s", count > 1 ? ", " : "");
+            used += name_change(tensor, names + used, sizeof names - used);
+        }
+    }
+    text[0] = '\0';
+    if (count == 0) {
+        return;
+    }
+    cli_number_text(numbers[0], count, true);
+    cli_number_text(numbers[1], rewrite->count, true);
+    used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1],
+                            rewrite->count == 1 ? "" : "s", kinds[made], names);
+    if (count > NAMES_MOST) {
+        cli_number_text(numbers[0], count - NAMES_MOST, true);
+        snprintf(text + used, size - used, " and %s more", numbers[0]);
+    }
+}
+
 static int show_plan(const cli_rewrite *rewrite)
 {
     char sum[4 * CLI_NUMBER_SIZE];
@@ -421,7 +483,7 @@ static int show_plan(const cli_rewrite *rewrite)
         show_json(rewrite, "dry_run");
     } else {
         for (size_t i = 0; i < rewrite->count; i++) {
-            put_change(rewrite, &rewrite->tensors[i]);
+            put_change(&rewrite->app->out, rewrite, &rewrite->tensors[i]);
         }
     }
     sum_up(rewrite, sum, sizeof sum);
@@ -433,13 +495,64 @@ static int show_done(const cli_rewrite *rewrite)
 {
     char sum[4 * CLI_NUMBER_SIZE];
     char took[CLI_NUMBER_SIZE];
+    char changes[CHANGES_SIZE];
     sum_up(rewrite, sum, sizeof sum);
+    tell_changes(rewrite, changes, sizeof changes);
     cli_duration_text(took, cli_seconds() - rewrite->started);
-    cli_remark_path(rewrite->app, new_name(rewrite), "written: %s (%s)", sum, took);
+    cli_remark_path(rewrite->app, new_name(rewrite), "written: %s%s%s (%s)", sum, changes[0] != '\0' ? "; " : "",
+                    changes, took);
     if (rewrite->app->json) {
         show_json(rewrite, "written");
     }
     return CLI_EXIT_OK;
+}
+
+/* ---- Asking ---- */
+
+/* The changes, one in a line, as many as are read at a glance. */
+static void show_on_terminal(const cli_rewrite *rewrite)
+{
+    cli_output *out = malloc(sizeof *out);
+    size_t shown = 0;
+    if (out == NULL) {
+        return; /* the question says how many there are */
+    }
+    cli_output_init(out, STDERR_FILENO);
+    out->before = rewrite->app->out.before;
+    out->before_ctx = rewrite->app->out.before_ctx;
+    for (size_t i = 0; i < rewrite->count && shown < LINES_MOST; i++) {
+        shown += change_of(&rewrite->tensors[i]) != STAYS;
+        put_change(out, rewrite, &rewrite->tensors[i]);
+    }
+    cli_output_flush(out);
+    free(out);
+}
+
+/* A rewrite in the file's place destroys what it leaves out: whoever did not say so before is asked. */
+static int ask(const cli_rewrite *rewrite)
+{
+    char changes[CHANGES_SIZE];
+    char name[256];
+    char question[sizeof name + 64];
+    tell_changes(rewrite, changes, sizeof changes);
+    coffer_escape(rewrite->path, strlen(rewrite->path), name, sizeof name);
+    if (!cli_can_ask()) {
+        return cli_usage_error(
+            rewrite->app,
+            "this would rewrite %s%s%s; allow that (--in-place), write another file (-o), or look at "
+            "what would change (--dry-run)",
+            name, changes[0] != '\0' ? ": " : "", changes);
+    }
+    show_on_terminal(rewrite);
+    if (changes[0] != '\0') {
+        cli_say_path(rewrite->app, rewrite->path, "%s", changes);
+    }
+    snprintf(question, sizeof question, "Rewrite %s? That cannot be undone.", name);
+    if (cli_ask(rewrite->app, question)) {
+        return CLI_EXIT_OK;
+    }
+    cli_say_path(rewrite->app, rewrite->path, "left as it is");
+    return CLI_EXIT_NOT_CONFORMING;
 }
 
 /* ---- The whole ---- */
@@ -460,6 +573,10 @@ int cli_rewrite_run(cli_rewrite *rewrite)
     }
     if (rewrite->dry_run) {
         return show_plan(rewrite);
+    }
+    const int code = rewrite->output == NULL && !rewrite->agreed ? ask(rewrite) : CLI_EXIT_OK;
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     return write_file(rewrite, &err) == COFFER_OK ? show_done(rewrite) : cli_rewrite_fail(rewrite, &err);
 }

@@ -13,8 +13,9 @@
  *     }
  *     cli_rewrite_close(&rewrite);
  *
- * Links: what a symbolic link points to, or a file with several names, is rewritten only when told to (-f), as `meta` does. In
- * its place the file is locked against edits of the metadata meanwhile.
+ * In the file's place nothing is rewritten by a slip: a person is shown what changes and asked, a program says --in-place or -f.
+ * What a symbolic link points to, a file with several names, and one that is read-only are rewritten only when told to (-f), as
+ * `meta` does. The file is locked against edits of the metadata meanwhile. The new file of -o is never the one that is read.
  */
 #ifndef COFFER_CLI_REWRITE_H
 #define COFFER_CLI_REWRITE_H
@@ -33,10 +34,14 @@
     {                                                                                                                  \
         CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would change, and change nothing", NULL                    \
     }
+#define CLI_OPTION_ROW_IN_PLACE                                                                                        \
+    {                                                                                                                  \
+        CLI_OPTION_IN_PLACE, 0, "in-place", NULL, "rewrite PATH without asking", NULL                                  \
+    }
 #define CLI_OPTION_ROW_FORCE                                                                                           \
     {                                                                                                                  \
-        CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE; rewrite behind a link, and files with several names",   \
-            NULL                                                                                                       \
+        CLI_OPTION_FORCE, 'f', "force", NULL,                                                                          \
+            "overwrite FILE; rewrite PATH unasked, be it read-only, linked or a link", NULL                            \
     }
 
 /* What becomes of one of the file's tensors. Begins as: it stays as it is. */
@@ -58,6 +63,7 @@ typedef struct cli_rewrite {
     const char *output; /* -o, or NULL */
     const char *target; /* what is written: the output, or what the path leads to */
     bool dry_run;
+    bool agreed; /* to a rewrite in the file's place */
     coffer *model;
     cli_rewrite_tensor *tensors; /* as many as the model has, in the file's order */
     size_t count;

@@ -53,6 +53,7 @@ static const cli_option ALIGN_OPTIONS[] = {
     { CLI_OPTION_TO, 0, "to", "BYTES", "where the data may start: at a multiple of that many; 8 if not given", NULL },
     CLI_OPTION_ROW_OUTPUT,
     CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_IN_PLACE,
     CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
@@ -60,7 +61,7 @@ static const cli_option ALIGN_OPTIONS[] = {
 };
 
 static const cli_example ALIGN_EXAMPLES[] = {
-    { "coffer align model.safetensors", "rewrite the file, if it needs to be" },
+    { "coffer align model.safetensors --in-place", "rewrite the file, if it needs to be" },
     { "coffer align model.safetensors --to 4096 -o paged.safetensors", "data that begin with a page" },
     { "coffer align model.safetensors --dry-run", "which tensors are not aligned?" },
     { NULL, NULL },
@@ -73,7 +74,8 @@ const cli_command cli_align = {
     .usage = "PATH",
     .about = "Rewrites a file in which tensors do not stand where their dtypes want them, so that a mapped file\n"
              "can be used without copying. One that is aligned already stays as it is. The new file takes the\n"
-             "old one's place when it is complete. Metadata and reserved slack stay.\n"
+             "old one's place when it is complete; on a terminal it asks before, elsewhere --in-place allows it.\n"
+             "Metadata and reserved slack stay.\n"
              "\n"
              "JSON: path, output, done (\"written\", \"nothing\", \"dry_run\"), changes [{name, change, from, to}],\n"
              "from and to in bytes, tensors, size of the new file in bytes, seconds. A file that fails has path\n"

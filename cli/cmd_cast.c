@@ -273,13 +273,13 @@ static int run_cast(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option CAST_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example CAST_EXAMPLES[] = {
     { "coffer cast model.safetensors '*=BF16' -o half.safetensors", "every tensor to BF16" },
-    { "coffer cast model.safetensors '*norm*=F32' '*=F16'", "all to F16, but what is named norm" },
+    { "coffer cast model.safetensors '*norm*=F32' '*=F16' --in-place", "all to F16, but what is named norm" },
     { NULL, NULL },
 };
 
@@ -292,7 +292,8 @@ const cli_command cli_cast = {
              "float, those of 4, 6 and 8 bits included. Numbers are rounded to the nearest, of two that are as\n"
              "near to the even one; beyond the largest they become infinite, which a warning counts. Of several\n"
              "patterns that match the first counts. Integers, BOOL and C64 are refused. Every pattern has to\n"
-             "match something, or nothing is done.\n"
+             "match something, or nothing is done. Before PATH itself is rewritten, a terminal asks; elsewhere\n"
+             "--in-place or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last two\n"
              "being the numbers that became infinite and zero.\n",

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer check PATH...: whether files conform to the format, and what in them is legal but odd. */
+#include "check_bytes.h"
 #include "cli_files.h"
+#include "cli_folder.h"
+#include "cli_interrupt.h"
 #include "cli_json.h"
+#include "cli_models.h"
 #include "cli_options.h"
 #include "cli_report.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define CHECK_OTHERS_MOST 1000 /* files of one model of which it is said what is wrong with them */
 
 static void put_path(cli_output *out, const char *path)
 {
@@ -13,30 +20,39 @@ static void put_path(cli_output *out, const char *path)
     cli_put_text(out, ": ");
 }
 
-static void show_notes(cli_output *out, const char *path, const coffer *model)
+static void show_note(cli_output *out, const char *path, const char *text)
 {
+    put_path(out, path);
+    cli_put_styled(out, CLI_YELLOW, "note");
+    cli_put_text(out, ": ");
+    cli_put_text(out, text);
+    cli_put_char(out, '\n');
+}
+
+static void show_notes(cli_output *out, const char *path, const coffer *model, const check_bytes *bytes)
+{
+    char text[512];
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
-        char text[256];
         if (cli_note_text(model, (coffer_note_kind)kind, text, sizeof text)) {
-            put_path(out, path);
-            cli_put_styled(out, CLI_YELLOW, "note");
-            cli_put_text(out, ": ");
-            cli_put_text(out, text);
-            cli_put_char(out, '\n');
+            show_note(out, path, text);
         }
+    }
+    for (size_t i = 0; i < bytes->count; i++) {
+        cli_note_format(&bytes->notes[i], text, sizeof text);
+        show_note(out, path, text);
     }
 }
 
 /* ---- One file ---- */
 
-static void json_conforming(cli_output *out, const char *path, const coffer *model, bool ok)
+static void json_conforming(cli_output *out, const char *path, const coffer *model, const check_bytes *bytes, bool ok)
 {
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "ok");
     cli_json_bool(out, ok);
-    cli_json_notes(out, model);
+    cli_json_notes(out, model, bytes->notes, bytes->count);
     cli_json_close(out, '}');
 }
 
@@ -56,20 +72,23 @@ static void tsv_row(cli_output *out, const char *path, bool ok, size_t notes, co
     cli_tsv_end(out);
 }
 
-static int show_conforming(cli *app, const char *path, const coffer *model, bool strict)
+static int show_conforming(cli *app, const cli_file *file, bool strict)
 {
     cli_output *out = &app->out;
-    const size_t notes = cli_count_notes(model);
+    const char *path = file->path;
+    const coffer *model = file->model;
+    const check_bytes *bytes = file->result;
+    const size_t notes = cli_count_notes(model) + bytes->count;
     const bool ok = !strict || notes == 0;
     if (app->json) {
-        json_conforming(out, path, model, ok);
+        json_conforming(out, path, model, bytes, ok);
     } else if (app->tsv) {
         tsv_row(out, path, ok, notes, NULL);
     } else if (!ok || !app->quiet) {
         put_path(out, path);
         cli_put_styled(out, ok ? CLI_GREEN : CLI_RED, ok ? "ok" : "conforms, but not strictly");
         cli_put_text(out, ok ? "\n" : ": it has the notes that follow\n");
-        show_notes(out, path, model);
+        show_notes(out, path, model, bytes);
     }
     return ok ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
 }
@@ -108,39 +127,122 @@ static int show_failed(cli *app, const char *path, const coffer_error *err)
 /* What is counted over all files. */
 typedef struct check_run {
     bool strict;
+    bool data; /* the tensors' bytes are looked at, too */
     size_t fine;
     size_t failed;
     size_t unread;
 } check_run;
 
-static int show_verdict(cli *app, void *ctx, const cli_file *file)
+static coffer_status look(void *ctx, cli_file *file)
 {
-    check_run *run = ctx;
-    const int code = file->status == COFFER_OK ? show_conforming(app, file->path, file->model, run->strict)
-                                               : show_failed(app, file->path, &file->err);
+    const check_run *run = ctx;
+    check_bytes *bytes = calloc(1, sizeof *bytes);
+    file->result = bytes;
+    if (bytes == NULL) {
+        return cli_no_memory(&file->err);
+    }
+    check_holes(file->model, bytes);
+    return run->data ? check_zeros(file->model, bytes, &file->err) : COFFER_OK;
+}
+
+/* What is wrong with other files of a model than the one that its failure is about. */
+typedef struct check_others {
+    cli *app;
+    check_run *run;
+    const coffer_error *told;
+    size_t count; /* lines that were shown */
+    int code;
+} check_others;
+
+static int count_verdict(check_run *run, int code)
+{
     run->fine += code == CLI_EXIT_OK;
     run->failed += code == CLI_EXIT_NOT_CONFORMING;
     run->unread += code == CLI_EXIT_UNREADABLE;
     return code;
 }
 
+/* A message about missing files names the first few of them. */
+static bool is_told(const coffer_error *told, const char *path)
+{
+    char name[4 * 256];
+    const char *slash = strrchr(path, '/');
+    slash = slash != NULL ? slash + 1 : path;
+    coffer_escape(slash, strlen(slash), name, sizeof name);
+    return strcmp(told->path, path) == 0 || (told->code == COFFER_ERR_SHARD_MISSING && strstr(told->message, name));
+}
+
+static int show_other(void *ctx, const char *path, bool exists)
+{
+    check_others *others = ctx;
+    coffer *model = NULL;
+    coffer_error err;
+    if (is_told(others->told, path)) {
+        return 0;
+    }
+    if ((exists ? cli_open_quietly(&model, path, true, &err) : cli_missing_file(&err)) != COFFER_OK) {
+        others->code = cli_worse(others->code, count_verdict(others->run, show_failed(others->app, path, &err)));
+        others->count++;
+    }
+    coffer_close(model);
+    return others->count == CHECK_OTHERS_MOST || cli_interrupted();
+}
+
+/* Whether a path is that of a model which may be several files. */
+static bool stands_for_files(const char *path)
+{
+    static const char ending[] = ".index.json";
+    const size_t len = strlen(path);
+    const size_t ending_len = sizeof ending - 1;
+    return cli_is_folder(path) || (len > ending_len && strcmp(path + len - ending_len, ending) == 0);
+}
+
+static int show_verdict(cli *app, void *ctx, const cli_file *file)
+{
+    check_run *run = ctx;
+    if (file->status == COFFER_OK) {
+        return count_verdict(run, show_conforming(app, file, run->strict));
+    }
+    check_others others = { app, run, &file->err, 0, count_verdict(run, show_failed(app, file->path, &file->err)) };
+    if (stands_for_files(file->path)) {
+        coffer_error err;
+        (void)coffer_list_files(file->path, NULL, show_other, &others, &err);
+    }
+    return others.code;
+}
+
 static int run_check(cli *app, const cli_arguments *arguments)
 {
-    check_run run = { .strict = cli_given(arguments, CLI_OPTION_STRICT) };
-    const cli_file_work work = { true, "checking", NULL, show_verdict, &run };
+    check_run run = { .strict = cli_given(arguments, CLI_OPTION_STRICT),
+                      .data = cli_given(arguments, CLI_OPTION_DATA) };
+    cli_models models;
+    if (!cli_models_find(app, arguments->names, arguments->name_count, &models)) {
+        cli_models_free(&models);
+        return models.code;
+    }
+    const cli_file_work work = { .all_notes = true,
+                                 .missing = models.missing,
+                                 .label = "checking",
+                                 .look = look,
+                                 .show = show_verdict,
+                                 .ctx = &run };
     if (app->tsv) {
         cli_put_text(&app->out, "path\tverdict\tnotes\terror\ttensor\toffset\tmessage\n");
     }
-    const int code = cli_each_file(app, &work, arguments->names, arguments->name_count);
-    if (code != CLI_EXIT_OK && arguments->name_count > 1) {
-        cli_remark(app, "%zu of %zu files are fine; %zu fail, %zu could not be read", run.fine, arguments->name_count,
-                   run.failed, run.unread);
+    const int code = cli_each_file(app, &work, (const char *const *)models.paths, models.count);
+    const size_t seen = run.fine + run.failed + run.unread;
+    if (code != CLI_EXIT_OK && seen > 1) {
+        cli_remark(app, "%zu of %zu files are fine; %zu fail, %zu could not be read", run.fine, seen, run.failed,
+                   run.unread);
     }
-    return code;
+    const int listed = models.code;
+    cli_models_free(&models);
+    return cli_worse(code, listed);
 }
 
 static const cli_option CHECK_OPTIONS[] = {
     { CLI_OPTION_STRICT, 0, "strict", NULL, "notes are failures too", NULL },
+    { CLI_OPTION_DATA, 0, "data", NULL, "look at the tensors' bytes, too: note tensors of zeros", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -159,8 +261,12 @@ const cli_command cli_check = {
     .usage = "PATH...",
     .about = "Checks the header and the size of every file, several files at a time, and says for each `PATH: ok`,\n"
              "or what is wrong with which tensor at which byte. What is legal but odd is a note. Nothing is ever\n"
-             "repaired. With --quiet only files that fail are named. - is standard input. The index of a model, or\n"
-             "its folder, stands for all its files: they are checked, and that they and the index agree.\n"
+             "repaired. With --quiet only files that fail are named. - is standard input. The index of a model\n"
+             "stands for all its files: they are checked, and that they and the index agree. Of a folder every\n"
+             "model below it is checked, and what was not looked at is said.\n"
+             "\n"
+             "A hole in a file, which reads as zeros, is a note where the file system can tell; a download into\n"
+             "reserved space that was interrupted leaves some. With --data tensors of zeros are, too.\n"
              "\n"
              "Exit code: 0 all conform, 1 some do not (or, with --strict, have notes), 3 some could not be read.\n",
     .options = CHECK_OPTIONS,

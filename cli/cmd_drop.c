@@ -33,13 +33,13 @@ static int run_drop(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option DROP_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example DROP_EXAMPLES[] = {
     { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would go?" },
-    { "coffer drop model.safetensors '*.attn.bias' '*.masked_bias'", "rewrite the file without them" },
+    { "coffer drop model.safetensors '*.attn.bias' '*.masked_bias' --in-place", "rewrite the file without them" },
     { NULL, NULL },
 };
 
@@ -50,7 +50,8 @@ const cli_command cli_drop = {
     .usage = "PATH GLOB...",
     .about = "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
              "character, [a-z] one of a set, and a backslash takes the next character as it is. Quote them, since\n"
-             "the shell knows patterns too. Every pattern has to match something, or nothing is done.\n"
+             "the shell knows patterns too. Every pattern has to match something, or nothing is done. Before PATH\n"
+             "itself is rewritten, a terminal shows what goes and asks; elsewhere --in-place or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

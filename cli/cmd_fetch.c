@@ -2,6 +2,7 @@
 /* coffer fetch URL: a model, or some tensors of it, from where it is into a folder. */
 #include "cli_command.h"
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_names.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -33,6 +34,26 @@ static bool *choose(const coffer *model, const cli_arguments *arguments, const c
         *idle = found ? *idle : choice->value;
     }
     return wanted;
+}
+
+/* A copy of what lies here goes elsewhere: no file may take the place of the one that it is made from. */
+static int guard_files(cli *app, const coffer *model, const char *url, const char *folder)
+{
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < coffer_shard_count(model) && code == CLI_EXIT_OK; i++) {
+        const char *source = coffer_shard_path(model, i);
+        const char *slash = strrchr(source, '/');
+        const char *name = slash != NULL ? slash + 1 : source;
+        const size_t size = strlen(folder) + strlen(name) + 2;
+        char *target = malloc(size);
+        if (target == NULL) {
+            return cli_fail_memory(app, url);
+        }
+        snprintf(target, size, "%s/%s", folder, name);
+        code = cli_guard_input(app, target, source);
+        free(target);
+    }
+    return code;
 }
 
 /* What came. */
@@ -81,7 +102,8 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
         cli_say_path(app, folder, "the folder cannot be made: %s", strerror(errno));
         return CLI_EXIT_UNREADABLE;
     }
-    const int code = download(app, model, url, wanted, folder, force);
+    int code = guard_files(app, model, url, folder);
+    code = code == CLI_EXIT_OK ? download(app, model, url, wanted, folder, force) : code;
     if (made && code != CLI_EXIT_OK) {
         (void)rmdir(folder);
     }

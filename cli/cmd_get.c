@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer get PATH NAME[SLICE]: a tensor, or a slice of it, as text or into a file. */
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_options.h"
+#include "cli_partial.h"
 #include "cli_publish.h"
 #include "cli_report.h"
 #include "get.h"
@@ -143,22 +145,29 @@ static int run_get(cli *app, const cli_arguments *arguments)
     request.output = output != NULL && strcmp(output, "-") != 0 ? output : NULL;
     int code = choose_format(&request, arguments);
     if (code == CLI_EXIT_OK && request.output != NULL) {
+        code = cli_guard_input(app, request.output, request.path);
+    }
+    if (code == CLI_EXIT_OK && request.output != NULL) {
         code = cli_publish_check(app, request.output, cli_given(arguments, CLI_OPTION_FORCE));
     }
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    coffer *model = cli_open(app, request.path, false, &code);
+    coffer *model = cli_open_partial(app, request.path, cli_given(arguments, CLI_OPTION_PARTIAL), &code);
     if (model == NULL) {
         return code;
     }
     request.model = model;
-    code = get_find(&request, arguments->names[1]);
+    code = request.output != NULL ? cli_guard_model(app, request.output, request.path, model) : CLI_EXIT_OK;
+    if (code == CLI_EXIT_OK) {
+        code = get_find(&request, arguments->names[1]);
+    }
     if (code == CLI_EXIT_OK) {
         code = choose_dtype(&request, arguments);
     }
     if (code == CLI_EXIT_OK) {
         code = get_tensor(&request);
+        code = cli_worse(code, cli_report_whole(app, request.path, model));
     }
     coffer_close(model);
     return code;
@@ -172,6 +181,7 @@ static const cli_option GET_OPTIONS[] = {
     { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to the nearest",
       "f32|f64|f16|bf16" },
     { CLI_OPTION_ALL, 0, "all", NULL, "show every element, however many there are", NULL },
+    CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

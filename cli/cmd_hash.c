@@ -5,6 +5,7 @@
  */
 #include "cli_digest.h"
 #include "cli_folder.h"
+#include "cli_guard.h"
 #include "cli_inputs.h"
 #include "cli_manifest.h"
 #include "cli_options.h"
@@ -15,6 +16,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct hash_file {
     char *path;
@@ -228,6 +230,55 @@ static void write_manifest(hash_run *run, const char *key_path)
     cli_put_char(run->out, '\n');
 }
 
+/* Whether a file was written by this command: JSON, or a manifest in any form. What else lies in a folder belongs to the model. */
+static bool is_own_output(hash_run *run, const char *path)
+{
+    static const char json[] = "[\n  {\"path\"";
+    int code = CLI_EXIT_OK;
+    coffer_error err;
+    cli_input text = { .size = 0 };
+    coffer_manifest *manifest = NULL;
+    if (!cli_input_read(run->app, path, CLI_MANIFEST_MOST, &text, &code)) {
+        return false;
+    }
+    const size_t json_len = sizeof json - 1;
+    const bool own = text.size == 0 || (text.size >= json_len && memcmp(text.bytes, json, json_len) == 0) ||
+                     coffer_manifest_parse(&manifest, text.bytes, text.size, NULL, 0, NULL, &err) == COFFER_OK;
+    coffer_manifest_free(manifest);
+    cli_input_free(&text);
+    return own;
+}
+
+/* What lies in a folder at the output's place is passed over when the folder is hashed; a manifest may be replaced there. */
+static int guard_folder(hash_run *run, const char *folder)
+{
+    struct stat about;
+    if (!cli_is_folder(folder) || stat(run->output, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return CLI_EXIT_OK;
+    }
+    char *name = cli_name_below(folder, run->output);
+    const bool inside = name != NULL;
+    free(name);
+    return inside && !is_own_output(run, run->output) ? cli_guard_refuse(run->app, run->output, run->output)
+                                                      : CLI_EXIT_OK;
+}
+
+/* The output is none of the files that are hashed, nor the key. */
+static int guard_output(hash_run *run, const cli_arguments *arguments, const char *key_path)
+{
+    int code = CLI_EXIT_OK;
+    if (run->output == NULL) {
+        return CLI_EXIT_OK;
+    }
+    for (size_t i = 0; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
+        code = guard_folder(run, arguments->names[i]);
+    }
+    for (size_t i = 0; i < run->count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_input(run->app, run->output, run->files[i].path);
+    }
+    return code == CLI_EXIT_OK && key_path != NULL ? cli_guard_input(run->app, run->output, key_path) : code;
+}
+
 static void hash_and_write(hash_run *run, const char *key_path)
 {
     cli_publish file = { .out = NULL };
@@ -282,7 +333,12 @@ static int hash_files(cli *app, const cli_arguments *arguments, coffer_algorithm
     for (size_t i = 0; i < arguments->name_count; i++) {
         add_path(&run, arguments->names[i]);
     }
-    hash_and_write(&run, key_path);
+    const int refused = guard_output(&run, arguments, key_path);
+    if (refused == CLI_EXIT_OK) {
+        hash_and_write(&run, key_path);
+    } else {
+        run.code = refused;
+    }
     for (size_t i = 0; i < run.count; i++) {
         free(run.files[i].path);
     }
@@ -314,7 +370,7 @@ static const cli_option HASH_OPTIONS[] = {
     { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "take links for files: in a manifest, and to write behind them",
       NULL },
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to FILE, which appears when it is complete", NULL },
-    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE; with --write, change read-only files, too", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
 };

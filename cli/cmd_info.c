@@ -3,6 +3,9 @@
 #include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_json.h"
+#include "cli_models.h"
+#include "cli_options.h"
+#include "cli_partial.h"
 #include "cli_pretty.h"
 #include "cli_report.h"
 #include "cli_sums.h"
@@ -235,6 +238,21 @@ static void show_trained(cli_output *out, const coffer_parameters *parameters)
     }
 }
 
+/* Of a file that is cut short, what there is of it. */
+static void show_whole(cli_output *out, const coffer *model)
+{
+    const cli_whole whole = cli_whole_of(model);
+    char tensors[CLI_NUMBER_SIZE];
+    char bytes[CLI_NUMBER_SIZE];
+    char text[2 * CLI_NUMBER_SIZE + 16];
+    if (whole.cut > 0) {
+        cli_number_text(tensors, whole.tensors, true);
+        cli_bytes_text(bytes, whole.bytes);
+        snprintf(text, sizeof text, "%s tensor%s, %s", tensors, whole.tensors == 1 ? "" : "s", bytes);
+        show_text(out, "whole", text);
+    }
+}
+
 static void show_screen(cli_output *out, const char *path, const coffer *model, const found *all)
 {
     const cli_sums *sums = &all->sums;
@@ -246,6 +264,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_text(out, "format", coffer_format_name(coffer_table_format(table)));
     show_sizes(out, model);
     show_number(out, "tensors", sums->tensors);
+    show_whole(out, model);
     show_count(out, "parameters", sums->elements, "");
     show_trained(out, &all->parameters);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
@@ -344,6 +363,19 @@ static void json_trained(cli_output *out, const coffer_parameters *parameters)
     cli_json_close(out, '}');
 }
 
+/* The member "whole", of a file that is cut short. */
+static void json_whole(cli_output *out, const coffer *model)
+{
+    const cli_whole whole = cli_whole_of(model);
+    if (whole.cut > 0) {
+        cli_json_key(out, "whole");
+        cli_json_open(out, '{', false);
+        json_number(out, "tensors", whole.tensors);
+        json_number(out, "bytes", whole.bytes);
+        cli_json_close(out, '}');
+    }
+}
+
 static void show_json(cli_output *out, const char *path, const coffer *model, const found *all)
 {
     const cli_sums *sums = &all->sums;
@@ -368,11 +400,12 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
         json_files(out, model);
     }
     json_number(out, "tensors", sums->tensors);
+    json_whole(out, model);
     json_number(out, "parameters", sums->elements);
     cli_json_dtypes(out, sums);
     json_trained(out, &all->parameters);
     cli_json_metadata(out, table);
-    cli_json_notes(out, model);
+    cli_json_notes(out, model, NULL, 0);
     cli_json_close(out, '}');
 }
 
@@ -430,21 +463,36 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
     } else {
         show_line(&app->out, file->path, file->model, &all->sums);
     }
-    return CLI_EXIT_OK;
+    return cli_report_whole(app, file->path, file->model);
 }
 
 static int run_info(cli *app, const cli_arguments *arguments)
 {
-    bool screen = arguments->name_count == 1;
-    const cli_file_work work = { true, "reading", count, show_info, &screen };
+    cli_models models;
+    if (!cli_models_find(app, arguments->names, arguments->name_count, &models)) {
+        cli_models_free(&models);
+        return models.code;
+    }
+    bool screen = models.count == 1;
+    const cli_file_work work = { .all_notes = true,
+                                 .partial = cli_given(arguments, CLI_OPTION_PARTIAL),
+                                 .missing = models.missing,
+                                 .label = "reading",
+                                 .look = count,
+                                 .show = show_info,
+                                 .ctx = &screen };
     if (app->tsv) {
         cli_put_text(&app->out, "path\tformat\tfile_size\theader_size\tslack\tdata_size\ttensors\tparameters\tdtypes\t"
                                 "metadata\tnotes\n");
     }
-    return cli_each_file(app, &work, arguments->names, arguments->name_count);
+    const int code = cli_each_file(app, &work, (const char *const *)models.paths, models.count);
+    const int listed = models.code;
+    cli_models_free(&models);
+    return cli_worse(code, listed);
 }
 
 static const cli_option INFO_OPTIONS[] = {
+    CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -462,10 +510,11 @@ const cli_command cli_info = {
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
-    .about = "Shows one screen about a file, or a line for each of several; - is standard input. Only the header\n"
-             "is read, whatever the file's size. Slack is the room in the header in which `coffer meta` edits in\n"
-             "place. Metadata that are JSON are shown as such. Of a quantised model, as a config.json beside it\n"
-             "tells, it is also shown how many parameters were trained, and what was assumed.\n",
+    .about = "Shows one screen about a file, or a line for each of several; - is standard input. Of a folder every\n"
+             "model below it is shown. Only the header is read, whatever the file's size. Slack is the room in\n"
+             "the header in which `coffer meta` edits in place. Metadata that are JSON are shown as such. Of a\n"
+             "quantised model, as a config.json beside it tells, it is also shown how many parameters were\n"
+             "trained, and what was assumed.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

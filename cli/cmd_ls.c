@@ -4,6 +4,7 @@
 #include "cli_files.h"
 #include "cli_json.h"
 #include "cli_options.h"
+#include "cli_partial.h"
 #include "cli_report.h"
 #include "cli_sums.h"
 #include "cli_text.h"
@@ -226,7 +227,7 @@ static int list(cli *app, const cli_arguments *arguments, size_t limit)
 {
     int code = CLI_EXIT_OK;
     ls_selection selection = { .path = arguments->names[0] };
-    coffer *model = cli_open(app, selection.path, false, &code);
+    coffer *model = cli_open_partial(app, selection.path, cli_given(arguments, CLI_OPTION_PARTIAL), &code);
     if (model == NULL) {
         return code;
     }
@@ -237,9 +238,10 @@ static int list(cli *app, const cli_arguments *arguments, size_t limit)
         code = cli_fail_memory(app, selection.path);
     } else {
         code = show(app, arguments, &selection, limit);
-        if (selection.total == 0 && coffer_count(model) > 0) {
+        if (selection.total == 0 && cli_given(arguments, CLI_OPTION_FILTER) && coffer_count(model) > 0) {
             remark_no_match(app, selection.path, cli_value(arguments, CLI_OPTION_FILTER));
         }
+        code = cli_worse(code, cli_report_whole(app, selection.path, model));
     }
     free(selection.order);
     coffer_close(model);
@@ -262,6 +264,9 @@ static int run_ls(cli *app, const cli_arguments *arguments)
     if ((map || dtypes) && limit_text != NULL) {
         return cli_usage_error(app, "--limit is for the list and --tree; a map and sums are whole");
     }
+    if (map && cli_given(arguments, CLI_OPTION_PARTIAL)) {
+        return cli_usage_error(app, "a map is of a whole file: --map and --partial exclude each other");
+    }
     if (limit_text != NULL && !cli_read_count(limit_text, &limit)) {
         return cli_usage_error(app, "--limit wants a number");
     }
@@ -276,6 +281,7 @@ static const cli_option LS_OPTIONS[] = {
     { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first",
       "name|offset|size" },
     { CLI_OPTION_LIMIT, 0, "limit", "N", "at most so many lines", NULL },
+    CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,

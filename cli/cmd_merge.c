@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge MODEL... -o FILE: everything in one file. */
 #include "cli_collect.h"
+#include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_publish.h"
 #include "cli_recorded.h"
@@ -51,11 +52,18 @@ static int run_merge(cli *app, const cli_arguments *arguments)
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         return cli_usage_error(app, "say where the new file goes: -o FILE");
     }
-    int code = cli_publish_check(app, output, cli_given(arguments, CLI_OPTION_FORCE));
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_input(app, output, arguments->names[i]);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = cli_publish_check(app, output, cli_given(arguments, CLI_OPTION_FORCE));
+    }
     if (code != CLI_EXIT_OK) {
         return code;
     }
     code = cli_collect(&all, app, arguments);
+    code = code == CLI_EXIT_OK ? cli_collect_guard(&all, app, arguments, output) : code;
     if (code == CLI_EXIT_OK && write_file(&all, app, output, &err) != COFFER_OK) {
         code = cli_fail(app, err.path[0] != '\0' ? err.path : arguments->names[0], &err);
     } else if (code == CLI_EXIT_OK) {

@@ -2,6 +2,7 @@
 /* coffer meta PATH [KEY]: show or change the metadata of a file. */
 #include "cli_edit.h"
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -13,6 +14,8 @@
 #include <string.h>
 
 #define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
+#define TOLD_MOST 60                             /* bytes of a key or a value, in what is said of an edit */
+#define EDITS_TOLD 4                             /* edits of which something is said */
 
 /* ---- Showing ---- */
 
@@ -213,11 +216,52 @@ static int tell_rewriting(void *ctx, uint64_t done, uint64_t total)
     return cli_progress_call(&told->part, done, total);
 }
 
+/* "license set, was \"mit\"": what an edit did to what the file had before. Returns the length that it needs. */
+static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, char *text, size_t size)
+{
+    char key[4 * TOLD_MOST + 1];
+    char value[4 * TOLD_MOST + 1];
+    size_t value_len = 0;
+    const char *old = coffer_table_metadata_get(before, edit->key, edit->key_len, &value_len);
+    const char *done = edit->value != NULL ? "set" : old != NULL ? "removed" : "not there";
+    coffer_escape(edit->key, cli_cut_at_character(edit->key, edit->key_len, TOLD_MOST), key, sizeof key);
+    if (old == NULL) {
+        return (size_t)snprintf(text, size, "%s %s", key, done);
+    }
+    const size_t cut = cli_cut_at_character(old, value_len, TOLD_MOST);
+    coffer_escape(old, cut, value, sizeof value);
+    return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
+}
+
+/* What the edits are going to change, so that a slip can be made good; nothing of a file that cannot be read, which the edit is
+   going to say. */
+static void tell_edits(const char *path, const coffer_edit *edits, size_t count, char *text, size_t size)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    size_t used = 0;
+    text[0] = '\0';
+    if (cli_open_quietly(&model, path, false, &err) != COFFER_OK) {
+        return;
+    }
+    for (size_t i = 0; i < count && i < EDITS_TOLD; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s", i > 0 ? "; " : "");
+        used += tell_edit(&edits[i], coffer_shard_table(model, 0), text + used, size - used);
+    }
+    if (count > EDITS_TOLD) {
+        snprintf(text + used, size - used, " and %zu more", count - EDITS_TOLD);
+    }
+    coffer_close(model);
+}
+
 static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked)
 {
     const char *path = arguments->names[0];
     size_t count = 0;
-    int code = CLI_EXIT_OK;
+    int code = cli_guard_read_only(app, path, asked->read_only);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     coffer_edit_way way = COFFER_EDITED_NOTHING;
     coffer_error err;
     cli_progress progress;
@@ -225,6 +269,8 @@ static int change(cli *app, const cli_arguments *arguments, const coffer_edit_op
     if (edits == NULL) {
         return code;
     }
+    char changes[EDITS_TOLD * (8 * TOLD_MOST + 32) + 32];
+    tell_edits(path, edits, count, changes, sizeof changes);
     cli_progress_begin(&progress, app, "rewriting", 0);
     rewriting told = { app, path, asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
     coffer_edit_options options = *asked;
@@ -237,17 +283,22 @@ static int change(cli *app, const cli_arguments *arguments, const coffer_edit_op
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return cli_report_edit(app, path, way, cli_seconds() - start);
+    return cli_report_edit(app, path, way, way == COFFER_EDITED_NOTHING ? "" : changes, cli_seconds() - start);
 }
 
 static int recover(cli *app, const char *path, const coffer_edit_options *options)
 {
     coffer_error err;
     const double start = cli_seconds();
+    const int code = cli_guard_read_only(app, path, options->read_only);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     if (coffer_recover(path, options, &err) != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return cli_report_change(app, path, "recovered", "recovered: nothing unfinished is left", cli_seconds() - start);
+    return cli_report_change(app, path, "recovered", "recovered: nothing unfinished is left", "",
+                             cli_seconds() - start);
 }
 
 static int run_meta(cli *app, const cli_arguments *arguments)
@@ -257,6 +308,7 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET);
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
+    options.read_only = options.follow_links;
     options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
     options.insert = cli_given(arguments, CLI_OPTION_INSERT);
     if (recovers && (edits || rewrites)) {
@@ -288,8 +340,8 @@ static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times", NULL },
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
     { CLI_OPTION_INSERT, 0, "insert", NULL, "without room move the data by whole blocks, in milliseconds", NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL, "edit what a link points to, and files with several names",
-      NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL,
+      "edit what a link points to, files with several names, and read-only ones", NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,

@@ -221,12 +221,12 @@ static int run_rename(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option RENAME_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example RENAME_EXAMPLES[] = {
-    { "coffer rename model.safetensors wte.weight=tok_embeddings.weight", "one tensor" },
+    { "coffer rename model.safetensors wte.weight=tok_embeddings.weight --in-place", "one tensor" },
     { "coffer rename model.safetensors 'transformer.*=*' --dry-run", "what would a prefix less do?" },
     { "coffer rename model.safetensors 'h.*.attn.*=layers.*.attention.*' -o new.safetensors", "layer by layer" },
     { NULL, NULL },
@@ -241,7 +241,8 @@ const cli_command cli_rename = {
              "what the * of the same place in OLD took, the shortest text that serves. A backslash takes the next\n"
              "character as it is, so that \\= is a = within a name. Of several that match, the first counts; all\n"
              "are about the names that the file has now, so that a=b b=a exchanges two. Every OLD has to match\n"
-             "something, and no two tensors may get one name, or nothing is done.\n"
+             "something, and no two tensors may get one name, or nothing is done. Before PATH itself is rewritten,\n"
+             "a terminal asks; elsewhere --in-place or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,

@@ -116,6 +116,51 @@ static int check_target(cli *app, split_target *target, const char *output, bool
     return code == CLI_EXIT_OK ? make_folder(app, target, output) : code;
 }
 
+/* What is being split, and all that is going to be replaced. */
+typedef struct split_guard {
+    cli *app;
+    const cli_arguments *arguments;
+    const cli_collection *all;
+    int code;
+} split_guard;
+
+static int guard_file(void *ctx, const char *path, bool exists)
+{
+    split_guard *guard = ctx;
+    guard->code = exists ? cli_collect_guard(guard->all, guard->app, guard->arguments, path) : CLI_EXIT_OK;
+    return guard->code != CLI_EXIT_OK;
+}
+
+/* The one file of an older model, its index, and the files which that names: all of them go when the new model is complete. */
+static int guard_old_model(split_guard *guard, const split_target *target)
+{
+    coffer_error err;
+    if (guard_file(guard, target->path, true) == 0 && guard_file(guard, target->index, true) == 0) {
+        /* An index that cannot be read names nothing. */
+        (void)coffer_list_files(target->index, NULL, guard_file, guard, &err);
+    }
+    return guard->code;
+}
+
+/* What the new files are going to be called. */
+static int guard_new_files(split_guard *guard, const split_target *target, const coffer_model_writer *writer)
+{
+    const char *slash = strrchr(target->path, '/');
+    const int folder_len = slash != NULL ? (int)(slash - target->path) + 1 : 0;
+    for (size_t i = 0; i < coffer_model_writer_count(writer) && guard->code == CLI_EXIT_OK; i++) {
+        const char *name = coffer_model_writer_name(writer, i);
+        const size_t size = (size_t)folder_len + strlen(name) + 1;
+        char *path = malloc(size);
+        if (path == NULL) {
+            return cli_fail_memory(guard->app, name);
+        }
+        snprintf(path, size, "%.*s%s", folder_len, target->path, name);
+        (void)guard_file(guard, path, true);
+        free(path);
+    }
+    return guard->code;
+}
+
 static void free_target(split_target *target, int code)
 {
     if (target->folder != NULL && code != CLI_EXIT_OK) {
@@ -156,7 +201,7 @@ static coffer_status write_files(const cli_collection *all, cli *app, coffer_mod
     return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
 }
 
-static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *target,
+static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const split_target *target,
                        const coffer_model_writer_options *given)
 {
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
@@ -167,7 +212,15 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
     coffer_model_writer *writer = NULL;
     const char *path = arguments->names[0];
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
-    coffer_status status = coffer_model_writer_open(&writer, all->header, target, &options, &err);
+    split_guard guard = { app, arguments, all, CLI_EXIT_OK };
+    if (guard_old_model(&guard, target) != CLI_EXIT_OK) {
+        return guard.code;
+    }
+    coffer_status status = coffer_model_writer_open(&writer, all->header, target->path, &options, &err);
+    if (status == COFFER_OK && guard_new_files(&guard, target, writer) != CLI_EXIT_OK) {
+        coffer_model_writer_free(writer);
+        return guard.code;
+    }
     if (status == COFFER_OK) {
         status = write_files(all, app, writer, &err);
     }
@@ -202,7 +255,7 @@ static int run_split(cli *app, const cli_arguments *arguments)
         code = check_target(app, &target, output, options.force);
     }
     if (code == CLI_EXIT_OK) {
-        code = write_model(&all, app, arguments, target.path, &options);
+        code = write_model(&all, app, arguments, &target, &options);
     }
     cli_collection_free(&all);
     free_target(&target, code);

@@ -6,6 +6,7 @@
 #include "stats.h"
 
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_names.h"
 #include "cli_options.h"
 #include "cli_parallel.h"
@@ -304,9 +305,15 @@ static int run_stats(cli *app, const cli_arguments *arguments)
     }
     report.shows_histograms = cli_given(arguments, CLI_OPTION_HISTOGRAM);
     report.histograms = report.shows_histograms || plot != NULL;
-    int code = plot != NULL ? cli_publish_check(app, plot, cli_given(arguments, CLI_OPTION_FORCE)) : CLI_EXIT_OK;
+    int code = plot != NULL ? cli_guard_input(app, plot, report.path) : CLI_EXIT_OK;
+    if (code == CLI_EXIT_OK && plot != NULL) {
+        code = cli_publish_check(app, plot, cli_given(arguments, CLI_OPTION_FORCE));
+    }
     if (code == CLI_EXIT_OK) {
         report.model = cli_open(app, report.path, false, &code);
+    }
+    if (code == CLI_EXIT_OK && plot != NULL) {
+        code = cli_guard_model(app, plot, report.path, report.model);
     }
     if (code == CLI_EXIT_OK) {
         code = choose(app, &report, arguments->names + 1, arguments->name_count - 1);

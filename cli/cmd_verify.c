@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer verify PATH: whether files are what they were when somebody wrote down their digests. */
 #include "cli_folder.h"
+#include "cli_guard.h"
+#include "cli_interrupt.h"
+#include "cli_models.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_text.h"
@@ -143,6 +146,43 @@ static int check_usage(cli *app, const cli_arguments *arguments)
     return CLI_EXIT_OK;
 }
 
+/* By the digests inside: every model below the folders that are named. Of some tensors it is the one that has them. */
+static void verify_found(verify_run *run, const cli_arguments *arguments)
+{
+    cli_models models;
+    if (run->tensors != NULL) {
+        for (size_t i = 0; i < arguments->name_count; i++) {
+            verify_inside(run, arguments->names[i]);
+        }
+        return;
+    }
+    const bool fine = cli_models_find(run->app, arguments->names, arguments->name_count, &models);
+    run->code = cli_worse(run->code, models.code);
+    for (size_t i = 0; fine && i < models.count && !cli_interrupted(); i++) {
+        if (models.missing[i]) {
+            verify_show_problem(run, models.paths[i], NULL, "missing", "this file of the model does not exist");
+        } else {
+            verify_inside(run, models.paths[i]);
+        }
+    }
+    cli_models_free(&models);
+}
+
+/* The state is a file of its own. */
+static int guard_state(cli *app, const cli_arguments *arguments, const char *state)
+{
+    static const cli_option_id inputs[] = { CLI_OPTION_MANIFEST, CLI_OPTION_KEY };
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_input(app, state, arguments->names[i]);
+    }
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0] && code == CLI_EXIT_OK; i++) {
+        const char *input = cli_value(arguments, inputs[i]);
+        code = input != NULL ? cli_guard_input(app, state, input) : CLI_EXIT_OK;
+    }
+    return code;
+}
+
 static void verify_all(verify_run *run, const cli_arguments *arguments)
 {
     cli *app = run->app;
@@ -152,12 +192,10 @@ static void verify_all(verify_run *run, const cli_arguments *arguments)
     if (app->json) {
         cli_json_open(&app->out, '[', true);
     }
-    for (size_t i = 0; i < arguments->name_count; i++) {
-        if (run->manifest != NULL) {
-            verify_by_manifest(run, arguments->names[i]);
-        } else {
-            verify_inside(run, arguments->names[i]);
-        }
+    if (run->manifest != NULL) {
+        verify_by_manifest(run, arguments->names[0]);
+    } else {
+        verify_found(run, arguments);
     }
     if (app->json) {
         cli_json_close(&app->out, ']');
@@ -174,6 +212,9 @@ static int run_verify(cli *app, const cli_arguments *arguments)
                        .follows_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS),
                        .ignores_extra = cli_given(arguments, CLI_OPTION_IGNORE_EXTRA) };
     run.code = check_usage(app, arguments);
+    if (run.code == CLI_EXIT_OK && state != NULL) {
+        run.code = guard_state(app, arguments, state);
+    }
     if (run.code == CLI_EXIT_OK && state != NULL) {
         run.state = cli_state_open(app, state, &run.code);
     }

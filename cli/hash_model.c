@@ -4,6 +4,7 @@
 
 #include "cli_edit.h"
 #include "cli_files.h"
+#include "cli_guard.h"
 #include "cli_interrupt.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -80,7 +81,7 @@ int hash_content(cli *app, const cli_arguments *arguments, coffer_algorithm algo
 
 /* ---- Recording ---- */
 
-static int record_file(cli *app, const char *path, coffer_algorithm algorithm, bool follow_links)
+static int record_file(cli *app, const char *path, coffer_algorithm algorithm, const cli_arguments *arguments)
 {
     coffer_error err;
     cli_progress progress;
@@ -88,26 +89,31 @@ static int record_file(cli *app, const char *path, coffer_algorithm algorithm, b
     coffer_edit_way way = COFFER_EDITED_NOTHING;
     cli_progress_part part = { &progress, 0 };
     const double started = cli_seconds();
-    options.follow_links = follow_links;
+    options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
+    options.read_only = cli_given(arguments, CLI_OPTION_FORCE);
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
+    const int code = cli_guard_read_only(app, path, options.read_only);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     cli_progress_begin(&progress, app, "hashing", 0);
     const coffer_status status = coffer_record_digests(path, algorithm, &options, &way, &err);
     cli_progress_end(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return cli_report_edit(app, path, way, cli_seconds() - started);
+    return cli_report_edit(app, path, way, "", cli_seconds() - started);
 }
 
 /* Which files belong together, when each of them says what it has. */
-static int record_index(cli *app, const char *path, bool follow_links)
+static int record_index(cli *app, const char *path, const cli_arguments *arguments)
 {
     coffer_error err;
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     coffer_edit_way way = COFFER_EDITED_NOTHING;
     const double started = cli_seconds();
-    options.follow_links = follow_links;
+    options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     if (coffer_record_content(path, &options, &way, &err) != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
     }
@@ -115,11 +121,11 @@ static int record_index(cli *app, const char *path, bool follow_links)
     return cli_report_change(app, path, changed ? "rewrite" : "nothing",
                              changed ? "digests of all files are recorded in the index"
                                      : "nothing to do, the index says so already",
-                             cli_seconds() - started);
+                             "", cli_seconds() - started);
 }
 
 /* Each file of a model by itself, then its index. */
-static int record_path(cli *app, const char *path, coffer_algorithm algorithm, bool follow_links)
+static int record_path(cli *app, const char *path, coffer_algorithm algorithm, const cli_arguments *arguments)
 {
     int code = CLI_EXIT_OK;
     coffer *model = cli_open(app, path, false, &code);
@@ -129,10 +135,10 @@ static int record_path(cli *app, const char *path, coffer_algorithm algorithm, b
     const size_t count = coffer_shard_count(model);
     for (size_t i = 0; i < count && !cli_interrupted(); i++) {
         const char *file = count == 1 ? path : coffer_shard_path(model, i);
-        code = cli_worse(code, record_file(app, file, algorithm, follow_links));
+        code = cli_worse(code, record_file(app, file, algorithm, arguments));
     }
     if (code == CLI_EXIT_OK && !cli_interrupted() && count > 1 && coffer_index_metadata(model, NULL) != NULL) {
-        code = record_index(app, path, follow_links);
+        code = record_index(app, path, arguments);
     }
     coffer_close(model);
     return code;
@@ -145,8 +151,7 @@ int hash_record(cli *app, const cli_arguments *arguments, coffer_algorithm algor
         cli_json_open(&app->out, '[', true);
     }
     for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
-        code = cli_worse(
-            code, record_path(app, arguments->names[i], algorithm, cli_given(arguments, CLI_OPTION_FOLLOW_LINKS)));
+        code = cli_worse(code, record_path(app, arguments->names[i], algorithm, arguments));
     }
     if (app->json) {
         cli_json_close(&app->out, ']');

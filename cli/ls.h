@@ -15,7 +15,7 @@ typedef struct ls_selection {
     size_t total;    /* that match; more than `count` where --limit cut */
 } ls_selection;
 
-/* Takes the tensors that --filter lets through, in the order of --sort, up to --limit. False without memory; release by
+/* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to --limit. False without memory; release by
    free(selection->order). */
 bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit);
 

@@ -79,7 +79,8 @@ bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t l
     }
     selection->total = 0;
     for (size_t i = 0; i < count; i++) {
-        if (passes(arguments, coffer_at(selection->model, i))) {
+        const coffer_tensor *tensor = coffer_at(selection->model, i);
+        if (passes(arguments, tensor) && coffer_is_whole(selection->model, tensor)) {
             selection->order[selection->total++] = (uint32_t)i;
         }
     }

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANIFEST_MOST ((size_t)100000000) /* bytes */
-#define MANIFEST_TRIED 16                 /* files that are looked for where none is in its place */
+#define MANIFEST_TRIED 16 /* files that are looked for where none is in its place */
 
 /* One of the manifest's files. */
 typedef struct manifest_file {
@@ -42,7 +41,7 @@ static coffer_manifest *read_manifest(verify_run *run)
     cli_input key = { .size = 0 };
     coffer_error err;
     coffer_manifest *manifest = NULL;
-    if (!cli_input_read(run->app, run->manifest, MANIFEST_MOST, &text, &run->code)) {
+    if (!cli_input_read(run->app, run->manifest, CLI_MANIFEST_MOST, &text, &run->code)) {
         return NULL;
     }
     if (run->key == NULL || cli_input_read(run->app, run->key, CLI_KEY_MOST, &key, &run->code)) {

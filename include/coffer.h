@@ -558,11 +558,14 @@ typedef struct coffer_open_options {
        file's first byte; and where the Hub's cache knows a branch, the Hub is asked for its commit, so that an older one is not
        taken for it (not with HF_HUB_OFFLINE, nor when the Hub cannot be reached). */
     bool to_fetch;
+    /* Open files that end before their data do, for what is whole: a tensor that is not (coffer_is_whole) fails with
+       COFFER_ERR_DATA_TRUNCATED wherever its bytes are wanted. The header has to be there. */
+    bool partial;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false                                                             \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false                                                      \
     }
 
 /*
@@ -594,6 +597,18 @@ COFFER_API coffer_status coffer_open_source(coffer **model, const coffer_source 
 /* Releases everything, maps included: pointers from coffer_data and tensors are dead afterwards. */
 COFFER_API void coffer_close(coffer *model);
 
+/* Called for a file of a model, on the thread that made the call: its path, borrowed for the call, and whether there is a file of
+   that name. A non-zero answer ends the listing. */
+typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
+/*
+ * Names the files of a model without opening them, those that are missing, too: of an index what it names, of a folder what
+ * coffer_open would open in it, of a file that is named as one of several (`-00001-of-00003`) all that are named like it, in order
+ * of their names; else the file itself. An index has to conform. COFFER_ERR_UNSUPPORTED for a URL, COFFER_ERR_CANCELLED when the
+ * visitor ended it. NULL allocator: coffer_libc_allocator().
+ */
+COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
+                                           coffer_file_visitor visit, void *ctx, coffer_error *err);
+
 COFFER_API size_t coffer_count(const coffer *model);
 /* Tensor `i` in order of (shard, offset); NULL when i is not below the count. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
@@ -623,6 +638,10 @@ COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *ten
 COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* Whether coffer_data's pointer is (or would be) aligned for the dtype. */
 COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
+
+/* Whether the file has all bytes of the tensor, which can be false only with the option `partial`; false for a tensor of another
+   model. No I/O. */
+COFFER_API bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor);
 
 /* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
    cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
@@ -954,10 +973,12 @@ typedef struct coffer_edit_options {
        can open it meanwhile: COFFER_ERR_LOCKED. COFFER_ERR_UNSUPPORTED where the file system cannot do it, or the file is not the
        user's. A kill is recovered from, as in place; a power cut in those milliseconds may cost the data. */
     bool insert;
+    bool read_only; /* edit a file that must not be written, too: by a new file in its place, of the same mode */
 } coffer_edit_options;
 #define COFFER_EDIT_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL, false       \
+        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL, false,      \
+            false                                                                                                      \
     }
 
 /*

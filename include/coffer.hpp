@@ -387,6 +387,8 @@ public:
     /* The same, to be changed in memory: of a model that was opened with COFFER_MAP_PRIVATE. */
     span<std::byte> data_mutable() const { return bytes_of<std::byte>(coffer_data_mutable); }
     bool is_aligned() const noexcept { return coffer_is_aligned(model_, self_); }
+    /* False only in a model that was opened with the option `partial`: the tensor's bytes cannot be read then. */
+    bool is_whole() const noexcept { return coffer_is_whole(model_, self_); }
     /* The same as numbers. COFFER_ERR_UNSUPPORTED where they are not aligned, as files of other programs may have them;
        values() copies and does not mind. */
     template <class T> span<const T> as() const
@@ -877,6 +879,28 @@ public:
 };
 
 /* ---- Editing --------------------------------------------------------------------------------------------------------- */
+
+/* A file of a model, and whether it is there. */
+struct listed_file {
+    std::string path;
+    bool exists;
+};
+/* The files of the model that an index, a folder or one of its files names, without opening them. */
+inline std::vector<listed_file> list_files(const std::string &path)
+{
+    std::vector<listed_file> files;
+    /* No exception may pass through the library: what cannot be kept ends the listing. */
+    const coffer_file_visitor keep = [](void *ctx, const char *name, bool exists) -> int {
+        try {
+            static_cast<std::vector<listed_file> *>(ctx)->push_back({ name, exists });
+            return 0;
+        } catch (...) {
+            return 1;
+        }
+    };
+    detail::call(coffer_list_files, path.c_str(), nullptr, keep, static_cast<void *>(&files));
+    return files;
+}
 
 /* A key of the metadata, and its new value; std::nullopt removes the key. */
 using edit = std::pair<std::string_view, std::optional<std::string_view>>;

@@ -4,6 +4,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "missing.h"
 #include "os.h"
 #include "publication.h"
 #include "shards.h"
@@ -269,6 +270,29 @@ static coffer_status discover_ambiguous(coffer__name first, coffer__name second,
                         what, first.text, first.len, second.text, second.len);
 }
 
+/* Names the first few that are missing, by the numbers that come in order, and says how many there are. */
+static void discover_fail_missing(const coffer__found *found, const coffer__shard_name *set, coffer_error *err)
+{
+    coffer__missing missing = { .count = 0 };
+    size_t have = 0;
+    for (uint32_t number = 1; missing.count < COFFER__MISSING_NAMED && number <= set->total; number++) {
+        coffer__shard_name parts = { .number = 0 };
+        if (have < found->set_count) {
+            (void)coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len);
+        }
+        if (parts.number == number) {
+            have++;
+            continue;
+        }
+        coffer__path name;
+        coffer__shard_name_make(&name, found->set[0].text, set, number);
+        (void)coffer__text_append(missing.names[missing.count++], sizeof missing.names[0], name.text,
+                                  strlen(name.text));
+    }
+    missing.count = set->total - found->set_count;
+    coffer__missing_fail(&missing, set->total, "the download is not complete", err);
+}
+
 /* Numbers come in order, so that the first gap is the first that is missing. */
 static coffer_status discover_check_set(coffer__found *found, const char *folder, coffer_error *err)
 {
@@ -285,16 +309,16 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
         have++;
     }
     coffer__path name;
-    (void)coffer__path_copy(&name, first.text);
-    uint32_t number = (uint32_t)have + 1;
-    for (size_t i = parts.prefix_len + parts.digits; i > parts.prefix_len; i--, number /= 10) {
-        name.text[i - 1] = (char)('0' + number % 10);
+    coffer__shard_name_make(&name, first.text, &parts, (uint32_t)have + 1);
+    if (total - found->set_count == 1) {
+        coffer__fail(
+            err, COFFER_ERR_SHARD_MISSING,
+            "this file of the model does not exist: %u of %u files that are named like it are there; the download is "
+            "not complete",
+            (uint64_t)found->set_count, (uint64_t)total);
+    } else {
+        discover_fail_missing(found, &parts, err);
     }
-    coffer__fail(
-        err, COFFER_ERR_SHARD_MISSING,
-        "this file of the model does not exist: %u of %u files that are named like it are there; the download is "
-        "not complete",
-        (uint64_t)found->set_count, (uint64_t)total);
     coffer__fail_sizes(err, COFFER_ERR_SHARD_MISSING, total, found->set_count);
     (void)discover_path(found, folder, name.text, NULL);
     return coffer__fail_path(err, COFFER_ERR_SHARD_MISSING, found->path.text);

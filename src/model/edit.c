@@ -50,6 +50,7 @@ typedef struct edit_job {
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
+    bool by_new_file;  /* the descriptor cannot be written to */
     coffer__os_info info;
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
@@ -146,7 +147,11 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
-    const int os_error = coffer__os_open(job->path.text, COFFER__OS_EDIT, false, &job->fd);
+    int os_error = coffer__os_open(job->path.text, COFFER__OS_EDIT, false, &job->fd);
+    job->by_new_file = os_error == EACCES && job->options.read_only && job->options.mode != COFFER_EDIT_IN_PLACE;
+    if (job->by_new_file) {
+        os_error = coffer__os_open(job->path.text, COFFER__OS_READ, false, &job->fd);
+    }
     if (os_error != 0) {
         return coffer__trouble(err, "open the file to read and write", NULL, os_error);
     }
@@ -161,6 +166,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
 {
     job->only = NULL;
     job->fd = -1;
+    job->by_new_file = false;
     job->table = NULL;
     job->old = NULL;
     job->old_room = 0;
@@ -722,7 +728,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         return COFFER_OK;
     }
     const bool has_room = job->text.size <= header_size;
-    if (has_room && job->options.mode != COFFER_EDIT_REWRITE) {
+    if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);
     }
     if (job->options.insert && job->options.mode != COFFER_EDIT_REWRITE) {
@@ -773,6 +779,7 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     if (status != COFFER_OK) {
         return status;
     }
+    job.options.read_only = false; /* the old header goes back into the file itself */
     const coffer__interrupted interrupted = coffer__publication_interrupted(path);
     if (interrupted == COFFER__INTERRUPTED_SAVE ||
         (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {

@@ -276,6 +276,16 @@ coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *
     if (status != COFFER_OK) {
         return status;
     }
+    /* What is wanted whole is; nobody is given half of a tensor for one. */
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        if (wanted == NULL || wanted[i]) {
+            status = coffer__shard_check_whole(coffer__model_shard(model, tensor), tensor, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     coffer__fetch job = {
         .model = model, .allocator = &model->allocator, .options = &known, .wanted = wanted, .folder = folder
     };

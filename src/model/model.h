@@ -96,6 +96,8 @@ coffer_status coffer__model_place(const coffer *model, coffer__place *place, cof
 /* Adds to an error what is known of where it happened. */
 coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
                                  const coffer_tensor *tensor);
+/* Fails when the file ends before the tensor's last byte: it was opened for what is whole. */
+coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err);
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
 
@@ -114,6 +116,8 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
    somebody wrote to it since. NULL: whichever lies there. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
                                 const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
+/* Whether a path or URL is that of an index, which its name alone tells. */
+bool coffer__is_index_path(const char *path);
 /* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is NULL
    for a path that is no URL; the model does not own it yet. The options are known to be right. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,

@@ -113,12 +113,12 @@ void coffer_close(coffer *model)
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t size, const coffer__supply *supply,
-                                const coffer_allocator *allocator, const coffer_open_options *options,
-                                coffer_error *err)
+static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
+                                const coffer__supply *supply, const coffer_allocator *allocator,
+                                const coffer_open_options *options, coffer_error *err)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
-    parse.file_size = shard->source.size;
+    parse.file_size = file_size;
     parse.max_header_size = options->max_header_size;
     parse.all_notes = options->all_notes;
     parse.unknown_dtypes = options->unknown_dtypes;
@@ -182,14 +182,12 @@ static coffer_status open_supply(const void *ctx, uint64_t offset, void *to, siz
 }
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
-   read for the rest of it. */
-static coffer_status open_read_header(coffer__shard *shard, open_reading *reading, const coffer_allocator *allocator,
-                                      const coffer_open_options *options, coffer_error *err)
+   read for the rest of it. Where the file ends is compared with a `file_size` that is not 0. */
+static coffer_status open_read_header(coffer__shard *shard, open_reading *reading, uint64_t file_size,
+                                      const coffer_allocator *allocator, const coffer_open_options *options,
+                                      coffer_error *err)
 {
     const coffer__source *source = &shard->source;
-    if (source->size == 0) {
-        return open_empty(err);
-    }
     uint8_t window[OPEN_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
     const coffer_status status = open_read(source, reading, 0, window, size, err);
@@ -198,7 +196,21 @@ static coffer_status open_read_header(coffer__shard *shard, open_reading *readin
     }
     const open_supplied supplied = { source, reading };
     const coffer__supply supply = { open_supply, &supplied, window, source->ops->far ? 0 : sizeof window };
-    return open_parse(shard, window, size, &supply, allocator, options, err);
+    return open_parse(shard, window, size, file_size, &supply, allocator, options, err);
+}
+
+/* A file that ends early is read once more when what is whole in it is wanted: its header is, or the failure were another. */
+static coffer_status open_read_once(coffer__shard *shard, open_reading *reading, const coffer_allocator *allocator,
+                                    const coffer_open_options *options, coffer_error *err)
+{
+    const uint64_t size = shard->source.size;
+    if (size == 0) {
+        return open_empty(err);
+    }
+    const coffer_status status = open_read_header(shard, reading, size, allocator, options, err);
+    return status == COFFER_ERR_DATA_TRUNCATED && options->partial
+               ? open_read_header(shard, reading, 0, allocator, options, err)
+               : status;
 }
 
 /* Forgets what was read of a header. */
@@ -235,7 +247,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
         if (status != COFFER_OK) {
             return status;
         }
-        status = open_read_header(shard, &reading, allocator, options, err);
+        status = open_read_once(shard, &reading, allocator, options, err);
         if ((!reading.several && !coffer__source_is_doubted(&shard->source)) ||
             coffer__source_is_still(&shard->source) || (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;
@@ -319,7 +331,7 @@ static coffer_status open_file(coffer **model, const char *path, const coffer_op
 }
 
 /* Whether the path is that of an index, which its name alone tells; behind that of a URL there may be a query. */
-static bool open_is_index(const char *path)
+bool coffer__is_index_path(const char *path)
 {
     static const char suffix[] = ".index.json";
     const char *query = coffer__url_is(path) ? strchr(path, '?') : NULL;
@@ -331,7 +343,7 @@ static bool open_is_index(const char *path)
 static coffer_status open_one_url(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
                                   coffer_error *err)
 {
-    if (open_is_index(url)) {
+    if (coffer__is_index_path(url)) {
         return coffer__several_open(model, url, web, options, err);
     }
     const coffer_status status = open_behind(model, web, url, options, err);
@@ -413,7 +425,8 @@ static void open_settle(const char **url, bool folder, coffer__path *at, coffer_
 {
     coffer__hub_name name;
     const bool hub = strncmp(*url, "hf://", 5) == 0;
-    const bool wanted = hub && options->to_fetch && (folder || open_is_index(*url) || coffer__web_is_cached(web, *url));
+    const bool wanted =
+        hub && options->to_fetch && (folder || coffer__is_index_path(*url) || coffer__web_is_cached(web, *url));
     if (!wanted || coffer__hub_read(&name, *url, NULL) != COFFER_OK) {
         return;
     }
@@ -558,7 +571,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     if (!coffer__path_copy(&model, path)) {
         return COFFER_ERR_NOT_FOUND;
     }
-    model.text[strlen(path) - (open_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    model.text[strlen(path) - (coffer__is_index_path(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
     if (!coffer__publication_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
@@ -573,7 +586,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
 /* An index, a file or a folder. Failures carry the path. */
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
-    if (open_is_index(path)) {
+    if (coffer__is_index_path(path)) {
         return coffer__several_open(model, path, NULL, options, err);
     }
     const coffer_status status = open_file(model, path, options, err);
@@ -625,7 +638,11 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
         return COFFER_ERR_MEMORY;
     }
     made->shards->phase = (uint64_t)(uintptr_t)bytes;
-    status = size == 0 ? open_empty(err) : open_parse(made->shards, bytes, size, NULL, &made->allocator, &known, err);
+    status =
+        size == 0 ? open_empty(err) : open_parse(made->shards, bytes, size, size, NULL, &made->allocator, &known, err);
+    if (status == COFFER_ERR_DATA_TRUNCATED && known.partial) {
+        status = open_parse(made->shards, bytes, size, 0, NULL, &made->allocator, &known, err);
+    }
     if (status != COFFER_OK) {
         coffer_close(made);
         return status;
@@ -710,6 +727,31 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
     return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
 }
 
+static bool open_is_whole(const coffer__shard *shard, const coffer_tensor *tensor)
+{
+    const uint64_t size = shard->source.size;
+    return tensor->offset <= size && tensor->size <= size - tensor->offset;
+}
+
+bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
+{
+    const coffer__shard *shard = coffer__model_shard(model, tensor);
+    return shard != NULL && open_is_whole(shard, tensor);
+}
+
+coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err)
+{
+    if (open_is_whole(shard, tensor)) {
+        return COFFER_OK;
+    }
+    const uint64_t end = tensor->offset + tensor->size;
+    coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, shard->source.size,
+                    "tensor %q is not whole: it ends at byte %u, and the file at byte %u; get the file again",
+                    tensor->name, (size_t)tensor->name_len, end, shard->source.size);
+    coffer__fail_sizes(err, COFFER_ERR_DATA_TRUNCATED, end, shard->source.size);
+    return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);
+}
+
 /* With the lock held. */
 static uint8_t *open_map(coffer__shard *shard)
 {
@@ -754,7 +796,8 @@ const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer
         coffer__model_stranger(err);
         return NULL;
     }
-    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+    if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
+        coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
         return NULL;
     }
     const uint8_t *base = coffer__shard_base(shard, err);
@@ -777,7 +820,8 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
         coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
         return NULL;
     }
-    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+    if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
+        coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
         return NULL;
     }
     uint8_t *base = coffer__shard_base(shard, err);

@@ -67,6 +67,7 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     }
     coffer_read_options known;
     coffer_status status = read_check(&known, options, buffer, buffer_size, tensor->size, err);
+    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
     if (status == COFFER_OK && coffer__trust_is_due(shard, tensor)) {
         const coffer_read_target target = { tensor, buffer, buffer_size };
         return coffer__trust_read(model, &target, 1, &known, err);
@@ -93,6 +94,7 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
     coffer_read_options known;
     coffer__verified *held = NULL;
     coffer_status status = read_check(&known, options, buffer, size, size, err);
+    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
     if (status == COFFER_OK) {
         status = coffer__trust_hold(model, tensor, &known, size, &held, err);
     }
@@ -123,7 +125,8 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "target %u of %u names no tensor of this model",
                                 (uint64_t)i + 1, (uint64_t)count);
         }
-        const coffer_status status = read_check_place(target->buffer, target->buffer_size, target->tensor->size, err);
+        coffer_status status = read_check_place(target->buffer, target->buffer_size, target->tensor->size, err);
+        status = status == COFFER_OK ? coffer__shard_check_whole(shard, target->tensor, err) : status;
         if (status != COFFER_OK) {
             return coffer__model_fail(err, status, shard, target->tensor);
         }
@@ -230,6 +233,7 @@ coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor
     }
     coffer__box box;
     coffer_status status = coffer__slice_plan(tensor, indices, count, &box, err);
+    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
     if (status == COFFER_OK) {
         status = read_slice(model, shard, tensor, &box, buffer, buffer_size, options, err);
     }

@@ -9,6 +9,7 @@
 #include "content.h"
 #include "error.h"
 #include "index.h"
+#include "missing.h"
 #include "sort.h"
 #include "table.h"
 
@@ -245,6 +246,21 @@ static coffer_status several_make_shards(coffer *model, size_t count, coffer_err
     return made == count ? COFFER_OK : several_no_memory(err);
 }
 
+/* A failure that is about one missing file is about all that are missing; of what is far away each would be asked for once more. */
+static void several_tell_missing(const coffer *model, const coffer__index_shard *files, coffer_error *err)
+{
+    coffer__missing missing = { .count = 0 };
+    for (size_t i = 0; model->several->place.web == NULL && i < model->shard_count; i++) {
+        coffer__missing_look(&missing, model->shards[i].path, files[i].file);
+    }
+    if (missing.count > 1 && err != NULL) {
+        const int os_error = err->os_error;
+        coffer__missing_fail(&missing, model->shard_count,
+                             "the download is not complete, or the index is of another model", err);
+        coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
+    }
+}
+
 static coffer_status several_open_shards(coffer *model, const coffer__index_shard *files, size_t count,
                                          const coffer_open_options *options, coffer_error *err)
 {
@@ -264,6 +280,9 @@ static coffer_status several_open_shards(coffer *model, const coffer__index_shar
     }
     if (err != NULL) {
         *err = job.error;
+    }
+    if (job.error.code == COFFER_ERR_SHARD_MISSING) {
+        several_tell_missing(model, files, err);
     }
     return coffer__fail_path(err, job.error.code, model->shards[job.failed].path);
 }

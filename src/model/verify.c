@@ -51,6 +51,10 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
         if (shard == NULL) {
             return coffer__model_stranger(err);
         }
+        const coffer_status status = coffer__shard_check_whole(shard, tensor, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
         memset(&job->digests[i], 0, sizeof job->digests[i]);
         rows[i] = coffer__model_digest_row(
             job->model, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,

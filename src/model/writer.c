@@ -450,7 +450,7 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
         return coffer__model_stranger(err);
     }
     if (copy->tensor->size == target->size) {
-        return COFFER_OK;
+        return coffer__shard_check_whole(shard, copy->tensor, err);
     }
     coffer__fail(err, COFFER_ERR_WRITE_RANGE, "tensor %q was declared with %u bytes, and the one to copy has %u",
                  target->name, (size_t)target->name_len, target->size, copy->tensor->size);

@@ -517,10 +517,32 @@ void test_a_model_of_several_files()
         EXPECT(model.size() == 3 && model.shard_count() == 2 && model.at("ids").values<std::int64_t>() == IDS);
         EXPECT(model.at("ids").shard() == 1 && model.metadata("author", 1) == "nobody");
     }
-    for (const char *name :
-         { "s-00001-of-00002.safetensors", "s-00002-of-00002.safetensors", "s.safetensors.index.json" }) {
+    EXPECT(unlink("s-00001-of-00002.safetensors") == 0);
+    const auto files = cofferpp::list_files("s.safetensors.index.json");
+    EXPECT(files.size() == 2);
+    EXPECT(files[0].path == "s-00001-of-00002.safetensors" && !files[0].exists);
+    EXPECT(files[1].path == "s-00002-of-00002.safetensors" && files[1].exists);
+    for (const char *name : { "s-00002-of-00002.safetensors", "s.safetensors.index.json" }) {
         EXPECT(unlink(name) == 0);
     }
+    EXPECT(thrown_by([] { return cofferpp::list_files("s.safetensors.index.json"); }).code() == COFFER_ERR_NOT_FOUND);
+}
+
+void test_a_file_that_is_cut_short()
+{
+    write_file("c.safetensors");
+    struct stat about;
+    EXPECT(stat("c.safetensors", &about) == 0 && truncate("c.safetensors", about.st_size - 1) == 0);
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    EXPECT(thrown_by([&] { return cofferpp::model("c.safetensors", &options); }).code() == COFFER_ERR_DATA_TRUNCATED);
+    options.partial = true;
+    const cofferpp::model model("c.safetensors", &options);
+    std::size_t cut = 0;
+    for (const auto tensor : model) {
+        cut += tensor.is_whole() ? 0 : 1;
+    }
+    EXPECT(cut == 1);
+    unlink("c.safetensors");
 }
 
 void test_a_model_writer_that_is_left_publishes_nothing()
@@ -735,6 +757,7 @@ int main()
     test_encoding();
     test_copying();
     test_a_model_of_several_files();
+    test_a_file_that_is_cut_short();
     test_a_model_writer_that_is_left_publishes_nothing();
     test_editing();
     test_hashing();

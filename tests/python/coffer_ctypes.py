@@ -65,8 +65,7 @@ class OpenOptions(ctypes.Structure):
         ("struct_size", c_size_t), ("allocator", c_void_p), ("max_header_size", c_uint64), ("access", c_int),
         ("populate", c_bool), ("all_notes", c_bool), ("unknown_dtypes", c_bool), ("hidden_bytes", c_bool),
         ("format", c_int), ("verify", c_int), ("select", c_void_p), ("select_count", c_size_t), ("token", c_char_p),
-        ("timeout_ms", c_uint32),
-        ("to_fetch", c_bool),
+        ("timeout_ms", c_uint32), ("to_fetch", c_bool), ("partial", c_bool),
     ]  # fmt: skip
 
 

@@ -256,3 +256,48 @@ def test_every_member_is_documented(tmp_path, command):
              "text" not in item]
     members = [*found, *(key for item in inner for key in item)]
     assert [key for key in members if f"`{key}`" not in text] == []
+
+
+def first_hole(path):
+    """Where the file system says that the file has its first hole; a file has one at its end in any case."""
+    with path.open("rb") as file:
+        return os.lseek(file.fileno(), 0, os.SEEK_HOLE)
+
+
+def test_check_notes_holes_and_with_data_tensors_of_zeros(tmp_path):
+    path, size = tmp_path / "model.safetensors", 1 << 20
+    make(path, {"full": ("U8", [size], b"x" * size), "hollow": ("F32", [size // 4], bytes(size)), "none": ("U8", [0], b"")})
+    data_end, whole = path.stat().st_size, path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(data_end - size)
+        file.truncate(data_end)
+    assert path.read_bytes() == whole
+    hole = first_hole(path)
+    has_hole = hole < data_end  # not every file system tells, and none has to
+
+    def notes(*options):
+        result = subprocess.run([CLI, "check", "--json", *options, path], capture_output=True, text=True, timeout=60, check=True)
+        return {note["kind"]: (note["count"], note["offset"], note["subject"]) for note in json.loads(result.stdout)[0]["notes"]}
+
+    holes = {"file_hole": (1, hole, "hollow")} if has_hole else {}
+    zeros = {"zeros": (1, data_end - size, "hollow")}
+    assert notes() == holes
+    assert notes("--data") == {**holes, **zeros}
+    strict = subprocess.run([CLI, "check", "--strict", path], capture_output=True, timeout=60, check=False)
+    assert strict.returncode == int(has_hole)
+    path.write_bytes(whole)
+    assert first_hole(path) == data_end
+    assert notes() == {} and notes("--data") == zeros
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x01")
+    assert notes("--data") == {}
+
+
+def test_check_data_of_a_pipe_and_of_several_files(tmp_path):
+    make(tmp_path / "a.safetensors", {"zero": ("F16", [3], bytes(6)), "one": ("U8", [1], b"\1")})
+    with (tmp_path / "a.safetensors").open("rb") as file:
+        result = subprocess.run(["bash", "-c", 'cat | "$0" check --data -', CLI], stdin=file, capture_output=True, text=True,
+                                timeout=60, check=True)
+    assert result.stdout.splitlines()[1].endswith("note: a tensor has nothing but zeros (1 time, at byte "
+                                                  f"{(tmp_path / 'a.safetensors').stat().st_size - 7} in zero)")

@@ -9,6 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import terminal
 from model_files import header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
@@ -67,7 +68,7 @@ def test_casts_are_those_of_numpy(source, target, tmp_path):
         numbers = awkward_floats(600_000).astype(NUMPY[source])
         expected = numbers.astype(NUMPY[target])
     make(path, {"x": (source, [len(numbers)], numbers.tobytes())})
-    changes = json.loads(run("cast", path, f"*={target}", "--json").stdout)["changes"]
+    changes = json.loads(run("cast", "--in-place", path, f"*={target}", "--json").stdout)["changes"]
     dtype, _, body, _ = tensors_of(path)[1]["x"]
     found = np.frombuffer(body, NUMPY[target])
     bits = f"<u{found.itemsize}"
@@ -83,7 +84,7 @@ def test_casts_to_bfloat16(tmp_path):
     with np.errstate(all="ignore"):
         singles = awkward_floats(600_000).astype("<f4")
     make(path, {"x": ("F32", [len(singles)], singles.tobytes())})
-    run("cast", path, "*=BF16")
+    run("cast", "--in-place", path, "*=BF16")
     found = np.frombuffer(tensors_of(path)[1]["x"][2], "<u2")
     assert_same_floats(found, to_bfloat16(singles), lambda bits: (bits & 0x7FFF) > 0x7F80)
 
@@ -94,12 +95,12 @@ def test_every_number_of_16_bits_comes_back(small, wide, tmp_path):
     path = tmp_path / "model.safetensors"
     codes = np.arange(1 << 16, dtype="<u2")
     make(path, {"x": (small, [256, 256], codes.tobytes())})
-    run("cast", path, f"*={wide}")
+    run("cast", "--in-place", path, f"*={wide}")
     values = np.frombuffer(tensors_of(path)[1]["x"][2], NUMPY[wide])
     expected = codes.view("<f2") if small == "F16" else (codes.astype("<u4") << 16).view("<f4")
     with np.errstate(all="ignore"):
         assert_same_floats(values, expected.astype(NUMPY[wide]), np.isnan)
-    run("cast", path, f"*={small}")
+    run("cast", "--in-place", path, f"*={small}")
     found = np.frombuffer(tensors_of(path)[1]["x"][2], "<u2")
     assert_same_floats(found, codes, lambda bits: (bits & 0x7FFF) > (0x7C00 if small == "F16" else 0x7F80))
 
@@ -121,7 +122,7 @@ def test_align_keeps_every_byte(tmp_path):
     path = tmp_path / "model.safetensors"
     scattered(path)
     metadata, before = tensors_of(path)
-    run("align", path)
+    run("align", "--in-place", path)
     assert tensors_of(path)[0] == metadata
     after = tensors_of(path)[1]
     assert {name: tensor[:3] for name, tensor in after.items()} == {name: tensor[:3] for name, tensor in before.items()}
@@ -132,11 +133,11 @@ def test_rename_and_drop_keep_every_other_byte(tmp_path):
     path = tmp_path / "model.safetensors"
     scattered(path)
     before = tensors_of(path)[1]
-    run("rename", path, "layer.*.x=block.*")
+    run("rename", "--in-place", path, "layer.*.x=block.*")
     after = tensors_of(path)[1]
     assert {name: tensor[:3] for name, tensor in after.items()} == {
         name.replace("layer.", "block.").removesuffix(".x"): tensor[:3] for name, tensor in before.items()}
-    run("drop", path, "block.*[13579]")
+    run("drop", "--in-place", path, "block.*[13579]")
     left = tensors_of(path)[1]
     assert {name: tensor[:3] for name, tensor in left.items()} == {
         name: tensor[:3] for name, tensor in after.items() if int(name[-1]) % 2 == 0}
@@ -157,7 +158,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.safetensors"
     make(path, {"a": ("F32", [1 << 16], bytes(1 << 18)), "b": ("U8", [1], b"x")})
     before = path.read_bytes()
-    for command in (["drop", path, "b"], ["cast", path, "a=F64"], ["rename", path, "a=c"]):
+    for command in (["drop", "-f", path, "b"], ["cast", "-f", path, "a=F64"], ["rename", "-f", path, "a=c"]):
         # The limit on a file's size stands in for the disk; in shells it raises a signal, which is ignored here.
         result = subprocess.run(["bash", "-c", 'trap "" XFSZ; ulimit -f 100; exec "$@"', "bash", CLI, *map(str, command)],
                                 capture_output=True, text=True, timeout=60, check=False)
@@ -212,3 +213,87 @@ def test_what_somebody_saved_meanwhile_stays(tmp_path, arguments):
     assert "what lies there stays as it is" in said
     assert path.read_bytes() == saved
     assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def in_terminal(keys, *arguments):
+    """Types `keys` when the question comes."""
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    return terminal.run([CLI, *map(str, arguments)], 200, keys={b"[y/N] ": keys}, env=environment)
+
+
+@pytest.fixture(name="layers")
+def fixture_layers(tmp_path):
+    path = tmp_path / "model.safetensors"
+    make(path, {f"layers.{i}.weight": ("U8", [2], b"ab") for i in range(30)})
+    return path
+
+
+@pytest.mark.parametrize("answer", [b"\n", b"n\n", b"no\n", b"yesterday\n", b"\x04"])
+def test_a_terminal_is_asked_and_anything_but_yes_is_no(answer, layers):
+    before = layers.read_bytes()
+    code, said = in_terminal(answer, "drop", layers, "*.1*", "-q")
+    assert code == 1
+    assert "layers.1.weight: dropped\n" in said and "layers.19.weight: dropped\n" in said
+    assert "11 of 30 tensors dropped: layers.1.weight, layers.10.weight, layers.11.weight and 8 more" in said
+    assert said.endswith(f"coffer: {layers}: left as it is\n")
+    assert layers.read_bytes() == before
+
+
+@pytest.mark.parametrize("answer", [b"y\n", b"YES\n"])
+@pytest.mark.parametrize(("verb", "rule", "left"), [("drop", "*.1*", 19), ("cast", "*.1?.*=F32", None),
+                                                    ("rename", "layers.*=blocks.*", 30)])
+def test_a_terminal_that_says_yes_has_it_done(answer, verb, rule, left, layers):
+    if verb == "cast":
+        make(layers, {f"layers.{i}.weight": ("F16", [1], b"ab") for i in range(30)})
+    code, said = in_terminal(answer, verb, layers, rule)
+    assert code == 0 and " written: " in said
+    tensors = tensors_of(layers)[1]
+    assert len(tensors) == (left or 30)
+    assert all(("layers.1" not in name) if verb == "drop" else name.startswith("blocks." if verb == "rename" else "layers.")
+               for name in tensors)
+
+
+def test_a_long_list_of_changes_is_cut_before_the_question(layers):
+    code, said = in_terminal(b"n\n", "drop", layers, "*")
+    assert code == 1
+    assert said.count(": dropped\n") == 20
+    assert "30 of 30 tensors dropped" in said
+
+
+def test_nobody_is_asked_who_has_said_so_or_changes_nothing(layers):
+    code, said = in_terminal(b"n\n", "rename", layers, "*=*")
+    assert code == 0 and "[y/N]" not in said
+    code, said = in_terminal(b"n\n", "drop", layers, "*.2*", "--in-place")
+    assert code == 0 and "[y/N]" not in said
+    code, said = in_terminal(b"n\n", "drop", layers, "*.1", "-f", "-o", layers.with_name("other"))
+    assert "[y/N]" not in said
+
+
+def test_an_interrupted_question_leaves_the_file(layers):
+    before = layers.read_bytes()
+    code, said = in_terminal(b"\x03", "drop", layers, "*.1*")
+    assert code == -signal.SIGINT
+    assert "written" not in said and layers.read_bytes() == before
+    assert os.listdir(layers.parent) == ["model.safetensors"]
+
+
+def test_a_read_only_file_of_this_user_is_replaced_with_force_only(layers):
+    """As nobody, whom no right helps: the in-place ways cannot open it to write."""
+    layers.chmod(0o444)
+    os.chown(layers, 65534, 65534)
+    layers.parent.chmod(0o777)
+    for folder in layers.parents[1:4]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+
+    def as_nobody(*arguments):
+        return subprocess.run([CLI, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False,
+                              user=65534 if os.geteuid() == 0 else None)
+
+    for command in (["meta", layers, "--set", "a=b"], ["hash", "--write", layers], ["drop", layers, "layers.0.*", "--in-place"]):
+        result = as_nobody(*command)
+        assert (result.returncode, "read-only" in result.stderr) == (3, True)
+        result = as_nobody(*command, "-f")
+        assert result.returncode == 0, result.stderr
+        assert layers.stat().st_mode & 0o777 == 0o444
+    metadata, tensors = tensors_of(layers)
+    assert metadata["a"] == "b" and len(tensors) == 29

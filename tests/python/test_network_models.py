@@ -290,3 +290,12 @@ def test_what_a_cached_repository_lacks_is_fetched(hub, monkeypatch, tmp_path):
         assert model.code == "OK", model.message
         assert model.read("s2.t2") == hub.bodies["s2.t2"]
     assert hub.paths == ["/owner/name/resolve/%s/model-00002-of-00003.safetensors" % COMMIT]
+
+
+@pytest.mark.parametrize("command", ["check", "info"])
+def test_what_else_lies_behind_a_url_is_said_not_to_be_looked_at(command):
+    files, _ = make_model(2)
+    with serve(files, "/model/") as server:
+        for url, said in ((server.url("/model/"), True), (server.url("/model/" + INDEX), False)):
+            result = subprocess.run([CLI, command, url], capture_output=True, text=True, timeout=60, check=True)
+            assert ("others that may lie here are not looked at" in result.stderr) == said

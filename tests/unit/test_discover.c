@@ -121,7 +121,7 @@ static void several_files_without_an_index(void **state)
     put(set[0]);
     assert_refused(COFFER_ERR_SHARD_MISSING, set[1], "2 of 3 files");
     assert_int_equal(unlink(work_path(set[0])), 0);
-    assert_refused(COFFER_ERR_SHARD_MISSING, set[0], "1 of 3 files");
+    assert_refused(COFFER_ERR_SHARD_MISSING, set[0], "2 of the model's 3 files");
     put(set[0]);
     put(set[1]);
     assert_holds(set, 3);

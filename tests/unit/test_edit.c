@@ -695,6 +695,48 @@ static int run_on_read_only_file(void *ctx)
     return status == COFFER_ERR_IO && err.os_error == EACCES ? 0 : 3;
 }
 
+static int run_on_allowed_read_only_file(void *ctx)
+{
+    const coffer_edit_mode *mode = ctx;
+    coffer_error err;
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    options.read_only = true;
+    options.mode = *mode;
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+        return 2;
+    }
+    const coffer_status status = edit_with("model", "k", "w", &options, &way, &err);
+    if (*mode == COFFER_EDIT_IN_PLACE) {
+        return status == COFFER_ERR_IO && err.os_error == EACCES ? 0 : 3;
+    }
+    return status == COFFER_OK && way == COFFER_EDITED_REWRITE ? 0 : 4;
+}
+
+/* A file that must not be written is edited by a new one in its place, when that is allowed: never in place. */
+static void test_read_only_file_that_may_be_edited(void **state)
+{
+    (void)state;
+    for (int mode = COFFER_EDIT_AUTO; mode <= COFFER_EDIT_REWRITE; mode++) {
+        coffer_edit_mode asked = (coffer_edit_mode)mode;
+        bytes file = make_model(ONE_KEY, 100);
+        assert_int_equal(chown(work_path("model"), 65534, 65534) == 0 || geteuid() != 0, 1);
+        assert_int_equal(chmod(work_path("model"), 0444), 0);
+        assert_int_equal(chmod(work_path("."), 0777), 0);
+        assert_int_equal(child_run(run_on_allowed_read_only_file, &asked), 0);
+        assert_int_equal(look("model").st_mode & 07777, 0444);
+        assert_int_equal(work_dir_count(), 1);
+        coffer *model = NULL;
+        size_t len = 0;
+        assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+        const char *value = coffer_table_metadata_get(coffer_shard_table(model, 0), "k", 1, &len);
+        assert_int_equal(value[0], asked == COFFER_EDIT_IN_PLACE ? 'v' : 'w');
+        coffer_close(model);
+        assert_int_equal(unlink(work_path("model")), 0);
+        free(file.at);
+    }
+}
+
 static void test_read_only_file(void **state)
 {
     (void)state;
@@ -1532,6 +1574,7 @@ int main(void)
         TEST(test_limit_of_header),
         TEST(test_not_a_model),
         TEST(test_read_only_file),
+        TEST(test_read_only_file_that_may_be_edited),
         TEST(test_symbolic_link),
         TEST(test_hard_link),
         TEST(test_locked),

@@ -169,6 +169,7 @@ def open(  # noqa: A001
     verify: bool = False,
     token: str | None = None,
     timeout: float | None = None,
+    partial: bool = False,
 ) -> File:
     """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
     model of several files; a folder, and a repository `hf://owner/name`, the model in it.
@@ -186,6 +187,8 @@ def open(  # noqa: A001
                      of damaged bytes. Files that record none cannot be opened so
     token            for the Hugging Face Hub; "" sends none. None: what the environment has, docs/network.md says where
     timeout          seconds that a server may say nothing; None: COFFER_NET_TIMEOUT, else 30
+    partial          open a file that ends before its data do, for the tensors that are whole (Tensor.whole); the bytes of others are
+                     an Error
     """
     return File(
         Model.open(
@@ -198,5 +201,6 @@ def open(  # noqa: A001
             verify=verify,
             token=token,
             timeout=timeout,
+            partial=partial,
         )
     )

@@ -43,6 +43,7 @@ class Model:
         verify: bool = False,
         token: str | None = None,
         timeout: float | None = None,
+        partial: bool = False,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
@@ -53,6 +54,7 @@ class Model:
         verify   hold each tensor against the digest that its file records when its bytes are first wanted
         token    for the Hub; "": none. None: the environment's
         timeout  seconds that a server may say nothing; None: what the environment says
+        partial  open a file that ends before its data do, for the tensors that are whole (Tensor.whole)
         """
     @property
     def path(self) -> str | None:
@@ -152,6 +154,9 @@ class Tensor:
     @property
     def writable(self) -> bool:
         """Whether a writable buffer can be had: it is a private map, or was read."""
+    @property
+    def whole(self) -> bool:
+        """Whether the file has all bytes of the tensor, which can be false only with partial=True: they cannot be read then."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
         """A slice, as lazy as the whole, by Python's rules; reading it reads only its runs."""

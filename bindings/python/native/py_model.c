@@ -133,9 +133,8 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "source",         "access",    "populate", "max_header_size",
-                             "unknown_dtypes", "all_notes", "format",   "verify",
-                             "token",          "timeout",   NULL };
+    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes",
+                             "format", "verify", "token",    "timeout",         "partial",        NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -145,13 +144,14 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     int all_notes = 0;
     const char *format = NULL;
     int verify = 0;
+    int partial = 0;
     PyObject *timeout = NULL;
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzpzO:open", names, &from, &access, &populate,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzpzOp:open", names, &from, &access, &populate,
                                      &max_header_size, &unknown_dtypes, &all_notes, &format, &verify, &options.token,
-                                     &timeout) ||
+                                     &timeout, &partial) ||
         model_timeout_from(state, timeout, &options.timeout_ms) < 0 ||
         model_access_from(state, access, &options.access, &automatic) < 0 ||
         py_format_from(state, format, &options.format) < 0 || model_source_init(&source, from) < 0) {
@@ -166,6 +166,7 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     options.unknown_dtypes = unknown_dtypes != 0;
     options.all_notes = all_notes != 0;
     options.verify = verify != 0;
+    options.partial = partial != 0;
     py_handle *handle = model_open_handle(state, &source, &options, automatic);
     PyObject *model = handle == NULL ? NULL : model_new((PyTypeObject *)type, handle, source.path);
     model_source_deinit(&source);

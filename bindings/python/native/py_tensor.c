@@ -279,6 +279,13 @@ static void tensor_release_buffer(PyObject *self, Py_buffer *buffer)
     PyMem_Free(buffer->internal);
 }
 
+static PyObject *tensor_whole(PyObject *object, void *closure)
+{
+    (void)closure;
+    const tensor_object *self = (tensor_object *)object;
+    return PyBool_FromLong(coffer_is_whole(py_handle_model(self->handle), self->part.tensor));
+}
+
 static PyObject *tensor_writable(PyObject *self, void *closure)
 {
     (void)closure;
@@ -465,6 +472,7 @@ static PyGetSetDef tensor_attributes[] = {
     { "offset", tensor_offset, NULL, "Of its first byte in the file; None for a slice that is not contiguous.", NULL },
     { "writable", tensor_writable, NULL, "Whether a writable buffer can be had: it is a private map, or was read.",
       NULL },
+    { "whole", tensor_whole, NULL, "Whether the file has all of its bytes; they cannot be read otherwise.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -204,3 +205,23 @@ def test_many_threads_open_and_read(server):
     for thread in threads:
         thread.join()
     assert faults == []
+
+
+@pytest.mark.parametrize("access", ["auto", "map", "read"])
+def test_a_file_that_is_cut_short_serves_for_what_is_whole(access: Literal["auto", "map", "read"], tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(ONE[:-1])
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(path, access=access)
+    assert caught.value.code == "DATA_TRUNCATED"
+    f = coffer.open(path, access=access, partial=True)
+    whole = [name for name in f if f[name].whole]
+    (cut,) = set(f) - set(whole)
+    assert len(whole) == len(BOTH) - 1
+    assert all(np.array_equal(f[name].numpy(), BOTH[name]) for name in whole)
+    for read in (f[cut].numpy, f[cut].read, f[cut].tobytes, lambda: memoryview(f[cut]), f[cut][...].numpy):
+        with pytest.raises(coffer.Error) as caught:
+            read()
+        assert (caught.value.code, caught.value.tensor) == ("DATA_TRUNCATED", cut)
+    path.write_bytes(ONE)
+    assert all(tensor.whole for tensor in coffer.open(path, partial=True).values())
