@@ -11,7 +11,7 @@ from ._errors import Error
 from ._native import Model
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from ._native import BufferLike
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Report:
 
 
 def check(
-    source: str | os.PathLike[str] | os.PathLike[bytes] | int | Buffer, *, max_header_size: int = 0
+    source: str | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike, *, max_header_size: int = 0
 ) -> Report:
     """Reads and validates a file's header and frame, or those of a model's files, as strictly as the library does; the data are
     not read. The source is what `open` takes."""

@@ -15,8 +15,10 @@ import jax
 import numpy as np
 import torch as _torch
 from numpy.typing import DTypeLike
-from typing_extensions import Buffer as BufferLike, CapsuleType, Self
+from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
+# numpy's arrays, too, say that they are buffers, but to checkers of Python 3.12 and newer alone.
+BufferLike = _Buffer | np.ndarray[Any, Any]
 Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
 Format = Literal["safetensors", "bintensors", "bintensors, layout A"]

@@ -111,7 +111,7 @@ def _to_ndarray(tensor: paddle.Tensor, name: str) -> tuple[np.ndarray[Any, Any],
     """The bytes of a tensor as a numpy array, and the tensor that holds them."""
     held = _materialized(tensor, name)
     memory = (ctypes.c_ubyte * _size(held)).from_address(held.data_ptr()) if _size(held) else b""
-    return np.frombuffer(memory, np.uint8), held
+    return np.frombuffer(memoryview(memory), np.uint8), held
 
 
 def _view2paddle(safeview: Iterable[tuple[str, Any]], device: str) -> dict[str, paddle.Tensor]:

@@ -98,7 +98,11 @@ static PyMethodDef module_functions[] = {
     { "serialize_model", (PyCFunction)(void (*)(void))py_serialize_model, METH_VARARGS | METH_KEYWORDS,
       "Writes a model of as many files as a limit asks for, and their index." },
     { "record_digests", (PyCFunction)(void (*)(void))py_record_digests, METH_VARARGS | METH_KEYWORDS,
-      "Records digests of a file's tensors in its metadata." },
+      "record_digests(path, algorithm='sha256', *, progress=None)\n--\n\nRecords digests of a file's tensors in its "
+      "metadata: "
+      "in place where they fit, else by writing the file anew. What was\nrecorded before is replaced, without being "
+      "verified. "
+      "`algorithm` is \"sha256\" or \"xxh3-128\"; `progress` is called with\nthe bytes done, and in all." },
     { NULL, NULL, 0, NULL },
 };
 
