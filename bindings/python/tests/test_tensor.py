@@ -277,6 +277,16 @@ def test_fortran_order_is_refused(path):
         get(f["matrix"], buffer, f_contiguous)
 
 
+def test_memory_and_parts_keep_the_file_and_give_it_up(path, released):
+    f = coffer.open(path)
+    kept = [f["cube"].memory(), f["bytes"].memory(writable=True), next(iter(f["matrix"])), f["bytes"].__array__()]
+    f.close()
+    del f
+    assert not released() and bytes(kept[1]) == bytes(kept[3])
+    kept.clear()
+    assert released()
+
+
 # ---- Values -------------------------------------------------------------------------------------------------------------
 
 
