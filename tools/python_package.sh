@@ -30,11 +30,19 @@ audit_wheel() {
     auditwheel show "$out"/dist/*.whl
 }
 
-# With the frameworks that its modules speak of.
+# With the frameworks that its modules speak of. Then programs that use it: the documentation's examples, and what else is written
+# there.
 check_types() {
-    local frameworks=$root/build/frameworks-venv/bin/python
-    mypy --config-file "$package/pyproject.toml" --python-executable "$frameworks" "$package/coffer"
-    (cd "$package" && pyright --level error --pythonpath "$frameworks" coffer)
+    python "$package/tests/typed_examples.py" "$out/typed"
+    cp "$package/tests/typed_calls.py" "$out/typed"
+    (
+        cd "$package"
+        local frameworks=$root/build/frameworks-venv/bin/python files
+        for files in coffer "$out/typed"; do
+            MYPYPATH=$package mypy --config-file pyproject.toml --python-executable "$frameworks" "$files"
+            pyright --level error --pythonpath "$frameworks" "$files"
+        done
+    )
 }
 
 run_tests() { # run_tests FOLDER: of what is installed there

@@ -228,8 +228,21 @@ install_packages() {
         give_up "as root, run: apt-get install ${packages[*]}"
     fi
     echo "setup: installing ${packages[*]}"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+    apt_get update
+    apt_get install -y --no-install-recommends "${packages[@]}"
+}
+
+# Waits up to half an hour for another apt-get: for dpkg's lock by the option, for those of the lists and of the archives, for which
+# apt has none, by trying again.
+apt_get() { # apt_get ARGUMENTS...
+    local said until=$((SECONDS + 1800))
+    while ! said=$(as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -o DPkg::Lock::Timeout=1800 "$@" 2>&1 >/dev/null); do
+        if [[ $said != *'Could not get lock'* ]] || ((SECONDS >= until)); then
+            echo "$said" >&2
+            return 1
+        fi
+        sleep 5
+    done
 }
 
 # The system is not told of these machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.

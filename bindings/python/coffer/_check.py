@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ._errors import Error
 from ._native import Model
+
+if TYPE_CHECKING:
+    from ._native import BufferLike
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Note:
 class Report:
     """What a check found. True when the file is sound, with notes or without."""
 
-    path: str
+    path: str | None  # as it was given; None for a descriptor and for memory
     error: Error | None
     notes: tuple[Note, ...]
 
@@ -33,13 +37,16 @@ class Report:
         return self.error is None
 
 
-def check(path: str | os.PathLike[str], *, max_header_size: int = 0) -> Report:
+def check(
+    source: str | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike, *, max_header_size: int = 0
+) -> Report:
     """Reads and validates a file's header and frame, or those of a model's files, as strictly as the library does; the data are
-    not read."""
+    not read. The source is what `open` takes."""
+    path = os.fsdecode(source) if isinstance(source, str | os.PathLike) else None
     try:
-        model = Model.open(path, access="read", max_header_size=max_header_size, all_notes=True)
+        model = Model.open(source, access="read", max_header_size=max_header_size, all_notes=True)
     except Error as error:
-        return Report(os.fspath(path), error, ())
+        return Report(path, error, ())
     notes = tuple(Note(*note) for note in model.notes())
     model.close()
-    return Report(os.fspath(path), None, notes)
+    return Report(path, None, notes)

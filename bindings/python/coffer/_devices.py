@@ -13,9 +13,9 @@ def device(value: object) -> str | int:
     """The device that `value` names, in full ("cuda:0"); an int stays one."""
     if value is None:
         return "cpu"
-    if isinstance(value, int) and value >= 0:
+    if isinstance(value, int) and 0 <= value < 2**64:
         return int(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _is_text(value):
         raise SafetensorError(f"device {value!r} is invalid")
     kind, colon, number = value.partition(":")
     if value in _SINGLE:
@@ -32,4 +32,11 @@ def _number(text: str) -> int:
         raise ValueError("cannot parse integer from empty string")
     if not (text.isascii() and text.isdigit()):
         raise ValueError("invalid digit found in string")
+    if int(text) >= 2**64:
+        raise ValueError("number too large to fit in target type")
     return int(text)
+
+
+def _is_text(value: str) -> bool:
+    """Whether it is without halves of surrogate pairs."""
+    return value.encode(errors="replace").decode() == value

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from ._native import Model, Tensor
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-    from ._native import Access, Algorithm, Format, Progress
+    from ._native import Access, Algorithm, BufferLike, Format, Progress
 
 # More tensors than this are not shown by str() and in notebooks.
 SHOWN = 200
@@ -63,6 +61,7 @@ class File(Mapping[str, Tensor]):
         return self._model.closed
 
     def close(self) -> None:
+        """Ends the use of this object; what was handed out stays usable."""
         self._model.close()
 
     def verify(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
@@ -159,7 +158,7 @@ def _size(nbytes: int) -> str:
 
 
 def open(  # noqa: A001
-    source: str | os.PathLike[str] | int | Buffer,
+    source: str | os.PathLike[str] | os.PathLike[bytes] | int | BufferLike,
     *,
     access: Access = "auto",
     populate: bool = False,

@@ -14,7 +14,8 @@ from ._errors import SafetensorError
 
 Entry = int | slice
 
-_LARGEST = 2**63
+# Beyond these the reference says no more than that it does not take them.
+_INDICES = range(-(2**31), 2**31)
 
 
 def entries(index: object, shape: Sequence[int]) -> list[Entry]:
@@ -57,7 +58,7 @@ def _entry(item: object, dimension: int, shape: Sequence[int]) -> Entry:
         return _slice(item)
     size = shape[dimension] if dimension < len(shape) else 0
     number = _integer(item)
-    if number is None:
+    if number is None or (number not in _INDICES and not -size <= number < size):
         what = f"Unsupported slice index at position {dimension}: expected slice, int, or ellipsis"
         raise SafetensorError(what)
     if number >= 0:
@@ -69,21 +70,21 @@ def _entry(item: object, dimension: int, shape: Sequence[int]) -> Entry:
 
 def _integer(item: object) -> int | None:
     try:
-        number = operator.index(item)  # type: ignore[arg-type]
+        return operator.index(item)  # type: ignore[arg-type]
     except TypeError:
         return None
-    return number if -_LARGEST <= number < _LARGEST else None
 
 
 def _slice(item: slice) -> slice:
-    bounds = [None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)]
-    step = bounds[2]
+    start, stop, step = (None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step))
+    if step is not None and not -(2**63) <= step < 2**63:
+        raise OverflowError("Python int too large to convert to C long")
     if step is not None and step <= 0:
         raise SafetensorError(f"Slice step must be a positive integer, got {step}")
-    for bound in bounds:
-        if bound is not None and bound >= _LARGEST:
+    for bound in (start, stop):
+        if bound is not None and bound >= 2**64:
             raise OverflowError("int too big to convert")
-    return slice(*bounds)
+    return slice(start, stop, step)
 
 
 def _beyond(entry: Entry, size: int) -> int | None:

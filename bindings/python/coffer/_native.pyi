@@ -7,12 +7,18 @@ I/O or parses releases the GIL. Objects may be used from several threads at once
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, TracebackType
-from typing import Literal, SupportsIndex, final
+from typing import Any, Literal, NoReturn, SupportsIndex, final
 
-from typing_extensions import Buffer as BufferLike, CapsuleType, Self
+import jax
+import numpy as np
+import torch as _torch
+from numpy.typing import DTypeLike
+from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 
+# numpy's arrays, too, say that they are buffers, but to checkers of Python 3.12 and newer alone.
+BufferLike = _Buffer | np.ndarray[Any, Any]
 Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
 Format = Literal["safetensors", "bintensors", "bintensors, layout A"]
@@ -158,12 +164,25 @@ class Tensor:
     def whole(self) -> bool:
         """Whether the file has all bytes of the tensor, which can be false only with partial=True: they cannot be read then."""
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Tensor]:
+        """The parts along the first dimension, unread. A tensor of no dimension is a TypeError."""
+    def __contains__(self, value: object) -> NoReturn:
+        """A TypeError: arrays know how to look for values, tensors do not."""
+    def __bool__(self) -> bool:
+        """Whether the only element is not 0; of more than one, or none, a ValueError."""
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
         """A slice, as lazy as the whole, by Python's rules; reading it reads only its runs."""
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """numpy's protocol, by which other packages take the tensor, too. A read-only view where it can be one."""
+    def __jax_array__(self) -> jax.Array:
+        """The same for jax."""
     def __buffer__(self, flags: int, /) -> memoryview:
         """A view of the map where there is one and it is aligned and contiguous there, else of a copy. Read-only, unless
         a writable buffer is asked for and the memory is a private map or a copy. It lives as long as this object, and is
-        the same each time. Dtypes that the buffer protocol lacks are bytes (format "B", one dimension)."""
+        the same each time. A BufferError for those who ask for no shape, and for dtypes that the protocol has no format for:
+        BF16, F8, F6, F4."""
     def __dlpack__(
         self,
         *,
@@ -173,14 +192,23 @@ class Tensor:
         copy: bool | None = None,
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def memory(self, writable: bool = False) -> memoryview:
+        """The same memory as bytes, in one dimension, whatever the dtype. A BufferError when it cannot be `writable`."""
     def read(self) -> Buffer:
         """A copy of the bytes in memory of its own."""
     def read_into(self, buffer: BufferLike) -> None:
         """Reads into a writable contiguous buffer of exactly nbytes."""
     def tobytes(self) -> bytes: ...
-    def numpy(self) -> object:
+    def item(self) -> Any:
+        """The only element, as a number of Python's: bool, int, float or complex. A ValueError when there are more, or none."""
+    def tolist(self) -> Any:
+        """The elements as numbers of Python's, in lists of lists; of no dimension, the number."""
+    def numpy(self) -> np.ndarray[Any, Any]:
         """A numpy array that views this tensor (read-only) where it can; bfloat16 and float8 need ml_dtypes."""
-    def torch(self, device: object = None) -> object:
+    def astype(self, dtype: DTypeLike) -> np.ndarray[Any, Any]:
+        """A numpy array of the values as another dtype: one of numpy's, or the name of one in files or frameworks ("BF16",
+        "bfloat16"). Its memory is its own."""
+    def torch(self, device: _torch.device | str | int | None = None) -> _torch.Tensor:
         """A torch tensor that views this tensor where it is a private map, else of a copy."""
 
 @final

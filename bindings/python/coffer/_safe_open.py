@@ -11,7 +11,7 @@ from . import _native
 from ._devices import device as device_of
 from ._errors import Error, NoTensorError, SafetensorError
 from ._frameworks import Framework, framework, framework_of
-from ._wording import file_path, reading_failed, wrong_type
+from ._wording import as_text, file_path, reading_failed, wrong_type
 
 Backend = Literal["mmap", "pread"]
 
@@ -30,11 +30,10 @@ def open_model(filename: object, backend: object, verify: bool = False) -> _nati
 
 
 def access_of(backend: object) -> _native.Access:
-    if not isinstance(backend, str):
-        raise wrong_type("backend", backend, "str")
-    if backend not in _ACCESS:
-        raise SafetensorError(f'backend "{backend}" is invalid (expected one of: "mmap", "pread")')
-    return _ACCESS[backend]
+    name = as_text("backend", backend)
+    if name not in _ACCESS:
+        raise SafetensorError(f'backend "{name}" is invalid (expected one of: "mmap", "pread")')
+    return _ACCESS[name]
 
 
 def no_tensor(name: str, error: Error) -> NoReturn:
@@ -174,6 +173,4 @@ class _safe_open_handle(Reader):  # noqa: N801  the reference's name
 
 def framework_on(name: object, device: object) -> Framework:
     """The framework that the arguments `framework` and `device` mean."""
-    if not isinstance(name, str):
-        raise wrong_type("framework", name, "str")
-    return framework(framework_of(name), device_of(device))
+    return framework(framework_of(as_text("framework", name)), device_of(device))

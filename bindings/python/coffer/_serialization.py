@@ -7,12 +7,12 @@ import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from . import _native
-from ._dtypes import format_name
+from ._dtypes import FORMAT, format_name
 from ._errors import Error, SafetensorError
-from ._wording import file_path, reading_failed, writing_failed, wrong_type
+from ._wording import as_text, file_path, reading_failed, writing_failed, wrong_type
 
 Sync = Literal["replace", "always", "never"]
 
@@ -34,13 +34,12 @@ class TensorSpec:
     _shape: list[int]
 
     def __new__(cls, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> TensorSpec:
-        if not isinstance(dtype, str):
-            raise wrong_type("dtype", dtype, "str")
+        name = as_text("dtype", dtype)
         self = super().__new__(cls)
         lengths = lengths_of(shape)
         self._data_ptr = _unsigned("data_ptr", data_ptr)
         self._data_len = _unsigned("data_len", data_len)
-        self._dtype = format_name(dtype)
+        self._dtype = format_name(name)
         self._shape = _in_elements(lengths) if self._dtype == "F4" else lengths
         return self
 
@@ -78,8 +77,14 @@ class DeserializedTensor(TypedDict):
     data: bytearray
 
 
-def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a file that holds these tensors.
+# A tensor to write, as releases of safetensors up to 0.7 have it: {"dtype": "float32", "shape": [2, 3], "data": bytes}.
+Described = dict[str, Any]
+
+
+def serialize(
+    tensor_dict: Mapping[str, TensorSpec] | Mapping[str, Described], metadata: dict[str, str] | None = None
+) -> bytes:
+    """The bytes of a file that holds these tensors, each a `TensorSpec`, or a dict {"dtype": "float32", "shape": [2, 3], "data": bytes}.
 
     The memory that each `TensorSpec` points to has to be valid until the call returns.
     """
@@ -90,14 +95,14 @@ def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | Non
 
 
 def serialize_file(
-    tensor_dict: dict[str, TensorSpec],
+    tensor_dict: Mapping[str, TensorSpec] | Mapping[str, Described],
     filename: str | os.PathLike[str],
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
     digests: _native.Algorithm | None = None,
 ) -> None:
-    """Writes a file that holds these tensors. It takes the place of an older one when it is complete.
+    """Writes a file that holds these tensors; see `serialize`. It takes the place of an older one when it is complete.
 
     The memory that each `TensorSpec` points to has to be valid until the call returns. `sync` says when the bytes are made to
     survive a power cut: "replace" before an older file is replaced, "always", or "never". `digests` records those of the tensors.
@@ -166,7 +171,7 @@ def as_bytes(data: object) -> memoryview:
     return memoryview(data)
 
 
-def entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
+def entries(tensor_dict: Mapping[str, TensorSpec] | Mapping[str, Described]) -> list[_native.Entry]:
     """What the extension writes of them."""
     if not isinstance(tensor_dict, dict):
         raise wrong_type("tensor_dict", tensor_dict, "dict")
@@ -174,10 +179,32 @@ def entries(tensor_dict: Mapping[str, TensorSpec]) -> list[_native.Entry]:
     for name, spec in tensor_dict.items():
         if not isinstance(name, str):
             raise wrong_type("tensor_dict", name, "str")
-        if not isinstance(spec, TensorSpec):
+        if isinstance(spec, dict):
+            found.append((name, *described(spec)))
+        elif isinstance(spec, TensorSpec):
+            found.append((name, spec._dtype, spec._shape, (spec._data_ptr, spec._data_len)))
+        else:
             raise wrong_type("tensor_dict", spec, "TensorSpec")
-        found.append((name, spec._dtype, spec._shape, (spec._data_ptr, spec._data_len)))
     return found
+
+
+def described(tensor: Mapping[str, Any]) -> tuple[str, list[int], bytes]:
+    """A tensor as a dict, {"dtype": "float32", "shape": [2, 3], "data": bytes}: its dtype and shape in files, and its bytes."""
+    shape, dtype, data = (_item(tensor, key) for key in ("shape", "dtype", "data"))
+    name = as_text("dtype", dtype)
+    if not isinstance(data, bytes):
+        raise wrong_type("data", data, "bytes")
+    if name not in FORMAT:
+        raise SafetensorError(f"dtype {name} is not covered")
+    lengths = lengths_of(shape)
+    return FORMAT[name], _in_elements(lengths) if FORMAT[name] == "F4" else lengths, data
+
+
+def _item(tensor: Mapping[str, Any], key: str) -> Any:
+    try:
+        return tensor[key]
+    except KeyError:
+        raise SafetensorError(f"Missing `{key}` in {tensor}") from None
 
 
 def checked(metadata: object) -> dict[str, str] | None:

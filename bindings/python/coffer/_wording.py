@@ -45,8 +45,9 @@ def _what(error: Error) -> str | None:
         return "header too large"
     if error.code in _ABOUT_JSON:
         return f"invalid JSON in header: {error.message}"
-    if error.code == "UTF8":
-        return f"invalid UTF-8 in header: {error.message}"
+    if error.code == "UTF8":  # of a parser of JSON's, escapes are a matter of JSON
+        where = "JSON" if "escape" in error.message else "UTF-8"
+        return f"invalid {where} in header: {error.message}"
     if error.code in _ABOUT_OFFSETS:
         return f"invalid offset for tensor `{error.tensor}`"
     return None
@@ -96,13 +97,18 @@ def wrong_type(argument: str, value: object, wanted: str) -> TypeError:
     return TypeError(f"argument '{argument}': {what} is not an instance of '{wanted}'")
 
 
+def as_text(argument: str, value: object) -> str:
+    """An argument that has to be text; halves of surrogate pairs are none."""
+    if not isinstance(value, str):
+        raise wrong_type(argument, value, "str")
+    value.encode()
+    return value
+
+
 def file_path(value: object) -> str:
     """A path as text, from str or os.PathLike."""
     try:
         path = os.fspath(value)  # type: ignore[call-overload]
     except TypeError as error:
         raise TypeError(f"argument 'filename': {error}") from None
-    if not isinstance(path, str):
-        raise wrong_type("filename", path, "str")
-    path.encode()  # surrogates are no text, even where the system would take them for bytes
-    return path
+    return as_text("filename", path)  # even where the system would take surrogates for bytes

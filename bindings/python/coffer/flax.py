@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import jax.numpy as jnp  # noqa: F401  a name that the reference has
 import numpy as np
 from jax import Array
 
 from . import numpy
 from ._frameworks import to_flax
 from ._safe_open import Backend
+from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
 
 

@@ -221,6 +221,9 @@ def parse_safetensors_file_metadata(
     timeout: float | None = 10.0,
 ) -> SafetensorsFileMetadata:
     """Reads the header of one file of a repository. The arguments are those of get_safetensors_metadata."""
+    if not filename or filename.endswith("/"):  # which would open the model in that folder
+        message = f"{filename!r} names no file of the repository, but a folder"
+        raise build(RemoteEntryNotFoundError, "NOT_FOUND", {"message": message, "path": repo_id})
     model = _open(f"{_url(repo_id, repo_type, revision)}/{filename}", _REMOTE, **_network(token, timeout))
     if model.index_metadata is not None:
         raise build(SafetensorsParsingError, "IS_JSON", {"message": "this is the index of a model", "path": model.path})

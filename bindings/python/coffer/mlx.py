@@ -13,6 +13,7 @@ from . import numpy
 from ._dtypes import numpy_dtype
 from ._frameworks import to_mlx
 from ._safe_open import Backend
+from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
 
 

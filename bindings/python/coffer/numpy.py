@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._dtypes import FORMAT
 from ._dtypes import numpy_dtype as _getdtype
 from ._frameworks import ArrayFramework
 from ._safe_open import Backend, open_model
+from ._safe_open import safe_open as safe_open
 from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
 
 if TYPE_CHECKING:
     from ._native import Algorithm
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+# The dtypes that numpy has by itself.
+_TYPES: dict[str, type] = {
+    name: bool if ours == "bool" else getattr(np, ours) for ours, name in FORMAT.items() if hasattr(np, ours)
+}
 
 
 def save(tensor_dict: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
@@ -81,6 +88,11 @@ def _flatten(
             dtype=dtype.name, shape=array.shape, data_ptr=contiguous.ctypes.data, data_len=contiguous.nbytes
         )
     return found
+
+
+def _tobytes(tensor: Array) -> bytes:
+    """An array's values as a file has them."""
+    return (tensor if _is_little_endian(tensor) else tensor.byteswap()).tobytes()
 
 
 def _is_little_endian(tensor: Array) -> bool:

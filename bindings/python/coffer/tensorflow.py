@@ -12,6 +12,7 @@ import tensorflow as tf
 from . import numpy
 from ._frameworks import to_tensorflow
 from ._safe_open import Backend
+from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
 
 

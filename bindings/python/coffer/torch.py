@@ -21,7 +21,8 @@ from ._devices import device as _device_of
 from ._frameworks import Progress, TorchFramework, torch_dtype as _getdtype, typed as _typed
 from ._progress import bar as _bar
 from ._safe_open import Backend, open_model
-from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file, serialize_model
+from ._safe_open import safe_open as safe_open
+from ._serialization import Described, Sync, TensorSpec, deserialize, serialize, serialize_file, serialize_model
 
 if TYPE_CHECKING:
     from ._native import Algorithm
@@ -33,6 +34,13 @@ _TYPES: dict[str, torch.dtype] = {
     name: getattr(torch, ours) for ours, name in FORMAT.items() if hasattr(torch, ours)
 }
 _SIZE: dict[torch.dtype, int] = {dtype: dtype.itemsize for dtype in _TYPES.values()}
+# None where this version has none, for those who ask the reference for them.
+_float8_e4m3fn = _TYPES.get("F8_E4M3")
+_float8_e4m3fnuz = _TYPES.get("F8_E4M3FNUZ")
+_float8_e5m2 = _TYPES.get("F8_E5M2")
+_float8_e5m2fnuz = _TYPES.get("F8_E5M2FNUZ")
+_float8_e8m0 = _TYPES.get("F8_E8M0")
+_float4_e2m1_x2 = _TYPES.get("F4")
 _SPEC_NAMES: dict[torch.dtype, str] = {dtype: str(dtype).removeprefix("torch.") for dtype in _TYPES.values()}
 
 _SHARING = "https://huggingface.co/docs/safetensors/torch_shared_tensors"
@@ -298,6 +306,22 @@ def _flatten_as_ptr(
         keep_alive_buffer.append(held)
         size = held.numel() * held.element_size()
         found[name] = spec(dtype=dtype, shape=tensor.shape, data_ptr=held.data_ptr(), data_len=size)
+    return found
+
+
+def _flatten(tensors: dict[str, Tensor]) -> dict[str, Described]:
+    """What to write, as dicts with copies of the bytes."""
+    _evaluate_tensors_for_save(tensors)
+    return {
+        name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tensor.shape, "data": _tobytes(tensor, name)}
+        for name, tensor in tensors.items()
+    }
+
+
+def _tobytes(tensor: Tensor, name: str) -> bytes:
+    """A tensor's values as a file has them."""
+    _evaluate_tensors_for_save({name: tensor})
+    found: bytes = _to_ndarray(tensor)[0].tobytes()
     return found
 
 

@@ -2,6 +2,7 @@
 /* Model: an opened file. What it says of the whole file is here; reading many tensors at once is in py_model_read.c. */
 #include "py_model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
@@ -100,6 +101,46 @@ static int model_timeout_from(const py_state *state, PyObject *given, uint32_t *
     return 0;
 }
 
+/* Whether memory that is no file is a path: short, and text in one line. */
+static bool model_is_path(const Py_buffer *memory)
+{
+    const unsigned char *bytes = memory->buf;
+    Py_ssize_t printable = 0;
+    while (printable < memory->len && bytes[printable] >= ' ') {
+        printable++;
+    }
+    return memory->len > 0 && memory->len <= 4096 && printable == memory->len;
+}
+
+/* Whether a path was a URL before pathlib made one slash of its two. */
+static bool model_was_url(const char *path)
+{
+    static const char *const schemes[] = { "http:/", "https:/", "hf:/", "s3:/" };
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        const size_t length = strlen(schemes[i]);
+        if (strncmp(path, schemes[i], length) == 0 && path[length] != '/') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds to a failure what the caller may have meant. */
+static void model_hint(const model_source *source, const char *path, coffer_error *err)
+{
+    const char *hint = NULL;
+    if (source->is_memory && (err->code == COFFER_ERR_TOO_SHORT || err->code == COFFER_ERR_HEADER_TOO_LARGE) &&
+        model_is_path(&source->memory)) {
+        hint = "; bytes are taken for the content of a file: a path is given as str or os.PathLike";
+    } else if (path != NULL && err->code == COFFER_ERR_NOT_FOUND && model_was_url(path)) {
+        hint = "; a URL is given as str: pathlib made one slash of its two";
+    }
+    if (hint != NULL) {
+        const size_t length = strlen(err->message);
+        (void)snprintf(err->message + length, sizeof err->message - length, "%s", hint);
+    }
+}
+
 static py_handle *model_open_handle(const py_state *state, model_source *source, coffer_open_options *options,
                                     bool automatic)
 {
@@ -107,6 +148,7 @@ static py_handle *model_open_handle(const py_state *state, model_source *source,
     coffer_error err;
     const char *path = source->path == NULL ? NULL : PyBytes_AsString(source->path);
     if (model_open_source(&model, source, path, options, automatic, &err) != COFFER_OK) {
+        model_hint(source, path, &err);
         return (py_handle *)py_raise(state, &err);
     }
     const Py_buffer *memory = source->is_memory ? &source->memory : NULL;

@@ -47,7 +47,8 @@ static int module_exec(PyObject *module)
     }
     state->make_error = PyObject_GetAttrString(errors, "_make");
     Py_DECREF(errors);
-    if (state->make_error == NULL || module_name_dtypes(state) < 0 ||
+    state->lent_type = py_lent_make_type(module);
+    if (state->make_error == NULL || state->lent_type == NULL || module_name_dtypes(state) < 0 ||
         module_add_type(module, "Model", py_model_make_type(module), &state->model_type) < 0 ||
         module_add_type(module, "Tensor", py_tensor_make_type(module), &state->tensor_type) < 0 ||
         module_add_type(module, "Buffer", py_buffer_make_type(module), &state->buffer_type) < 0 ||
@@ -64,6 +65,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->tensor_type);
     Py_VISIT(state->buffer_type);
     Py_VISIT(state->writer_type);
+    Py_VISIT(state->lent_type);
     Py_VISIT(state->make_error);
     return 0;
 }
@@ -75,6 +77,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->tensor_type);
     Py_CLEAR(state->buffer_type);
     Py_CLEAR(state->writer_type);
+    Py_CLEAR(state->lent_type);
     Py_CLEAR(state->make_error);
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         Py_CLEAR(state->dtype_names[i]);
@@ -95,7 +98,11 @@ static PyMethodDef module_functions[] = {
     { "serialize_model", (PyCFunction)(void (*)(void))py_serialize_model, METH_VARARGS | METH_KEYWORDS,
       "Writes a model of as many files as a limit asks for, and their index." },
     { "record_digests", (PyCFunction)(void (*)(void))py_record_digests, METH_VARARGS | METH_KEYWORDS,
-      "Records digests of a file's tensors in its metadata." },
+      "record_digests(path, algorithm='sha256', *, progress=None)\n--\n\nRecords digests of a file's tensors in its "
+      "metadata: "
+      "in place where they fit, else by writing the file anew. What was\nrecorded before is replaced, without being "
+      "verified. "
+      "`algorithm` is \"sha256\" or \"xxh3-128\"; `progress` is called with\nthe bytes done, and in all." },
     { NULL, NULL, 0, NULL },
 };
 

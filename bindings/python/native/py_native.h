@@ -28,6 +28,7 @@ typedef struct py_state {
     PyTypeObject *tensor_type;
     PyTypeObject *buffer_type;
     PyTypeObject *writer_type;
+    PyTypeObject *lent_type;
     PyObject *make_error;                          /* coffer._errors._make */
     PyObject *dtype_names[COFFER_DTYPE_COUNT + 1]; /* by coffer_dtype; that of the unknown one is not used */
 } py_state;
@@ -39,6 +40,7 @@ PyTypeObject *py_model_make_type(PyObject *module);
 PyTypeObject *py_tensor_make_type(PyObject *module);
 PyTypeObject *py_buffer_make_type(PyObject *module);
 PyTypeObject *py_writer_make_type(PyObject *module);
+PyTypeObject *py_lent_make_type(PyObject *module);
 
 /* coffer._native.serialize, serialize_file and serialize_model (py_serialize.c). */
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -122,6 +124,16 @@ void py_memory_free(void *memory, size_t size);
 /* Buffer objects (py_buffer.c): take over memory of py_memory_new, which is freed at once when that fails. */
 PyObject *py_buffer_new(const py_state *state, void *memory, size_t size);
 void *py_buffer_memory(PyObject *buffer);
+
+/* A memoryview of `size` bytes at `data`, which `owner` keeps (py_lent.c). */
+PyObject *py_lent_memory(const py_state *state, PyObject *owner, void *data, Py_ssize_t size, bool writable);
+
+/* ---- Values (py_values.c) ------------------------------------------------------------------------------------------ */
+
+/* The elements of a part, whose bytes are at `data`, as Python's numbers: in lists of lists, or the first alone. Integers are
+   exact, and so are floats. */
+PyObject *py_values_list(const py_state *state, const py_part *part, const void *data);
+PyObject *py_values_first(const py_state *state, const py_part *part, const void *data);
 
 /* ---- Reading many tensors (py_read.c) ----------------------------------------------------------------------------- */
 

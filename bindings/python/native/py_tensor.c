@@ -157,6 +157,15 @@ static PyObject *tensor_subscript(PyObject *object, PyObject *index)
     return NULL;
 }
 
+/* Makes it a sequence to C programs; pandas takes numbers that are none for scalars. */
+static PyObject *tensor_at(PyObject *self, Py_ssize_t i)
+{
+    PyObject *index = PyLong_FromSsize_t(i);
+    PyObject *part = index == NULL ? NULL : tensor_subscript(self, index);
+    Py_XDECREF(index);
+    return part;
+}
+
 /* ---- The buffer protocol ------------------------------------------------------------------------------------------ */
 
 /* Formats of the struct module; NULL where it has none. Files are little-endian, which needs saying only on other machines. */
@@ -216,7 +225,7 @@ static const py_view *tensor_exported(PyObject *object)
     return view;
 }
 
-/* A consumer that does not ask for a shape takes the memory for bytes, which it is. `lengths` has room for shape and strides. */
+/* `lengths` has room for shape and strides. What has no format is bytes to those who ask for none. */
 static void tensor_fill_buffer(Py_buffer *buffer, const py_view *view, const py_part *part, Py_ssize_t *lengths,
                                int flags)
 {
@@ -230,21 +239,35 @@ static void tensor_fill_buffer(Py_buffer *buffer, const py_view *view, const py_
     buffer->ndim = rank;
     buffer->format = NULL;
     if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT) {
-        buffer->format = (char *)(uintptr_t)(typed ? tensor_format(part->tensor->dtype) : "B");
+        buffer->format = (char *)(uintptr_t)tensor_format(part->tensor->dtype);
     }
-    buffer->shape = (flags & PyBUF_ND) == PyBUF_ND ? lengths : NULL;
+    buffer->shape = lengths;
     buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + rank : NULL;
     buffer->suboffsets = NULL;
     buffer->internal = lengths;
 }
 
+static const char tensor_read_only[] =
+    "the tensor is a view of read-only memory: open the file with access=\"private\", or copy it";
+
+/* Bytes without dtype and shape are given by memory() alone. Who asks a tensor for them may well take them for numbers of
+   another kind: torch.asarray takes those of any dtype for float32, in one dimension. */
 static const char *tensor_buffer_trouble(const py_part *part, const py_view *view, int flags)
 {
+    if ((flags & PyBUF_ND) != PyBUF_ND) {
+        return "a tensor is lent with its dtype and shape, and they were not asked for: give memory() for its bytes, "
+               "or "
+               "numpy() or torch() for its values";
+    }
+    if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT && !tensor_is_typed(part)) {
+        return "the buffer protocol has no format for this tensor: numpy() has its values where numpy knows the dtype, "
+               "memory() its bytes";
+    }
     if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && part->rank > 1) {
         return "tensors are row-major, not Fortran-contiguous";
     }
     if ((flags & PyBUF_WRITABLE) != 0 && !view->writable) {
-        return "the tensor is a view of read-only memory: open the file with access=\"private\", or copy it";
+        return tensor_read_only;
     }
     return NULL;
 }
@@ -284,6 +307,24 @@ static PyObject *tensor_whole(PyObject *object, void *closure)
     (void)closure;
     const tensor_object *self = (tensor_object *)object;
     return PyBool_FromLong(coffer_is_whole(py_handle_model(self->handle), self->part.tensor));
+}
+
+static PyObject *tensor_memory(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "writable", NULL };
+    int writable = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:memory", names, &writable)) {
+        return NULL;
+    }
+    const py_view *view = tensor_exported(object);
+    if (view == NULL) {
+        return NULL;
+    }
+    if (writable && !view->writable) {
+        PyErr_SetString(PyExc_BufferError, tensor_read_only);
+        return NULL;
+    }
+    return py_lent_memory(py_state_of(object), object, view->data, (Py_ssize_t)tensor_part(object)->size, writable);
 }
 
 static PyObject *tensor_writable(PyObject *self, void *closure)
@@ -416,25 +457,107 @@ static PyObject *tensor_tobytes(PyObject *object, PyObject *unused)
     return bytes;
 }
 
+/* ---- Values (py_values.c) ------------------------------------------------------------------------------------------- */
+
+static PyObject *tensor_tolist(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const py_view *view = tensor_exported(self);
+    return view == NULL ? NULL : py_values_list(py_state_of(self), tensor_part(self), view->data);
+}
+
+static PyObject *tensor_item(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const uint64_t elements = py_part_elements(tensor_part(self));
+    if (elements != 1) {
+        return PyErr_Format(PyExc_ValueError,
+                            "one number is wanted, but the tensor has %llu: tolist() and numpy() have all",
+                            (unsigned long long)elements);
+    }
+    const py_view *view = tensor_exported(self);
+    return view == NULL ? NULL : py_values_first(py_state_of(self), tensor_part(self), view->data);
+}
+
+static PyObject *tensor_int(PyObject *self)
+{
+    PyObject *item = tensor_item(self, NULL);
+    PyObject *number = item == NULL ? NULL : PyNumber_Long(item);
+    Py_XDECREF(item);
+    return number;
+}
+
+static PyObject *tensor_float(PyObject *self)
+{
+    PyObject *item = tensor_item(self, NULL);
+    PyObject *number = item == NULL ? NULL : PyNumber_Float(item);
+    Py_XDECREF(item);
+    return number;
+}
+
+static int tensor_bool(PyObject *self)
+{
+    PyObject *item = tensor_item(self, NULL);
+    const int truth = item == NULL ? -1 : PyObject_IsTrue(item);
+    Py_XDECREF(item);
+    return truth;
+}
+
+/* Without it Python would compare the value with the tensors that iteration gives, and find none. */
+static int tensor_contains(PyObject *self, PyObject *value)
+{
+    (void)self;
+    (void)value;
+    PyErr_SetString(PyExc_TypeError, "a tensor is not searched for values: use `value in tensor.numpy()`");
+    return -1;
+}
+
 /* ---- Frameworks, which are Python's business ----------------------------------------------------------------------- */
 
-static PyObject *tensor_call_arrays(const char *function, PyObject *self, PyObject *argument)
+static PyObject *tensor_call_arrays(const char *function, PyObject *self, PyObject *argument, PyObject *option)
 {
     PyObject *arrays = PyImport_ImportModule("coffer._arrays");
     PyObject *result = NULL;
     if (arrays != NULL) {
         PyObject *callable = PyObject_GetAttrString(arrays, function);
-        result = callable == NULL ? NULL : PyObject_CallFunctionObjArgs(callable, self, argument, NULL);
+        result = callable == NULL ? NULL : PyObject_CallFunctionObjArgs(callable, self, argument, option, NULL);
         Py_XDECREF(callable);
         Py_DECREF(arrays);
     }
     return result;
 }
 
+static PyObject *tensor_iterate(PyObject *self)
+{
+    return tensor_call_arrays("iterate", self, NULL, NULL);
+}
+
+static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "dtype", "copy", NULL };
+    PyObject *dtype = Py_None;
+    PyObject *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy)) {
+        return NULL;
+    }
+    return tensor_call_arrays("to_array", self, dtype, copy);
+}
+
+static PyObject *tensor_jax_array(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return tensor_call_arrays("to_jax", self, NULL, NULL);
+}
+
+static PyObject *tensor_astype(PyObject *self, PyObject *dtype)
+{
+    return tensor_call_arrays("astype", self, dtype, NULL);
+}
+
 static PyObject *tensor_numpy(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return tensor_call_arrays("to_numpy", self, NULL);
+    return tensor_call_arrays("to_numpy", self, NULL, NULL);
 }
 
 static PyObject *tensor_torch(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -444,20 +567,41 @@ static PyObject *tensor_torch(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:torch", names, &device)) {
         return NULL;
     }
-    return tensor_call_arrays("to_torch", self, device);
+    return tensor_call_arrays("to_torch", self, device, NULL);
 }
 
 /* ---- The type ----------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef tensor_methods[] = {
-    { "__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS, "A DLPack capsule." },
-    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(1, 0): the CPU." },
-    { "read", tensor_read, METH_NOARGS, "A copy of the bytes in memory of its own." },
-    { "read_into", tensor_read_into, METH_O, "Reads into a writable contiguous buffer of exactly nbytes." },
-    { "tobytes", tensor_tobytes, METH_NOARGS, "The bytes, as the file has them." },
-    { "numpy", tensor_numpy, METH_NOARGS, "A numpy array, a read-only view where it can be one." },
+    { "__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
+      "__array__($self, dtype=None, copy=None)\n--\n\nnumpy's array; a read-only view where it can be one, unless a "
+      "copy is "
+      "asked for." },
+    { "__jax_array__", tensor_jax_array, METH_NOARGS,
+      "__jax_array__($self)\n--\n\njax's array; otherwise jax would take the dtype's name for one of numpy's." },
+    { "__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule." },
+    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__($self)\n--\n\n(1, 0): the CPU." },
+    { "astype", tensor_astype, METH_O,
+      "astype($self, dtype, /)\n--\n\nA numpy array of the values as another dtype: one of numpy's, or the name of one "
+      "in "
+      "files or\nframeworks (\"BF16\", \"bfloat16\"). Its memory is its own." },
+    { "item", tensor_item, METH_NOARGS,
+      "item($self)\n--\n\nThe only element, as a number of Python's: bool, int, float or complex." },
+    { "memory", (PyCFunction)(void (*)(void))tensor_memory, METH_VARARGS | METH_KEYWORDS,
+      "memory($self, writable=False)\n--\n\nThe bytes as they are, whatever the dtype, as a memoryview of one "
+      "dimension: of "
+      "the map where that can be, else of a copy\nthat the tensor keeps." },
+    { "numpy", tensor_numpy, METH_NOARGS,
+      "numpy($self)\n--\n\nA numpy array, a read-only view where it can be one; bfloat16 and float8 need ml_dtypes." },
+    { "read", tensor_read, METH_NOARGS, "read($self)\n--\n\nA copy of the bytes in memory of its own." },
+    { "read_into", tensor_read_into, METH_O,
+      "read_into($self, buffer, /)\n--\n\nReads into a writable contiguous buffer of exactly nbytes." },
+    { "tobytes", tensor_tobytes, METH_NOARGS, "tobytes($self)\n--\n\nThe bytes, as the file has them." },
+    { "tolist", tensor_tolist, METH_NOARGS,
+      "tolist($self)\n--\n\nThe elements as numbers of Python's, in lists of lists; of no dimension, the number." },
     { "torch", (PyCFunction)(void (*)(void))tensor_torch, METH_VARARGS | METH_KEYWORDS,
-      "A torch tensor; a view of a private map where it can be one." },
+      "torch($self, device=None)\n--\n\nA torch tensor; a view of a private map where it can be one." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -482,10 +626,16 @@ PyTypeObject *py_tensor_make_type(PyObject *module)
         { Py_tp_doc, "A tensor of a file, or a part of one. Nothing is read until its bytes are asked for." },
         { Py_tp_dealloc, tensor_dealloc },
         { Py_tp_repr, tensor_repr },
+        { Py_tp_iter, tensor_iterate },
         { Py_tp_methods, tensor_methods },
         { Py_tp_getset, tensor_attributes },
         { Py_mp_length, tensor_length },
         { Py_mp_subscript, tensor_subscript },
+        { Py_nb_bool, tensor_bool },
+        { Py_nb_int, tensor_int },
+        { Py_nb_float, tensor_float },
+        { Py_sq_item, tensor_at },
+        { Py_sq_contains, tensor_contains },
         { Py_bf_getbuffer, tensor_get_buffer },
         { Py_bf_releasebuffer, tensor_release_buffer },
         { 0, NULL },

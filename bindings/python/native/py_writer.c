@@ -301,11 +301,36 @@ static PyObject *writer_nbytes(PyObject *self, void *closure)
 
 /* ---- The type ----------------------------------------------------------------------------------------------------- */
 
+/* What help(coffer.Writer) shows; the first line becomes its signature. */
+static const char writer_doc[] =
+    "Writer(path, tensors, metadata=None, *, sync='replace', alignment=0, slack=0, in_place=False, format=None, "
+    "digests=None)\n--\n\n"
+    "Writes a file piece by piece: every tensor is declared at first, then pieces come in any order.\n\n"
+    "path       str, bytes or os.PathLike; or a descriptor\n"
+    "tensors    {name: (dtype, shape)}, or (name, dtype, shape) of each; dtypes by their names in files, \"F32\"\n"
+    "metadata   {str: str}\n"
+    "sync       when the file is made to survive a power cut: \"replace\", before it takes the place of an older one,\n"
+    "           \"always\", or \"never\"\n"
+    "alignment  of the data's start in the file, in bytes: a power of two from 8 on; 0: 8\n"
+    "slack      spaces to reserve behind the header, for later edits of the metadata\n"
+    "in_place   overwrite the file at the path itself, where a rename cannot replace it, as in bind mounts: neither "
+    "atomic nor\n"
+    "           safe in a crash\n"
+    "format     \"safetensors\", which it is without, or \"bintensors\"\n"
+    "digests    \"sha256\" or \"xxh3-128\": record those of the tensors in the metadata, computed as pieces come, best "
+    "in\n"
+    "           order\n\n"
+    "As a context manager it finishes at the end of the block, and discards everything when the block raises.";
+
 static PyMethodDef writer_methods[] = {
     { "write", (PyCFunction)(void (*)(void))writer_write, METH_VARARGS | METH_KEYWORDS,
-      "Writes bytes of a tensor, from its byte `offset` on. From any thread." },
-    { "finish", writer_finish, METH_NOARGS, "Checks that every byte came, and publishes the file." },
-    { "discard", writer_discard, METH_NOARGS, "Leaves nothing behind." },
+      "write($self, name, data, offset=0)\n--\n\nWrites bytes of a tensor, from its byte `offset` on: any buffer. From "
+      "any "
+      "thread, several at once; a byte can come once." },
+    { "finish", writer_finish, METH_NOARGS,
+      "finish($self)\n--\n\nChecks that every byte came, and publishes the file." },
+    { "discard", writer_discard, METH_NOARGS,
+      "discard($self)\n--\n\nLeaves nothing behind. After finish it does nothing." },
     { "__enter__", writer_enter, METH_NOARGS, NULL },
     { "__exit__", writer_exit, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL },
@@ -319,8 +344,7 @@ static PyGetSetDef writer_attributes[] = {
 PyTypeObject *py_writer_make_type(PyObject *module)
 {
     static PyType_Slot slots[] = {
-        { Py_tp_doc,
-          "Writes a file piece by piece: every tensor is declared at first, then pieces come in any order." },
+        { Py_tp_doc, (void *)(uintptr_t)writer_doc },
         { Py_tp_new, writer_new },
         { Py_tp_dealloc, writer_dealloc },
         { Py_tp_methods, writer_methods },

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests the drop-in with every framework, beside the reference, and real users of safetensors on it.
+# Tests the drop-in with every framework, beside the reference, the ways from tensors to every framework, and real users of
+# safetensors on the drop-in.
 #
 #   bindings/python/tests/run_frameworks.sh frameworks|clients
 #
@@ -17,7 +18,7 @@ cd bindings/python/tests
 export HF_HUB_OFFLINE=1 JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=3
 case ${1:-} in
 frameworks)
-    for test in drop_in/test_*.py; do
+    for test in {drop_in,conversions}/test_*.py; do
         "$python" -m pytest -q -p no:cacheprovider "$test"
     done
     ;;

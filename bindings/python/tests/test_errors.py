@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+from pathlib import Path
 
 import pytest
 from conftest import file_bytes
 
 import coffer
+import coffer.hub
 
 
 def failure(content: bytes) -> coffer.Error:
@@ -86,3 +89,50 @@ def test_check(tmp_path):
     file.write_bytes(b"<!DOCTYPE html><html>")
     report = coffer.check(str(file))
     assert not report and report.notes == () and report.error is not None and report.error.code == "IS_HTML"
+
+
+def test_check_of_what_has_no_path(path):
+    """Neither the content of a file nor a descriptor is its path."""
+    content = path.read_bytes()
+    with path.open("rb") as file:
+        reports = [coffer.check(source) for source in (content, bytearray(content), memoryview(content), file.fileno())]
+    assert reports == [coffer.check(content)] * 4 and reports[0].path is None and reports[0]
+    report = coffer.check(content[:-1])
+    assert not report and (report.path, report.error.code, report.error.path) == (None, "DATA_TRUNCATED", None)
+    assert coffer.check(PathOfBytes(path)).path == str(path)
+
+
+class PathOfBytes:
+    def __init__(self, path):
+        self.path = path
+
+    def __fspath__(self):
+        return bytes(self.path)
+
+
+@pytest.mark.parametrize("given", [b"/path", b"x", b"model.safetensors", b"/a/longer/path/model.safetensors", bytearray(b"x" * 4096)])
+def test_paths_as_bytes(given):
+    with pytest.raises(coffer.Error, match="bytes are taken for the content of a file: a path is given as str"):
+        coffer.open(given)
+
+
+@pytest.mark.parametrize("given", [b"", b"\n", b"x" * 4097, b"8\0\0\0", b"version https://git-lfs.github.com/spec/v1\n", b'{"a": 1}'])
+def test_bytes_that_are_no_path(given):
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(given)
+    assert "given as str" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1/x.safetensors", "http://127.0.0.1/x", "hf://owner/name", "s3://bucket/key"])
+def test_urls_in_paths(url):
+    for call in (coffer.open, lambda path: coffer.open(os.fspath(path)), coffer.hub.get_local_safetensors_metadata):
+        with pytest.raises(FileNotFoundError, match="a URL is given as str: pathlib made one slash of its two"):
+            call(Path(url))
+    assert "a URL is given as str" in str(coffer.check(Path(url)).error)
+
+
+def test_other_paths_that_are_not_there():
+    for name in ("none", "https", "a/https:/b", "httpss:/x", "hf"):
+        with pytest.raises(FileNotFoundError) as caught:
+            coffer.open(name)
+        assert "URL" not in str(caught.value)

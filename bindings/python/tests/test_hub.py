@@ -55,6 +55,15 @@ def test_one_file(server):
     assert server.asked == [("GET", "/owner/one/resolve/main/model.safetensors")] * 2
 
 
+@pytest.mark.parametrize("name", ["", "/", "sub/", "model.safetensors/"])
+def test_a_folder_is_no_file(server, name):
+    """Opened as a model it would be the file in it."""
+    repo = put(server, {"model.safetensors": ONE, "sub/model.safetensors": ONE})
+    with pytest.raises(hub.EntryNotFoundError, match="names no file") as caught:
+        hub.parse_safetensors_file_metadata(repo, name)
+    assert isinstance(caught.value, hub.HfHubHTTPError) and caught.value.code == "NOT_FOUND"
+
+
 def test_a_model_of_many_files(server):
     found = hub.get_safetensors_metadata(put(server, sharded(5, {"total_size": 1475, "of": ["a", {"b": None}]})))
     assert (found.metadata, found.sharded) == ({"total_size": 1475, "of": ["a", {"b": None}]}, True)

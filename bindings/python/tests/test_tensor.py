@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import io
 import itertools
+import struct
+import zlib
 
 import ml_dtypes
 import numpy as np
@@ -164,7 +167,7 @@ def test_memoryviews(path, arrays, access):
 
 def overwrite(tensor, data: bytes) -> None:
     """By a consumer that asks for a writable buffer."""
-    assert io.BytesIO(data).readinto(tensor) == len(data)
+    assert io.BytesIO(data).readinto(tensor.memory(writable=True)) == len(data)
 
 
 def test_a_private_map_can_be_changed_in_memory_only(path):
@@ -179,7 +182,7 @@ def test_a_private_map_can_be_changed_in_memory_only(path):
 def test_a_read_only_map_cannot_be_changed(path):
     with coffer.open(path, access="map") as f:
         assert not f["bytes"].writable
-        with pytest.raises(TypeError):
+        with pytest.raises(BufferError, match="read-only"):
             overwrite(f["bytes"], b"x")
         with pytest.raises(BufferError, match="read-only"):
             f["bytes"].__dlpack__()
@@ -191,7 +194,7 @@ def test_memory_that_was_lent_is_not_changed(path):
     content = path.read_bytes()
     tensor = coffer.open(content)["bytes"]
     assert not tensor.writable
-    with pytest.raises(TypeError):
+    with pytest.raises(BufferError, match="read-only"):
         overwrite(tensor, b"x")
     assert np.shares_memory(tensor.numpy(), np.frombuffer(content, np.uint8))
 
@@ -220,10 +223,41 @@ def test_unaligned_tensors_are_copied(tmp_path, arrays):
             assert f[name].writable == (not aligned)
 
 
-def test_formats_that_the_protocol_lacks_are_bytes():
-    f = coffer.open(file_bytes([("x", "BF16", (2, 3), bytes(range(12)))]))
-    view = memoryview(f["x"])
-    assert (view.format, view.shape, bytes(view)) == ("B", (12,), bytes(range(12)))
+@pytest.mark.parametrize(("dtype", "bits"), [("BF16", 16), ("F8_E4M3", 8), ("F6_E2M3", 6), ("F4", 4)])
+def test_formats_that_the_protocol_lacks_are_refused(dtype, bits):
+    data = bytes(range(bits))
+    tensor = coffer.open(file_bytes([("x", dtype, (2, 4), data)]))["x"]
+    with pytest.raises(BufferError, match="no format"):
+        memoryview(tensor)
+    assert bytes(tensor.memory()) == tensor.tobytes() == data
+
+
+def test_more_dimensions_than_the_protocol_has():
+    tensor = coffer.open(file_bytes([("x", "U8", (1,) * 65, b"7")]))["x"]
+    with pytest.raises(BufferError, match="no format"):
+        memoryview(tensor)
+    assert bytes(tensor.memory()) == b"7" and tensor.item() == 55
+
+
+def test_who_asks_for_bytes_alone_is_sent_to_memory(path):
+    """torch.asarray would take them for float32, whatever they are."""
+    tensor = coffer.open(path)["cube"]
+    for call in (hashlib.sha256, zlib.crc32, lambda tensor: io.BytesIO(bytes(480)).readinto(tensor)):
+        with pytest.raises((BufferError, TypeError)):
+            call(tensor)
+    assert hashlib.sha256(tensor.memory()).digest() == hashlib.sha256(tensor.tobytes()).digest()
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_memory(path, arrays, access):
+    with coffer.open(path, access=access) as f:
+        for name, array in arrays.items():
+            memory = f[name].memory()
+            assert (memory.format, memory.shape, memory.readonly) == ("B", (array.nbytes,), True)
+            assert memory == array.tobytes()
+        assert f["cube"][1, :, 2].memory() == arrays["cube"][1, :, 2].tobytes()
+        memory = f["bytes"].memory()
+    assert memory == arrays["bytes"].tobytes()
 
 
 def test_complex():
@@ -241,6 +275,129 @@ def test_fortran_order_is_refused(path):
     release(buffer)
     with pytest.raises(BufferError, match="Fortran"):
         get(f["matrix"], buffer, f_contiguous)
+
+
+def test_memory_and_parts_keep_the_file_and_give_it_up(path, released):
+    f = coffer.open(path)
+    kept = [f["cube"].memory(), f["bytes"].memory(writable=True), next(iter(f["matrix"])), f["bytes"].__array__()]
+    f.close()
+    del f
+    assert not released() and bytes(kept[1]) == bytes(kept[3])
+    kept.clear()
+    assert released()
+
+
+# ---- Values -------------------------------------------------------------------------------------------------------------
+
+
+def one(dtype: str, data: bytes, shape: tuple[int, ...] = ()) -> coffer.Tensor:
+    return coffer.open(file_bytes([("x", dtype, shape, data)]))["x"]
+
+
+NUMBERS = [
+    ("BOOL", b"\1", True), ("BOOL", b"\0", False), ("U8", b"\xff", 255), ("I8", b"\xff", -1), ("U16", b"01", 0x3130),
+    ("I16", b"\0\x80", -(2**15)), ("U32", b"\xff" * 4, 2**32 - 1), ("I32", b"1234", 0x34333231), ("U64", b"\xff" * 8, 2**64 - 1),
+    ("I64", b"\1" + bytes(6) + b"\x80", 1 - 2**63), ("F16", b"\0\x3e", 1.5), ("BF16", b"\xc0\x3f", 1.5),
+    ("F32", b"\0\0\xc0\x3f", 1.5), ("F64", struct.pack("<d", 0.1), 0.1), ("F8_E4M3", b"\x3c", 1.5), ("F8_E5M2", b"\x3e", 1.5),
+    ("F8_E8M0", b"\x80", 2.0), ("F8_E4M3FNUZ", b"\x44", 1.5), ("F8_E5M2FNUZ", b"\x42", 1.5), ("C64", struct.pack("<ff", 1, -2), 1 - 2j),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "data", "value"), NUMBERS)
+def test_numbers(dtype, data, value):
+    """int() of an object that is no number reads its bytes as digits: "1234" here."""
+    for tensor in (one(dtype, data), one(dtype, data, (1, 1))):
+        assert tensor.item() == value and type(tensor.item()) is type(value)
+        assert bool(tensor) == bool(value)
+        for convert in (int, float):
+            try:
+                expected = convert(value)
+            except TypeError:  # a complex number
+                with pytest.raises(TypeError):
+                    convert(tensor)
+            else:
+                assert convert(tensor) == expected and type(convert(tensor)) is convert
+    assert one(dtype, data).tolist() == value and one(dtype, data, (1, 1)).tolist() == [[value]]
+
+
+def test_numbers_packed_in_bytes():
+    assert one("F4", b"\x21\x73", (2, 2)).tolist() == [[0.5, 1.0], [1.5, 6.0]]
+    assert one("F6_E2M3", bytes([0x08, 0x80, 0x7C]), (4,)).tolist() == [1.0, 0.0, 1.0, 7.5]
+
+
+def test_only_one_number_is_a_number(path):
+    f = coffer.open(path)
+    for name, count in (("matrix", 48), ("empty", 0)):
+        for convert in (int, float, bool, coffer.Tensor.item):
+            with pytest.raises(ValueError, match=f"has {count}"):
+                convert(f[name])
+
+
+def test_lists(path, arrays):
+    f = coffer.open(path)
+    for name, array in arrays.items():
+        assert f[name].tolist() == array.tolist()
+    assert f["cube"][::-1, 1, ::2].tolist() == arrays["cube"][::-1, 1, ::2].tolist()
+
+
+def test_lists_of_hostile_shapes():
+    """A file says how many dimensions there are, and how long."""
+    with pytest.raises(RecursionError):
+        one("U8", b"x", (1,) * 100_000).tolist()
+    with pytest.raises(MemoryError):
+        one("U8", b"", (2**64 - 1, 0)).tolist()
+
+
+def test_what_no_number_is_known_for():
+    f = coffer.open(file_bytes([("x", "X7", (1,), b"abc")]), unknown_dtypes=True)
+    for call in (coffer.Tensor.item, coffer.Tensor.tolist, int):
+        with pytest.raises(coffer.Error, match="X7") as caught:
+            call(f["x"])
+        assert caught.value.code == "DTYPE"
+
+
+def test_iteration(path, arrays):
+    f = coffer.open(path)
+    for name in ("matrix", "cube", "bytes", "empty"):
+        parts = list(f[name])
+        assert all(isinstance(part, coffer.Tensor) for part in parts)
+        assert [part.tolist() for part in parts] == arrays[name].tolist()
+    with pytest.raises(TypeError, match="of no dimension cannot be iterated over"):
+        iter(f["scalar"])
+    assert [list(map(float, row)) for row in f["matrix"]] == arrays["matrix"].tolist()
+
+
+def test_values_are_not_searched_for_in_vain(path):
+    with pytest.raises(TypeError, match="numpy"):
+        1 in coffer.open(path)["cube"]  # noqa: B015
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_numpy_s_protocol(path, arrays, access):
+    with coffer.open(path, access=access) as f:
+        for name, array in arrays.items():
+            tensor = f[name]
+            made = tensor.__array__()
+            assert made.dtype == array.dtype and np.array_equal(made, array) and not made.flags.writeable
+            copy = tensor.__array__(copy=True)
+            assert np.array_equal(copy, array) and copy.flags.writeable and not np.shares_memory(copy, made)
+            wide = tensor.__array__(np.float64)
+            assert wide.dtype == np.float64 and np.array_equal(wide, array.astype(np.float64))
+            assert tensor.__array__(array.dtype, copy=False).dtype == array.dtype
+            with pytest.raises(ValueError, match="only in a copy"):
+                tensor.__array__("complex128", copy=False)
+
+
+def test_astype(path, arrays):
+    f = coffer.open(path)
+    matrix = f["matrix"]
+    for dtype, expected in (("F16", "float16"), ("float16", "float16"), (np.float16, "float16"), ("U8", "uint8"), ("BF16", "bfloat16"),
+                            ("bfloat16", "bfloat16"), ("F8_E4M3", "float8_e4m3fn"), (float, "float64"), ("F32", "float32")):  # fmt: skip
+        made = matrix.astype(dtype)
+        assert made.dtype.name == expected and made.flags.writeable
+        assert np.array_equal(made.astype(np.float64), arrays["matrix"].astype(made.dtype).astype(np.float64))
+    with pytest.raises(coffer.SafetensorError, match="F4 packs"):
+        matrix.astype("F4")
 
 
 # ---- numpy and DLPack --------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any
 from .. import _native
 from .._dtypes import FORMAT
 from .._errors import Error
-from .._serialization import DeserializedTensor, Sync, TensorSpec, as_bytes, checked, contents, entries, lengths_of
+from .._serialization import DeserializedTensor, Sync, TensorSpec, as_bytes, checked, contents, described, entries
 from .._wording import file_path, wrong_type
-from ._wording import BintensorError, reading_failed, writing_failed
+from ._wording import BintensorError, reading_failed, worded, writing_failed
 
 Hasher = Callable[[bytes], Any]  # of hashlib: what it gives has a digest()
 
@@ -90,6 +90,9 @@ def to_file(
 # ---- Tensors as dicts -------------------------------------------------------------------------------------------------
 
 
+_described = worded(described)
+
+
 def _entries(tensor_dict: Mapping[str, Mapping[str, Any]]) -> list[_native.Entry]:
     if not isinstance(tensor_dict, dict):
         raise wrong_type("tensor_dict", tensor_dict, "dict")
@@ -99,20 +102,9 @@ def _entries(tensor_dict: Mapping[str, Mapping[str, Any]]) -> list[_native.Entry
             raise wrong_type("tensor_dict", name, "str")
         if not isinstance(tensor, dict):
             raise wrong_type("tensor_dict", tensor, "dict")
-        shape, dtype, data = (_item(tensor, key) for key in ("shape", "dtype", "data"))
-        if not isinstance(dtype, str):
-            raise wrong_type("dtype", dtype, "str")
-        if not isinstance(data, bytes):
-            raise wrong_type("data", data, "bytes")
-        found.append((name, _covered(dtype), lengths_of(shape), data))
+        found.append((name, *_described(tensor)))
+        _covered(tensor["dtype"])
     return found
-
-
-def _item(tensor: dict[str, Any], key: str) -> Any:
-    try:
-        return tensor[key]
-    except KeyError:
-        raise BintensorError(f"Missing `{key}` in {tensor}") from None
 
 
 @cache

@@ -6,11 +6,14 @@ from __future__ import annotations
 import hashlib
 import os
 
+import jax.numpy as jnp  # noqa: F401  names that bintensors has
+import numpy as np  # noqa: F401
 from jax import Array
 
 from .._serialization import Sync
 from ..flax import _jnp2np, _np2jnp
 from . import numpy
+from ._safe_open import safe_open as safe_open
 from ._serialization import Hasher, with_checksum
 
 

@@ -6,12 +6,17 @@ from __future__ import annotations
 import hashlib
 import os
 
+import mlx.core as mx  # noqa: F401  names that bintensors has
+import numpy as np  # noqa: F401
 from mlx.core import array as Array
 
 from .._serialization import Sync
 from ..mlx import _mx2np, _np2mx
 from . import numpy
+from ._safe_open import safe_open as safe_open
 from ._serialization import Hasher, with_checksum
+
+__all__ = ["load", "load_file", "save", "save_file", "save_with_checksum"]
 
 
 def save(tensors: dict[str, Array], metadata: dict[str, str] | None = None) -> bytes:

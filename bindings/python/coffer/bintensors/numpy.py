@@ -7,14 +7,23 @@ import hashlib
 import os
 from collections.abc import Mapping
 
+import numpy as np  # noqa: F401  a name that bintensors has
+
 from .._dtypes import numpy_dtype as _getdtype  # noqa: F401
 from .._frameworks import ArrayFramework
 from .._serialization import Sync
+from ..numpy import _TYPES as _TYPES
 from ..numpy import Array, _flatten, _is_little_endian as _is_little_endian, _view2np
+from ..numpy import _tobytes as _tobytes
 from . import _serialization
 from ._safe_open import open_model
+from ._safe_open import safe_open as safe_open
 from ._serialization import Hasher, deserialize, spec
+from ._serialization import serialize as serialize
+from ._serialization import serialize_file as serialize_file
 from ._wording import worded
+
+__all__ = ["load", "load_file", "save", "save_file", "save_with_checksum"]
 
 
 def save(tensor_dict: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:

@@ -16,6 +16,10 @@ from ..torch import _SIZE as _SIZE
 from ..torch import _TYPES as _TYPES
 from ..torch import Tensor, _flatten_as_ptr, _load_model, _save_model, _view2torch
 from ..torch import _end_ptr as _end_ptr
+from ..torch import _flatten as _flatten
+from ..torch import _float8_e4m3fn as _float8_e4m3fn
+from ..torch import _float8_e5m2 as _float8_e5m2
+from ..torch import _tobytes as _tobytes
 from ..torch import _filter_shared_not_shared as _filter_shared_not_shared
 from ..torch import _find_shared_tensors as _find_shared_tensors
 from ..torch import _is_complete as _is_complete
@@ -24,8 +28,13 @@ from ..torch import storage_ptr as storage_ptr
 from ..torch import storage_size as storage_size
 from . import _serialization
 from ._safe_open import open_model
+from ._safe_open import safe_open as safe_open
 from ._serialization import Hasher, deserialize, spec
+from ._serialization import serialize as serialize
+from ._serialization import serialize_file as serialize_file
 from ._wording import worded
+
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model", "save_with_checksum"]
 
 
 def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
+import venv
 
 import pytest
 
 import coffer
 
 WHERE_IS_IT = "import safetensors; print('ours' if 'coffer' in safetensors.__file__ else 'real')"
-
 
 def python(*arguments, code=0, **environment):
     done = subprocess.run(
@@ -61,6 +62,51 @@ print(importlib.metadata.metadata("safetensors")["Summary"])
 """) == "Coffer, in the place of safetensors\n"  # fmt: skip
 
 
+def test_metadata_is_for_those_who_ask_by_name(tmp_path):
+    """Not for those who list what is installed, or look into a folder."""
+    (tmp_path / "coffer").symlink_to(pathlib.Path(coffer.__file__).parent)
+    assert python("-S", "-c", """
+import sys
+import coffer.drop_in
+import importlib.metadata as m
+assert m.version("safetensors") == m.version("SafeTensors") == "0.8.0" and m.version("bintensors") == "0.2.0"
+listed = [distribution.name for distribution in m.distributions()]
+assert not {"safetensors", "bintensors"} & {*listed}, listed
+for arguments in ({"path": sys.path}, {"path": sys.path, "name": "safetensors"}):
+    assert not list(m.distributions(**arguments))
+try:
+    m.version("safetensor")
+except m.PackageNotFoundError:
+    print("told apart")
+""", PYTHONPATH=str(tmp_path)) == "told apart\n"  # fmt: skip
+
+
+@pytest.fixture
+def bare(tmp_path) -> pathlib.Path:
+    """The Python of an environment that has pip and Coffer alone."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    site = next(tmp_path.glob("venv/lib/python*/site-packages"))
+    (site / "coffer").symlink_to(pathlib.Path(coffer.__file__).parent)
+    pip = pathlib.Path(importlib.util.find_spec("pip").origin).parent
+    (site / "pip").symlink_to(pip)
+    return tmp_path / "venv/bin/python"
+
+
+def test_pip_knows_that_neither_is_installed(bare):
+    """A child of a program with the drop-in: it lists, finds and installs what there is on disk."""
+    child = f"""
+import subprocess, sys, coffer.drop_in, safetensors
+for arguments in (["list", "--format=freeze"], ["show", "safetensors"], ["check"], ["install", "--no-index", "--dry-run", "safetensors"]):
+    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], capture_output=True, text=True)
+    print(arguments[0], done.returncode, done.stdout, done.stderr)
+"""  # noqa: F541
+    done = subprocess.run([bare, "-c", child], capture_output=True, text=True, timeout=300, check=True)
+    assert "list 0" in done.stdout and "==" not in done.stdout.partition("show")[0]
+    assert "show 1" in done.stdout and "Package(s) not found: safetensors" in done.stdout
+    assert "install 1" in done.stdout and "No matching distribution found for safetensors" in done.stdout
+    assert "already satisfied" not in done.stdout
+
+
 def test_where_the_real_one_is_not_installed(tmp_path):
     """With nothing to import from but Coffer."""
     (tmp_path / "coffer").symlink_to(pathlib.Path(coffer.__file__).parent)
@@ -86,7 +132,7 @@ importlib.reload(coffer.drop_in)
 import safetensors
 importlib.reload(coffer.drop_in)
 assert os.environ["PYTHONPATH"] == path
-print(sum(type(finder).__module__ == "coffer.drop_in" for finder in sys.meta_path))
+print(sum(type(finder).__module__ == "coffer._finder" for finder in sys.meta_path))
 """) == "1\n"  # fmt: skip
 
 
@@ -133,6 +179,31 @@ if __name__ == "__main__":
         process.join()
     print(subprocess.run([sys.executable, "-c", %r], capture_output=True, text=True, check=True).stdout, end="")
 """ % WHERE_IS_IT  # noqa: UP031
+
+
+def test_children_pay_for_nothing(tmp_path):
+    """What starts imports no package, and nothing that is not small."""
+    listing = "import sys; print(*sorted(sys.modules))"
+    child = f"import subprocess, sys, coffer.drop_in; subprocess.run([sys.executable, '-c', {listing!r}], check=True)"
+    more = {*python("-c", child).split()} - {*python("-c", listing).split()}
+    assert more <= {"__future__", "coffer._finder", "importlib", "importlib._bootstrap", "importlib._bootstrap_external",
+                    "importlib.machinery", "sitecustomize", "warnings"}  # fmt: skip
+    assert {"coffer._finder", "sitecustomize"} <= more
+
+
+def test_a_child_that_imports_it_again():
+    child = "import coffer.drop_in, sys; print(sum('Finder' in repr(finder) and 'coffer' in repr(finder) for finder in sys.meta_path))"
+    assert python("-c", f"import subprocess, sys, coffer.drop_in; subprocess.run([sys.executable, '-c', {child!r}], check=True)") == "1\n"
+
+
+def test_a_coffer_that_does_not_load_leaves_the_real_one(tmp_path):
+    """Another interpreter may find a package that was built for this one."""
+    (tmp_path / "coffer").mkdir()
+    (tmp_path / "coffer" / "__init__.py").write_text("raise ImportError('built for another Python')")
+    startup = str(pathlib.Path(coffer.__file__).parent / "_startup")
+    assert python("-c", WHERE_IS_IT, PYTHONPATH=os.pathsep.join([startup, str(tmp_path)])) == (
+        "real\ncoffer.drop_in is not active in this process: built for another Python\n"
+    )
 
 
 @pytest.mark.parametrize("way", ["by the command line", "by an import"])

@@ -10,6 +10,7 @@ import ctypes
 import io
 import os
 import pathlib
+import stat
 
 import hypothesis.strategies as st
 import numpy as np
@@ -40,6 +41,7 @@ def assert_same(call, *arguments, **keywords):
 
 
 def test_every_name_is_there():
+    """_safetensors_rust is put there by the drop-in: test_names.py."""
     theirs = {name for name in dir(REFERENCE.package) if not name.startswith("__")} - {"_safetensors_rust"}
     assert theirs <= set(dir(COFFER.package))
     assert COFFER.package.__version__ == REFERENCE.package.__version__
@@ -159,7 +161,6 @@ def test_metadata_of_several_keys_are_the_same_and_sorted():
 BAD_CALLS = {
     "a list": ([1],),
     "None": (None,),
-    "no specs": ({"a": {"dtype": "float32", "shape": [4], "data": b""}},),
     "bytes": ({"a": b""},),
     "metadata a list": ({}, [1]),
     "metadata of ints": ({}, {"a": 1}),
@@ -173,6 +174,41 @@ BAD_CALLS = {
 def test_serialize_of_what_it_is_not_for(arguments):
     assert_same(lambda side: side.package.serialize(*arguments))
     assert_same(lambda side: side.package.serialize_file(arguments[0], "unused", *arguments[1:]))
+
+
+DESCRIBED = {"dtype": "float32", "shape": [4], "data": bytes(range(16))}
+
+
+@pytest.mark.parametrize("changes", [{}, {"dtype": "bool", "shape": (4, 4)}, {"dtype": "float4_e2m1fn_x2", "shape": [16]}], ids=str)
+def test_tensors_as_dicts(changes, tmp_path):
+    """As callers of releases up to 0.7 have them. The bytes are those of the same tensors as specs."""
+    described = {"a": {**DESCRIBED, **changes}, "b": DESCRIBED}
+    specs = {"a": spec_of(COFFER, **changes), "b": spec_of(COFFER)}
+    made = COFFER.package.serialize(described, {"k": "v"})
+    assert made == COFFER.package.serialize(specs, {"k": "v"})
+    COFFER.package.serialize_file(described, tmp_path / "x", {"k": "v"})
+    assert (tmp_path / "x").read_bytes() == made
+
+
+NO_TENSORS = {
+    "no dtype": ({"shape": [4], "data": b""}, "SafetensorError", "Missing `dtype` in {'shape': [4], 'data': b''}"),
+    "no shape": ({"dtype": "bool", "data": b""}, "SafetensorError", "Missing `shape` in {'dtype': 'bool', 'data': b''}"),
+    "no data": ({"dtype": "bool", "shape": []}, "SafetensorError", "Missing `data` in {'dtype': 'bool', 'shape': []}"),
+    "the format's name": ({**DESCRIBED, "dtype": "F32"}, "SafetensorError", "dtype F32 is not covered"),
+    "a dtype that is no text": ({**DESCRIBED, "dtype": 1}, "TypeError", ""),
+    "data that are no bytes": ({**DESCRIBED, "data": bytearray(16)}, "TypeError", ""),
+    "a length below 0": ({**DESCRIBED, "shape": [-4]}, "OverflowError", ""),
+    "too few bytes": (
+        {**DESCRIBED, "data": b"1"}, "SafetensorError", "Error while serializing: invalid shape, data type, or offset for tensor",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tensor", "kind", "text"), NO_TENSORS.values(), ids=NO_TENSORS)
+def test_dicts_that_are_no_tensors(tensor, kind, text):
+    """With the exceptions and texts of 0.7."""
+    ours = outcome(lambda: COFFER.package.serialize({"a": tensor}))
+    assert ours.kind == kind and (not text or ours.text == text)
 
 
 BAD_SPECS = {
@@ -190,6 +226,7 @@ def test_serialize_of_a_spec_that_does_not_fit(changes):
 
 
 def test_names_that_are_no_text():
+    assert_same(lambda side: spec_of(side, dtype="\ud800"))
     assert_same(lambda side: side.package.serialize({1: spec_of(side)}))
     assert_same(lambda side: side.package.serialize({"\ud800": spec_of(side)}))
 
@@ -223,6 +260,25 @@ def test_a_failed_write_leaves_nothing_and_keeps_what_was_there(tmp_path):
     with pytest.raises(COFFER.package.SafetensorError):
         COFFER.package.serialize_file({"a": spec_of(COFFER, data_len=12)}, path)
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("x", b"old")]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_modes(umask, tmp_path):
+    """W5: those of the reference are its temporary file's, which only its owner may read; Coffer's are those of other new files, and
+    of the file that is replaced."""
+    modes = {}
+    before = os.umask(umask)
+    try:
+        for side in (REFERENCE, COFFER):
+            path = tmp_path / side.name
+            side.package.serialize_file({}, path)
+            modes[side.name] = [stat.S_IMODE(path.stat().st_mode)]
+            path.chmod(0o640)
+            side.package.serialize_file({}, path)
+            modes[side.name].append(stat.S_IMODE(path.stat().st_mode))
+    finally:
+        os.umask(before)
+    assert modes == {"safetensors": [0o600, 0o600], "coffer": [0o666 & ~umask, 0o640]}
 
 
 # ---- deserialize and opening ------------------------------------------------------------------------------------------
@@ -277,6 +333,12 @@ BROKEN = {
     "no shape": file_of({"a": {"dtype": "F32"}}, bytes(4)),
     "negative": file_of({"a": entry(shape=[-1])}, bytes(4)),
     "metadata of numbers": file_of({"__metadata__": {"a": 1}}),
+    "half of a surrogate pair, in a name": file_of(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+    "the other half, in the metadata": file_of(b'{"__metadata__":{"a":"\\udc00"}}'),
+    "both, the other way round": file_of(b'{"a":{"dtype":"\\udc00\\ud800","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+    "half of a pair in UTF-8": file_of(b'{"\xed\xa0\x80":1}'),
+    **{f"a length of {n}": file_of({"a": entry(shape=[n])}, bytes(4)) for n in (2**31, 2**32, 2**63, 2**64)},
+    **{f"an end of {n}": file_of({"a": entry(data_offsets=[0, n])}, bytes(4)) for n in (2**31, 2**32, 2**63, 2**64)},
     "git lfs pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:abc",
     "web page": b"<!doctype html><html></html>",
     "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01K\x01s.",
@@ -341,9 +403,10 @@ def path(tmp_path):
     return tmp_path / "x"
 
 
-FRAMEWORKS = ["np", "numpy", "NP", "", "foo", "keras", None, 5]
+FRAMEWORKS = ["np", "numpy", "NP", "", "foo", "keras", "\ud800", None, 5]
 DEVICES = ["cpu", "cuda", "cuda:1", "cuda:x", "cuda:", "cuda:-1", "cpu:0", "CPU", "mps", "mps:0", "npu:3", "xpu", "xla", "mlu:1",
-           "hpu", "musa", "meta", "vulkan", "", 0, 7, -1, True, 1.5, None, "cuda:01", "0"]  # fmt: skip
+           "hpu", "musa", "meta", "vulkan", "", 0, 7, -1, True, 1.5, None, "cuda:01", "0", "\ud800", "a\udc00", 2**31, 2**63, 2**64 - 1,
+           2**64, -(2**64), f"cuda:{2**64 - 1}", f"cuda:{2**64}"]  # fmt: skip
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=repr)
@@ -356,7 +419,7 @@ def test_devices_without_a_framework_that_has_any(path, device):
     assert_same(lambda side: side.package.safe_open(path, "np", device).keys())
 
 
-@pytest.mark.parametrize("backend", ["mmap", "pread", "MMAP", "", "io_uring", None, 1], ids=repr)
+@pytest.mark.parametrize("backend", ["mmap", "pread", "MMAP", "", "io_uring", "\ud800", None, 1], ids=repr)
 def test_backends(path, backend):
     assert_same(lambda side: side.package.safe_open(path, "np", backend=backend).keys())
 

@@ -36,6 +36,18 @@ def taken(side, path, framework, backend, index):
     return side.package.safe_open(path, framework, backend=backend).get_slice("a")[index]
 
 
+BEYOND = [2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
+
+
+@pytest.mark.parametrize(("framework", "backend"), FRAMEWORKS)
+@pytest.mark.parametrize("n", [*BEYOND, *(-n for n in BEYOND)])
+@pytest.mark.filterwarnings("ignore:Truncating the start")
+def test_integers_that_are_beyond_everything(files, framework, backend, n):
+    for index in (n, (0, n), (..., n), np.s_[::n]) + ((np.s_[:n], np.s_[n:]) if n > 0 else ()):
+        arguments = files / "0", framework, backend, index
+        assert outcome(taken, COFFER, *arguments) == outcome(taken, REFERENCE, *arguments)
+
+
 def items_of(index):
     return index if isinstance(index, tuple) else (index,)
 

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation speaks of besides its examples, as a program would write it: for type checkers, and never run."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.dlpack import from_dlpack
+from typing_extensions import assert_type
+
+import coffer
+import coffer.hub
+import coffer.numpy
+import coffer.torch
+from coffer.numpy import load_file, save_file
+
+
+def tensors(f: coffer.File) -> None:
+    tensor = f["a"]
+    assert_type(tensor, coffer.Tensor)
+    assert_type(tensor.numpy(), np.ndarray[Any, Any])
+    assert_type(tensor.torch(), torch.Tensor)
+    assert_type(tensor.torch("cuda:0"), torch.Tensor)
+    assert_type(tensor.torch(device=torch.device("cpu")).sum(), torch.Tensor)
+    assert_type(tensor[1:3, ..., 0], coffer.Tensor)
+    assert_type(tensor[np.int64(1)], coffer.Tensor)
+    assert_type(tensor.shape, tuple[int, ...])
+    assert_type(int(tensor) + float(tensor), float)
+    assert_type(iter(tensor), Iterator[coffer.Tensor])
+    assert_type([len(part) for part in tensor], list[int])
+    assert_type(tensor.tobytes(), bytes)
+    assert_type(tensor.read(), coffer.Buffer)
+    assert_type(tensor.memory(writable=True), memoryview)
+    mean: float = tensor.numpy().mean() + tensor.astype("bfloat16").max() + tensor.astype(np.float16)[0]
+    same: bool = bool(tensor) or tensor.item() == mean
+    nested: list[list[int]] = tensor.tolist()
+    print(nested, same, hashlib.sha256(tensor.memory()).hexdigest(), io.BytesIO().readinto(tensor.memory(writable=True)))
+    print(memoryview(tensor), np.asarray(tensor), np.asarray(tensor, np.float32), torch.as_tensor(tensor), from_dlpack(tensor))
+    print(np.frombuffer(memoryview(tensor.read()), np.uint8), np.from_dlpack(tensor), np.frombuffer(tensor.memory(), np.uint8))
+    tensor.read_into(np.empty((2, 3), np.float32))
+    tensor.read_into(bytearray(24))
+    tensor.read_into(memoryview(bytearray(24)))
+    tensor.read_into(tensor)
+
+
+def files(path: Path, fd: int) -> None:
+    for source in ("x.safetensors", path, fd, b"", bytearray(), memoryview(b""), np.zeros(3, np.uint8)):
+        with coffer.open(source, access="read", verify=True, token="", timeout=1.5) as f:
+            print(sum(tensor.size for tensor in f.values()), f.metadata.get("format"), f.shards, f.nbytes, f.format)
+        report = coffer.check(source)
+        if report.error is not None:
+            print(report.error.code, report.error.offset)
+        for note in report.notes:
+            print(note.text, note.count)
+    coffer.record_digests(path, "xxh3-128", progress=lambda done, total: print(done, total))
+
+
+def writing(path: Path) -> None:
+    array = np.zeros((2, 3), np.float32)
+    with coffer.Writer(path, {"a": ("F32", (2, 3)), "b": ("U8", [4])}, {"k": "v"}, sync="always", digests="sha256") as writer:
+        writer.write("a", array)
+        writer.write("b", b"abcd", offset=0)
+        writer.write("b", memoryview(b"abcd"))
+    other = coffer.Writer(str(path), [("a", "F32", array.shape)], format="bintensors", alignment=64, slack=100)
+    other.write("a", torch.zeros(2, 3).numpy())
+    other.finish()
+    save_file({"a": array}, path, {"k": "v"}, sync="never", digests="sha256")
+    loaded = load_file(path, verify=True, backend="pread")
+    print({name: found.dtype for name, found in loaded.items()})
+    model = torch.nn.Linear(2, 3)
+    coffer.torch.save_model(model, str(path), max_shard_size="5GB")
+    print(coffer.torch.load_model(model, path, device=0), coffer.torch.load(coffer.torch.save({"a": torch.ones(3)})))
+    print(coffer.numpy.load(coffer.numpy.save({"a": array}, {"k": "v"})), coffer.torch.load_file(path, "cuda:0", progress=True))
+
+
+def hub() -> None:
+    found = coffer.hub.get_safetensors_metadata("owner/name", revision="main", token=False, timeout=None)
+    print(found.parameter_count["F32"], [file.tensors["a"].shape for file in found.files_metadata.values()])

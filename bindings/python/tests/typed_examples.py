@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the documentation's Python into files that type checkers read: one for each document.
+
+    python typed_examples.py FOLDER
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[3]
+DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/hub.md", "docs/migration.md", "docs/python.md", "bindings/python/README.md"]
+
+
+def examples(text: str) -> str:
+    """All that a document has, in its order."""
+    blocks = re.findall(r"^```(pycon|python)\n(.*?)^```$", text, flags=re.M | re.S)
+    return "\n".join(code if kind == "python" else session(code) for kind, code in blocks)
+
+
+def session(text: str) -> str:
+    """What a session at the prompt runs."""
+    return "\n".join(example.source for example in doctest.DocTestParser().get_examples(text))
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for document in DOCUMENTS:
+        code = examples((SOURCE / document).read_text(encoding="utf-8"))
+        name = re.sub(r"\W", "_", document.removesuffix(".md"))
+        (folder / f"example_{name}.py").write_text(f"# The examples of {document}.\n{code}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
