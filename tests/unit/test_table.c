@@ -251,16 +251,16 @@ static void test_which_case_is_noted(void **state)
     coffer_table_free(table);
 }
 
-/* Names end where they end, whatever lies behind them in memory: here the first's dimension, which is not 0, and NULs of a name that
+/* Names end where they end, whatever lies behind them in memory: here the last's dimension, which is not 0, and NULs of a name that
    goes on with them. */
 static void test_case_of_names_with_nul(void **state)
 {
     (void)state;
     static const char header[] =
-        "{\"abcdefg\":{\"dtype\":\"U8\",\"shape\":[72340172838076673,0],\"data_offsets\":[0,0]},"
+        "{\"ABCDEFG\":{\"dtype\":\"U8\",\"shape\":[0,0,0],\"data_offsets\":[0,0]},"
         "\"abcdefg\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\\u0000\":"
         "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
-        "\"ABCDEFG\":{\"dtype\":\"U8\",\"shape\":[0,0,0],\"data_offsets\":[0,0]}}";
+        "\"abcdefg\":{\"dtype\":\"U8\",\"shape\":[72340172838076673,0],\"data_offsets\":[0,0]}}";
     uint8_t file[8 + sizeof header - 1] = { (sizeof header - 1) & 0xFF, (sizeof header - 1) >> 8 };
     memcpy(file + 8, header, sizeof header - 1);
     coffer_table *table = NULL;
