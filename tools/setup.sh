@@ -169,7 +169,6 @@ find_missing() {
     bench)
         need_command curl curl
         need_command aria2c aria2
-        need has_curl 'libcurl, with its headers' libcurl4-openssl-dev
         need has_simdjson simdjson libsimdjson-dev
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;
