@@ -531,6 +531,11 @@ typedef enum coffer_verifying {
     COFFER_VERIFY_RECORDED = 2 /* tensors of files that do record digests */
 } coffer_verifying;
 
+/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
+   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
+   model, but not close it. */
+typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
+
 typedef struct coffer_open_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
@@ -548,11 +553,15 @@ typedef struct coffer_open_options {
     size_t select_count; /* 0: all */
     const char *token;   /* for the Hub, and nothing else; "": none. NULL: what the environment has */
     uint32_t timeout_ms; /* how long a server may say nothing, a day at most; 0: what the environment says */
+    /* Asked now and then while a server is waited for, and after each file of several, with the files whose headers were read and
+       those in all (1 until that is known). Non-zero: COFFER_ERR_CANCELLED, without waiting for the network. NULL: none. */
+    coffer_progress progress;
+    void *progress_ctx;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0                                                                    \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, NULL, NULL                                                        \
     }
 
 /*
@@ -611,11 +620,6 @@ COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *ten
 COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* Whether coffer_data's pointer is (or would be) aligned for the dtype. */
 COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
-
-/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
-   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
-   model, but not close it. */
-typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
 
 typedef struct coffer_read_options {
     size_t struct_size;
@@ -792,11 +796,16 @@ typedef struct coffer_writer_options {
     /* Record digests in the metadata: they are computed as the tensors come, best in order, and the header is written last. A pipe
        is refused; where the writer cannot read back (a descriptor, `in_place`, the caller's sink), so are pieces out of order. */
     coffer_algorithm digests;
+    /* Asked now and then by whoever waits in coffer_writer_finish for bytes to become durable, or in coffer_writer_write for the
+       reader of a pipe, with the bytes that are and those of the file. Non-zero: COFFER_ERR_CANCELLED, and the writer can only be
+       freed. Other writing takes as long as the pieces are. NULL: none. */
+    coffer_progress progress;
+    void *progress_ctx;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
-            COFFER_NO_ALGORITHM                                                                                        \
+            COFFER_NO_ALGORITHM, NULL, NULL                                                                            \
     }
 
 /*

@@ -124,8 +124,10 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
 }
 
 /* Does everything that can go wrong before the path is touched. It may come a second time. */
-static coffer_status sink_path_complete(sink_path_state *state, const coffer__os_info *replaced, coffer_error *err)
+static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__os_info *replaced, coffer_error *err)
 {
+    static const char task[] = "make the new file durable";
+    sink_path_state *state = sink->state;
     const char *path = state->path.text;
     int os_error = 0;
     if (replaced != NULL && replaced->kind == COFFER__OS_REGULAR) {
@@ -135,12 +137,13 @@ static coffer_status sink_path_complete(sink_path_state *state, const coffer__os
         return coffer__trouble(err, "give the new file the mode of the old one", path, os_error);
     }
     if (state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && replaced != NULL)) {
-        os_error = coffer__os_sync(state->temporary.fd);
+        const coffer_status status = coffer__sink_sync(sink, state->temporary.fd, 0, state->size, task, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
-    if (os_error == 0) {
-        os_error = coffer__temporary_settle(&state->temporary);
-    }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the new file durable", path, os_error);
+    os_error = coffer__temporary_settle(&state->temporary);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
 }
 
 /* The complete file could not be given the path. It stays where it is, if it has a name at all. */
@@ -173,8 +176,9 @@ static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_i
     return os_error == 0 || os_error == ENOENT ? COFFER_OK : coffer__trouble(err, "write a file there", path, os_error);
 }
 
-static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error *err)
 {
+    sink_path_state *state = sink->state;
     const char *path = state->path.text;
     coffer__os_info old;
     bool exists = false;
@@ -182,7 +186,7 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
     do {
         coffer_status status = sink_path_look(path, &exists, &old, err);
         if (status == COFFER_OK) {
-            status = sink_path_complete(state, exists ? &old : NULL, err);
+            status = sink_path_complete(sink, exists ? &old : NULL, err);
         }
         if (status != COFFER_OK) {
             return status;
@@ -195,18 +199,20 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
 }
 
 /* An undo file is of the old file; one that begins to lie there meanwhile is of somebody who edits the new one. */
-static coffer_status sink_path_give_name_without_undo(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, coffer_error *err)
 {
+    const sink_path_state *state = sink->state;
     const bool had_undo = coffer__undo_exists(state->path.text);
-    const coffer_status status = sink_path_give_name(state, err);
+    const coffer_status status = sink_path_give_name(sink, err);
     if (status == COFFER_OK && had_undo) {
         coffer__undo_forget(state->path.text);
     }
     return status;
 }
 
-static coffer_status sink_path_give_durable_name(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffer_error *err)
 {
+    const sink_path_state *state = sink->state;
     coffer__path name;
     int directory = -1;
     int os_error = coffer__path_directory(&name, state->path.text) ? 0 : ENAMETOOLONG;
@@ -216,7 +222,7 @@ static coffer_status sink_path_give_durable_name(sink_path_state *state, coffer_
     if (os_error != 0) {
         return coffer__trouble(err, "open the directory, to make the file's name durable", state->path.text, os_error);
     }
-    coffer_status status = sink_path_give_name_without_undo(state, err);
+    coffer_status status = sink_path_give_name_without_undo(sink, err);
     if (status == COFFER_OK) {
         os_error = coffer__os_sync_names(directory);
         if (os_error != 0) {
@@ -233,8 +239,8 @@ static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
     sink_path_state *state = sink->state;
     coffer_status status = sink_path_check_size(state, err);
     if (status == COFFER_OK) {
-        status = state->sync == COFFER_SYNC_ALWAYS ? sink_path_give_durable_name(state, err)
-                                                   : sink_path_give_name_without_undo(state, err);
+        status = state->sync == COFFER_SYNC_ALWAYS ? sink_path_give_durable_name(sink, err)
+                                                   : sink_path_give_name_without_undo(sink, err);
     }
     sink_path_discard(sink);
     return status;

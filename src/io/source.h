@@ -82,10 +82,10 @@ coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset,
 coffer_status coffer__source_url(coffer__source *source, struct coffer__web *web, const char *url,
                                  const coffer_allocator *allocator, coffer_error *err);
 
-/* The same for an address that is known. */
+/* The same for an address that is known; the watch, which may be NULL, is that of this first question. */
 coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web,
-                                 const struct coffer__web_address *address, const coffer_allocator *allocator,
-                                 coffer_error *err);
+                                 const struct coffer__web_address *address, const coffer__watch *watch,
+                                 const coffer_allocator *allocator, coffer_error *err);
 
 /* What tells one version of what lies behind a URL from another: its ETag, or its date; "" when there is none, and for any other
    source. Borrowed. */

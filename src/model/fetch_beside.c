@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "sniff.h"
+#include "waiting.h"
 
 #include <string.h>
 
@@ -35,6 +36,7 @@ struct coffer__beside {
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
     coffer__place place;
+    coffer__waiting waiting; /* while they are opened */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
@@ -51,11 +53,11 @@ static bool beside_is_absent(coffer_status status)
 }
 
 /* A server may say that it has a file, and send the page that tells people that it has not. */
-static bool beside_is_page(const coffer__source *source)
+static bool beside_is_page(const coffer__source *source, const coffer__watch *watch)
 {
     uint8_t first[BESIDE_SNIFFED];
     const size_t size = source->size < sizeof first ? (size_t)source->size : sizeof first;
-    return coffer__source_read(source, 0, first, size, NULL) == COFFER_OK &&
+    return coffer__source_read_watched(source, 0, first, size, watch, NULL) == COFFER_OK &&
            coffer__sniff(first, size, NULL) == COFFER_ERR_IS_HTML;
 }
 
@@ -67,7 +69,7 @@ static void beside_open_file(void *arg)
     file->status = coffer__place_open(&beside->place, name, &beside->allocator, &beside->pool, &file->pooled,
                                       &file->source, &file->error);
     file->there = file->status == COFFER_OK;
-    if (file->there && beside_is_page(&file->source)) {
+    if (file->there && beside_is_page(&file->source, beside->place.watch)) {
         file->source.ops->close(&file->source);
         file->there = false;
     }
@@ -76,19 +78,40 @@ static void beside_open_file(void *arg)
     }
 }
 
+static void beside_work(void *arg)
+{
+    beside_open_file(arg);
+    coffer__waiting_leave(&((coffer__beside_file *)arg)->whole->waiting);
+}
+
+/* Starts a thread for a file; false when there is none to be had. */
+static bool beside_start(coffer__beside *beside, coffer__beside_file *file)
+{
+    coffer__os_mutex_lock(&beside->waiting.lock);
+    beside->waiting.working++;
+    coffer__os_mutex_unlock(&beside->waiting.lock);
+    if (coffer__os_thread_start(&file->thread, beside_work, file) == 0) {
+        return true;
+    }
+    coffer__waiting_leave(&beside->waiting);
+    return false;
+}
+
 /* Opens all of them, each in a thread of its own, as opening is nothing but waiting. */
 static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err)
 {
     bool started[BESIDE_COUNT];
+    beside->place.watch = &beside->waiting.watch;
     for (size_t i = 0; i < BESIDE_COUNT; i++) {
         coffer__beside_file *file = &beside->files[i];
         file->name = beside_names[i];
         file->whole = beside;
-        started[i] = beside->place.web != NULL && coffer__os_thread_start(&file->thread, beside_open_file, file) == 0;
+        started[i] = beside->place.web != NULL && beside_start(beside, file);
         if (!started[i]) {
             beside_open_file(file);
         }
     }
+    coffer__waiting_wait(&beside->waiting);
     const coffer__beside_file *failed = NULL;
     for (size_t i = 0; i < BESIDE_COUNT; i++) {
         coffer__beside_file *file = &beside->files[i];
@@ -96,6 +119,10 @@ static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err
             coffer__os_thread_join(&file->thread);
         }
         failed = failed == NULL && file->status != COFFER_OK ? file : failed;
+    }
+    beside->place.watch = NULL;
+    if (beside->waiting.stopped) {
+        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     }
     if (failed == NULL) {
         return COFFER_OK;
@@ -108,7 +135,8 @@ static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err
     return coffer__fail_path(err, failed->status, path.text);
 }
 
-coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, coffer_error *err)
+coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
+                                  coffer_error *err)
 {
     const coffer_allocator caller = model->allocator;
     coffer__beside *made = coffer__alloc_zeroed(&caller, sizeof *made);
@@ -127,7 +155,12 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         return beside_no_memory(err);
     }
     coffer_status status = coffer__model_place(model, &made->place, err);
-    status = status == COFFER_OK ? beside_open_files(made, err) : status;
+    if (status == COFFER_OK && !coffer__waiting_begin(&made->waiting, options->progress, options->progress_ctx, 0)) {
+        status = beside_no_memory(err);
+    } else if (status == COFFER_OK) {
+        status = beside_open_files(made, err);
+        coffer__waiting_end(&made->waiting);
+    }
     if (status != COFFER_OK) {
         coffer__beside_close(made);
         return status;

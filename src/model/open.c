@@ -283,11 +283,22 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 
-static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
+/* Whether the user wants no more, while the first answers are waited for. */
+static bool open_stop(void *ctx)
+{
+    const coffer_open_options *options = ctx;
+    return options->progress(options->progress_ctx, 0, 1) != 0;
+}
+
+static coffer_status open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
 {
     coffer__web *web = NULL;
     bool folder = false;
+    const coffer__watch watch = { open_stop, options };
     coffer_status status = coffer__web_new(&web, options, err);
+    if (status == COFFER_OK && options->progress != NULL) {
+        (void)coffer__web_watch(web, &watch);
+    }
     if (status == COFFER_OK) {
         status = coffer__web_is_folder(web, url, &folder, err);
     }
@@ -300,6 +311,7 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
         coffer__web_free(web);
         return status;
     }
+    (void)coffer__web_watch(web, NULL);
     (*model)->web = web;
     (*model)->named_whole = (*model)->named_whole || folder;
     return COFFER_OK;
@@ -500,7 +512,7 @@ const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer
         coffer__model_stranger(err);
         return NULL;
     }
-    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+    if (coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
     const uint8_t *base = coffer__shard_base(shard, err);
@@ -523,7 +535,7 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
         coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
         return NULL;
     }
-    if (coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+    if (coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
     uint8_t *base = coffer__shard_base(shard, err);

@@ -94,7 +94,7 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
     coffer_read_options known;
     coffer_status status = read_check(&known, options, buffer, size, size, err);
     if (status == COFFER_OK) {
-        status = coffer__trust_tensor(model, tensor, err);
+        status = coffer__trust_tensor(model, tensor, &known, err);
     }
     if (status == COFFER_OK) {
         const coffer__row row = {
@@ -179,7 +179,10 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
 {
     coffer_read_options known;
     const uint64_t size = box->run_size * box->run_count;
-    const coffer_status status = read_check(&known, options, buffer, buffer_size, size, err);
+    coffer_status status = read_check(&known, options, buffer, buffer_size, size, err);
+    if (status == COFFER_OK) {
+        status = coffer__trust_tensor(model, tensor, &known, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -208,9 +211,6 @@ coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor
     }
     coffer__box box;
     coffer_status status = coffer__slice_plan(tensor, indices, count, &box, err);
-    if (status == COFFER_OK) {
-        status = coffer__trust_tensor(model, tensor, err);
-    }
     if (status == COFFER_OK) {
         status = read_slice(model, shard, tensor, &box, buffer, buffer_size, options, err);
     }

@@ -184,11 +184,12 @@ coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *
     return status;
 }
 
-coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                   coffer_error *err)
 {
-    const coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    const coffer_read_options usual = COFFER_READ_OPTIONS_INIT;
     const coffer_read_target target = { tensor, NULL, 0 };
     return coffer__trust_is_due(coffer__model_shard(model, tensor), tensor)
-               ? coffer__trust_read(model, &target, 1, &options, err)
+               ? coffer__trust_read(model, &target, 1, options == NULL ? &usual : options, err)
                : COFFER_OK;
 }

@@ -23,7 +23,8 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 /* Reads tensors to their places, and verifies those that are due. */
 coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *targets, size_t count,
                                  const coffer_read_options *options, coffer_error *err);
-/* Verifies a tensor if that is due, without handing out its bytes. */
-coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
+/* Verifies a tensor if that is due, without handing out its bytes. The options may be NULL. */
+coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                   coffer_error *err);
 
 #endif

@@ -111,6 +111,8 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
         status = coffer__sink_memory(&writer->sink, allocator, target->memory, target->memory_size, err);
     }
     writer->sink_open = status == COFFER_OK;
+    writer->sink.progress = options->progress;
+    writer->sink.progress_ctx = options->progress_ctx;
     if (target->taken != NULL) {
         *target->taken = writer->sink_open;
     }
@@ -583,7 +585,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
         half.second = true;
     }
     for (size_t i = 0; i < copies->count; i++) {
-        const coffer_status trusted = coffer__trust_tensor(copies->all[i].model, copies->all[i].tensor, err);
+        const coffer_status trusted = coffer__trust_tensor(copies->all[i].model, copies->all[i].tensor, options, err);
         if (trusted != COFFER_OK) {
             writer_ended(writer, trusted);
             return trusted;
