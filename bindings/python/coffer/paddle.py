@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 
 from ._devices import device as _device_of
 from ._frameworks import PaddleFramework
 from ._frameworks import paddle_dtype as _getdtype  # noqa: F401  a name that the reference has
+from ._progress import Shown, shown
 from ._safe_open import Backend, open_model
 from ._serialization import Sync, TensorSpec, open_bytes, serialize, serialize_file
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -28,10 +32,13 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors, which have to be contiguous; see `coffer.torch.save_file`."""
     kept: list[Any] = []
-    serialize_file(_flatten(tensors, kept), filename, metadata, sync=sync)
+    specs = _flatten(tensors, kept)
+    serialize_file(specs, filename, metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes, device: str = "cpu") -> dict[str, paddle.Tensor]:
@@ -40,10 +47,19 @@ def load(data: bytes, device: str = "cpu") -> dict[str, paddle.Tensor]:
 
 
 def load_file(
-    filename: str | os.PathLike[str], device: str | int = "cpu", *, backend: Backend = "mmap"
+    filename: str | os.PathLike[str],
+    device: str | int = "cpu",
+    *,
+    backend: Backend = "mmap",
+    progress: Shown = False,
+    verify: bool = False,
 ) -> dict[str, paddle.Tensor]:
-    """The tensors of a file. On the CPU they view a private map of it, unless they are read (backend "pread")."""
-    return PaddleFramework(_device_of(device)).all(open_model(filename, backend))
+    """The tensors of a file. On the CPU they view a private map of it, unless they are read (backend "pread", and with `progress`);
+    see `coffer.torch.load_file`."""
+    framework = PaddleFramework(_device_of(device))
+    model = open_model(filename, "pread" if progress else backend, verify)
+    with shown(progress, filename) as advance:
+        return framework.all(model, advance)
 
 
 def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list[Any]) -> dict[str, TensorSpec]:

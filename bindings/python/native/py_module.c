@@ -51,7 +51,9 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Model", py_model_make_type(module), &state->model_type) < 0 ||
         module_add_type(module, "Tensor", py_tensor_make_type(module), &state->tensor_type) < 0 ||
         module_add_type(module, "Buffer", py_buffer_make_type(module), &state->buffer_type) < 0 ||
-        module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0) {
+        module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0 ||
+        module_add_type(module, "Hasher", py_hasher_make_type(module), &state->hasher_type) < 0 ||
+        module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "VERSION", coffer_version());
@@ -64,6 +66,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->tensor_type);
     Py_VISIT(state->buffer_type);
     Py_VISIT(state->writer_type);
+    Py_VISIT(state->hasher_type);
+    Py_VISIT(state->manifest_type);
     Py_VISIT(state->make_error);
     return 0;
 }
@@ -75,6 +79,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->tensor_type);
     Py_CLEAR(state->buffer_type);
     Py_CLEAR(state->writer_type);
+    Py_CLEAR(state->hasher_type);
+    Py_CLEAR(state->manifest_type);
     Py_CLEAR(state->make_error);
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         Py_CLEAR(state->dtype_names[i]);
@@ -96,6 +102,13 @@ static PyMethodDef module_functions[] = {
       "Writes a model of as many files as a limit asks for, and their index." },
     { "record_digests", (PyCFunction)(void (*)(void))py_record_digests, METH_VARARGS | METH_KEYWORDS,
       "Records digests of a file's tensors in its metadata." },
+    { "copy_tensors", (PyCFunction)(void (*)(void))py_copy_tensors, METH_VARARGS | METH_KEYWORDS,
+      "Writes tensors of opened files to a file, or to as many as a limit asks for." },
+    { "edit_metadata", (PyCFunction)(void (*)(void))py_edit_metadata, METH_VARARGS | METH_KEYWORDS,
+      "Sets and removes keys of a file's metadata; how it was done." },
+    { "recover", (PyCFunction)(void (*)(void))py_recover, METH_VARARGS | METH_KEYWORDS,
+      "Finishes or undoes what an interrupted edit or save left." },
+    { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };
 
