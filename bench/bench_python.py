@@ -180,6 +180,43 @@ def compare_peak(what: str, ours: str, theirs: str, imports: str = "") -> None:
     row(f"{what}: peak memory", "MB", figures[0], "safetensors", figures[1])
 
 
+FRESH = """
+import ctypes, os, sys, time
+path, package, small_pages = sys.argv[1:4]
+if small_pages == "yes":
+    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
+import numpy
+if package == "coffer":
+    import coffer.numpy as files
+    from coffer._safe_open import safe_open
+else:
+    import safetensors.numpy as files
+    from safetensors import safe_open
+{before}
+start = time.perf_counter()
+{code}
+print(time.perf_counter() - start)
+"""
+
+
+def compare_fresh(what: str, path: Path, code: str, before: str = "", small_pages: bool = False, cold: bool = False) -> None:
+    """A row of milliseconds, each of a process of its own, in pairs that change places; the ratio is the median of the pairs'."""
+    if cold:
+        before += "\nf = os.open(path, os.O_RDONLY); os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)"
+    program = FRESH.format(before=before, code=code)
+    taken: dict[str, list[float]] = {"coffer": [], "safetensors": []}
+    for i in range(ROUNDS + 1):
+        for package in sorted(taken, reverse=i % 2 == 1):
+            command = [sys.executable, "-c", program, str(path), package, "yes" if small_pages else "no"]
+            seconds_taken = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            if i > 0:  # the first pair is for the cache
+                taken[package].append(seconds_taken)
+    ratio = statistics.median(b / a for a, b in zip(*taken.values(), strict=True))
+    ours, theirs = (1e3 * statistics.median(figures) for figures in taken.values())
+    state = f"{'cold' if cold else 'cached'}, fresh processes{', no huge pages' if small_pages else ''}"
+    print("ROW", what, "ms", f"{ours:g}", "safetensors", f"{theirs:g}", f"{ratio:g}", state, sep="\t", flush=True)
+
+
 # ---- The rows ---------------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +264,31 @@ def loading() -> None:
     )
 
 
+def never_slower() -> None:
+    """What was slower than the reference once, in pairs of fresh processes."""
+    make(LARGE, large())
+    for small_pages in (False, True):
+        compare_fresh("Python: numpy load_file, 1 GB", LARGE, "x = files.load_file(path)", small_pages=small_pages)
+        pread = 'x = files.load_file(path, backend="pread")'
+        compare_fresh("Python: numpy load_file, 1 GB, pread", LARGE, pread, small_pages=small_pages)
+    compare_fresh("Python: numpy load_file, 1 GB, pread", LARGE, 'x = files.load_file(path, backend="pread")', cold=True)
+    LARGE.unlink()
+    loop = "for _ in range(3):\n    for name in names:\n        file.get_tensor(name)"
+    for size in (1 << 16, 1 << 20, 1 << 22, 1 << 24):
+        count = max(2, min(GB // 8 // size, 512))
+        make(LARGE, ((f"layer.{i}", (size // 4,)) for i in range(count)))
+        for backend in ("mmap", "pread"):
+            before = f'file = safe_open(path, "np", backend="{backend}"); names = file.keys()'
+            compare_fresh(f"Python: get_tensor, {count} of {size >> 10} KB, {backend}", LARGE, loop, before)
+
+
+def small_slices() -> None:
+    make(GPT2, gpt2())
+    for what, index in (("a row", np.s_[3]), ("two rows", np.s_[3:5]), ("a corner", np.s_[3:5, 10:20])):
+        ours, theirs = (package(GPT2, framework="np").get_slice("wpe.weight") for package in (safe_open, safetensors.safe_open))
+        compare(f"Python: get_slice of {what}", lambda: ours[index], lambda: theirs[index])
+
+
 def column(package: type) -> Task:
     def task() -> object:
         with package(LARGE, framework="np", backend="pread") as file:
@@ -264,6 +326,11 @@ def saving() -> None:
     theirs = lambda path=NEW: safetensors.numpy.save_file(tensors, path)  # noqa: E731
     rounds = max(3, ROUNDS // 2)
     compare("Python: save_file of 1 GB to a new path", lambda: coffer.numpy.save_file(tensors, NEW), theirs, remove, rounds)
+    tiny = {"data": np.ones(16, np.float32)}
+    for sync in ("replace", "never"):
+        ours = lambda sync=sync: coffer.numpy.save_file(tiny, NEW, sync=sync)  # noqa: E731
+        compare(f"Python: save_file of 64 bytes over a file, sync={sync}", ours, lambda: safetensors.numpy.save_file(tiny, NEW), rounds=rounds)
+    remove()
     over = lambda sync: lambda: coffer.numpy.save_file(tensors, NEW, sync=sync)  # noqa: E731
     theirs()
     compare("Python: save_file of 1 GB over a file, durable", over("replace"), theirs, rounds=rounds)
@@ -302,10 +369,22 @@ def torch_rows() -> None:
         )
 
 
+def torch_loads() -> None:
+    import safetensors.torch
+    import torch
+
+    import coffer.torch
+
+    torch.set_num_threads(1)
+    for count, size in ((5000, 32), (1000, 1 << 14), (8, 1 << 24)):
+        content = safetensors.torch.save({f"t{i}": torch.ones(size // 4) for i in range(count if not QUICK else count // 8)})
+        compare(f"Python: torch.load of bytes, {count} tensors of {size} bytes", lambda: coffer.torch.load(content), lambda: safetensors.torch.load(content))
+
+
 def main() -> None:
     only = os.environ.get("COFFER_BENCH_ONLY")
     try:
-        for part in (opening, torch_rows, loading, slicing, saving):
+        for part in (opening, torch_rows, torch_loads, loading, never_slower, slicing, small_slices, saving):
             if only in (None, part.__name__):
                 part()
     finally:

@@ -537,6 +537,11 @@ typedef enum coffer_verifying {
     COFFER_VERIFY_RECORDED = 2 /* tensors of files that do record digests */
 } coffer_verifying;
 
+/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
+   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
+   model, but not close it. */
+typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
+
 typedef struct coffer_open_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
@@ -561,11 +566,15 @@ typedef struct coffer_open_options {
     /* Open files that end before their data do, for what is whole: a tensor that is not (coffer_is_whole) fails with
        COFFER_ERR_DATA_TRUNCATED wherever its bytes are wanted. The header has to be there. */
     bool partial;
+    /* Asked now and then while a server is waited for, and after each file of several, with the files whose headers were read and
+       those in all (1 until that is known). Non-zero: COFFER_ERR_CANCELLED, without waiting for the network. NULL: none. */
+    coffer_progress progress;
+    void *progress_ctx;
 } coffer_open_options;
 #define COFFER_OPEN_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(coffer_open_options), NULL, 0, COFFER_MAP, false, false, false, false, COFFER_FORMAT_ANY,               \
-            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false                                                      \
+            COFFER_VERIFY_NOTHING, NULL, 0, NULL, 0, false, false, NULL, NULL                                          \
     }
 
 /*
@@ -642,11 +651,6 @@ COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tens
 /* Whether the file has all bytes of the tensor, which can be false only with the option `partial`; false for a tensor of another
    model. No I/O. */
 COFFER_API bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor);
-
-/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero answer
-   cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
-   model, but not close it. */
-typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
 
 typedef struct coffer_read_options {
     size_t struct_size;
@@ -839,11 +843,16 @@ typedef struct coffer_writer_options {
        COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: whatever lies there is replaced. Borrowed by
        coffer_writer_open alone. */
     const coffer *replaces;
+    /* Asked now and then by whoever waits in coffer_writer_finish for bytes to become durable, or in coffer_writer_write for the
+       reader of a pipe, with the bytes that are and those of the file. Non-zero: COFFER_ERR_CANCELLED, and the writer can only be
+       freed. Other writing takes as long as the pieces are. NULL: none. */
+    coffer_progress progress;
+    void *progress_ctx;
 } coffer_writer_options;
 #define COFFER_WRITER_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
-            COFFER_NO_ALGORITHM, NULL                                                                                  \
+            COFFER_NO_ALGORITHM, NULL, NULL, NULL                                                                      \
     }
 
 /*

@@ -114,8 +114,9 @@ int coffer__os_close(int fd);
 /* Reads until `size` bytes are there or the file ends; *done says how many. */
 int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size);
-/* Writes at the descriptor's own position; waits when a non-blocking descriptor takes no more. */
-int coffer__os_write_next(int fd, const void *bytes, size_t size);
+/* Writes at the descriptor's own position; *done says how many bytes, which are fewer, or none, when a signal came. Waits when a
+   non-blocking descriptor takes no more. */
+int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done);
 /* Copies between two files, in the kernel or by sharing blocks where that is possible; *done is less than `size` without an
    error when the source ends. EOPNOTSUPP when only reading and writing is left. */
 int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done);
@@ -144,6 +145,8 @@ bool coffer__os_appends(int fd);
 
 /* The file's bytes and length are on the device when it returns 0. */
 int coffer__os_sync(int fd);
+/* Waits until the device has these bytes, which promises nothing: a later coffer__os_sync then has less to wait for. */
+void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size);
 /* Lets the device begin to write what the file has so far, without waiting for it: a later coffer__os_sync then has less to
    do. Promises nothing. */
 void coffer__os_sync_begin(int fd);

@@ -438,29 +438,31 @@ int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size)
 }
 
 /* Waits until a non-blocking descriptor takes bytes again, or has an error to report. */
-static void os_wait_writable(int fd)
+/* 0 also when a signal came first. */
+static int os_wait_writable(int fd)
 {
     struct pollfd waiting = { .fd = fd, .events = POLLOUT };
-    (void)poll(&waiting, 1, -1);
+    return poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
 }
 
-int coffer__os_write_next(int fd, const void *bytes, size_t size)
+int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done)
 {
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t put = write(fd, (const char *)bytes + done, os_piece(size - done));
-        if (put == 0) {
-            return EIO;
-        }
-        if (put > 0) {
-            done += (size_t)put;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            os_wait_writable(fd);
-        } else if (errno != EINTR) {
-            return errno;
-        }
+    *done = 0;
+    if (size == 0) {
+        return 0;
     }
-    return 0;
+    const ssize_t put = write(fd, bytes, os_piece(size));
+    if (put > 0) {
+        *done = (size_t)put;
+        return 0;
+    }
+    if (put == 0) {
+        return EIO;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return os_wait_writable(fd);
+    }
+    return errno == EINTR ? 0 : errno;
 }
 
 #ifdef __linux__
@@ -643,6 +645,18 @@ void coffer__os_sync_begin(int fd)
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 #else
     (void)fd;
+#endif
+}
+
+void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, (off_t)offset, (off_t)size,
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+#else
+    (void)fd;
+    (void)offset;
+    (void)size;
 #endif
 }
 

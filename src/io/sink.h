@@ -35,6 +35,8 @@ struct coffer__sink {
     coffer_allocator allocator;
     void *state; /* the kind's own, allocated by it */
     bool in_order;
+    coffer_progress progress; /* asked where publishing and writing wait; NULL: nobody is */
+    void *progress_ctx;
 };
 
 /* Each fills *sink, or fails having opened and changed nothing. */
@@ -54,6 +56,13 @@ void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old);
 /* What coffer__sink_path is with `in_place`; `exists`: there is a regular file, else nothing. */
 coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err);
+
+/* COFFER_ERR_CANCELLED when the user, asked after `done` bytes of `total`, wants no more. */
+coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t total, coffer_error *err);
+/* Makes a file durable whose `size` bytes begin at `start` of the descriptor, and asks the user meanwhile. A failure says that one
+   cannot `task`. */
+coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
+                                const char *path, coffer_error *err);
 
 /* Gives a sink its operations and a zeroed state of `state_size` bytes; COFFER_ERR_MEMORY when there is none. */
 coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,

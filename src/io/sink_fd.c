@@ -52,16 +52,28 @@ static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t o
         state->next, offset);
 }
 
-static coffer_status sink_fd_write_next(sink_fd_state *state, uint64_t offset, const void *bytes, size_t size,
+/* Writes in turn. A reader may let us wait for ever, so after each interruption the user is asked. */
+static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, const uint8_t *bytes, size_t size,
                                         coffer_error *err)
 {
+    sink_fd_state *state = sink->state;
     if (offset != state->next || state->broken) {
         return sink_fd_out_of_order(state, offset, err);
     }
-    const int os_error = coffer__os_write_next(state->fd, bytes, size);
-    state->broken = os_error != 0;
-    state->next += size;
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
+    coffer_status status = COFFER_OK;
+    for (size_t done = 0; done < size && status == COFFER_OK;) {
+        size_t put = 0;
+        const int os_error = coffer__os_write_next(state->fd, bytes + done, size - done, &put);
+        done += put;
+        state->next += put;
+        if (os_error != 0) {
+            status = coffer__trouble(err, "write to the descriptor", NULL, os_error);
+        } else if (done < size) {
+            status = coffer__sink_ask(sink, state->next, state->size, err);
+        }
+    }
+    state->broken = status != COFFER_OK;
+    return status;
 }
 
 static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
@@ -70,7 +82,7 @@ static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const
     sink_fd_state *state = sink->state;
     if (!state->positioned) {
         coffer__os_mutex_lock(&state->lock);
-        const coffer_status status = sink_fd_write_next(state, offset, bytes, size, err);
+        const coffer_status status = sink_fd_write_next(sink, offset, bytes, size, err);
         coffer__os_mutex_unlock(&state->lock);
         return status;
     }
@@ -95,8 +107,9 @@ static void sink_fd_release(coffer__sink *sink)
     sink->state = NULL;
 }
 
-static coffer_status sink_fd_finish(const sink_fd_state *state, coffer_error *err)
+static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
 {
+    const sink_fd_state *state = sink->state;
     int os_error = 0;
     if (state->regular && state->positioned) {
         os_error = coffer__os_truncate(state->fd, state->start + state->size);
@@ -107,15 +120,16 @@ static coffer_status sink_fd_finish(const sink_fd_state *state, coffer_error *er
     if (os_error != 0) {
         return coffer__trouble(err, "end the descriptor's file behind what was written", NULL, os_error);
     }
-    if (state->sync == COFFER_SYNC_ALWAYS && (state->regular || state->positioned)) {
-        os_error = coffer__os_sync(state->fd);
+    if (state->sync != COFFER_SYNC_ALWAYS || !(state->regular || state->positioned)) {
+        return COFFER_OK;
     }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the descriptor's file durable", NULL, os_error);
+    return coffer__sink_sync(sink, state->fd, state->start, state->size, "make the descriptor's file durable", NULL,
+                             err);
 }
 
 static coffer_status sink_fd_publish(coffer__sink *sink, coffer_error *err)
 {
-    const coffer_status status = sink_fd_finish(sink->state, err);
+    const coffer_status status = sink_fd_finish(sink, err);
     sink_fd_release(sink);
     return status;
 }

@@ -79,12 +79,18 @@ static int sink_in_place_sync_name(const sink_in_place_state *state)
     return coffer__path_directory(&name, state->path.text) ? coffer__os_sync_directory(name.text) : ENAMETOOLONG;
 }
 
-static int sink_in_place_finish(sink_in_place_state *state)
+static coffer_status sink_in_place_finish(const coffer__sink *sink, coffer_error *err)
 {
-    int os_error = coffer__os_truncate(state->fd, state->size);
+    sink_in_place_state *state = sink->state;
+    const char *task = "finish the file";
+    const char *path = state->path.text;
     const bool durable = state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && !state->created);
+    int os_error = coffer__os_truncate(state->fd, state->size);
     if (os_error == 0 && durable) {
-        os_error = coffer__os_sync(state->fd);
+        const coffer_status status = coffer__sink_sync(sink, state->fd, 0, state->size, task, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
     if (os_error == 0 && state->created && state->sync == COFFER_SYNC_ALWAYS) {
         os_error = sink_in_place_sync_name(state);
@@ -93,15 +99,12 @@ static int sink_in_place_finish(sink_in_place_state *state)
         os_error = coffer__os_close(state->fd);
         state->fd = -1;
     }
-    return os_error;
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
 }
 
 static coffer_status sink_in_place_publish(coffer__sink *sink, coffer_error *err)
 {
-    sink_in_place_state *state = sink->state;
-    const int os_error = sink_in_place_finish(state);
-    const coffer_status status =
-        os_error == 0 ? COFFER_OK : coffer__trouble(err, "finish the file", state->path.text, os_error);
+    const coffer_status status = sink_in_place_finish(sink, err);
     sink_in_place_release(sink);
     return status;
 }

@@ -2,9 +2,14 @@
 /* Memory of the caller's, of exactly the file's size. Also what all sinks share. */
 #include "alloc.h"
 #include "error.h"
+#include "os.h"
 #include "sink.h"
+#include "trouble.h"
 
 #include <string.h>
+
+/* Waiting for that many bytes takes a slow disk a tenth of a second. */
+#define SINK_SYNC_STRETCH ((uint64_t)8 << 20)
 
 typedef struct sink_memory_state {
     void *memory;
@@ -17,8 +22,33 @@ coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops,
     sink->ops = ops;
     sink->allocator = *allocator;
     sink->in_order = false;
+    sink->progress = NULL;
     sink->state = coffer__alloc_zeroed(allocator, state_size);
     return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");
+}
+
+coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t total, coffer_error *err)
+{
+    return sink->progress == NULL || sink->progress(sink->progress_ctx, done, total) == 0
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+}
+
+coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
+                                const char *path, coffer_error *err)
+{
+    /* In stretches, so that the last wait, which nothing can interrupt, is short. */
+    for (uint64_t done = 0; sink->progress != NULL && done < size;) {
+        const uint64_t stretch = size - done < SINK_SYNC_STRETCH ? size - done : SINK_SYNC_STRETCH;
+        const coffer_status status = coffer__sink_ask(sink, done, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        coffer__os_sync_stretch(fd, start + done, stretch);
+        done += stretch;
+    }
+    const int os_error = coffer__os_sync(fd);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
 }
 
 static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)

@@ -126,8 +126,10 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
 }
 
 /* Does everything that can go wrong before the path is touched. It may come a second time. */
-static coffer_status sink_path_complete(sink_path_state *state, const coffer__os_info *replaced, coffer_error *err)
+static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__os_info *replaced, coffer_error *err)
 {
+    static const char task[] = "make the new file durable";
+    sink_path_state *state = sink->state;
     const char *path = state->path.text;
     int os_error = 0;
     if (replaced != NULL && replaced->kind == COFFER__OS_REGULAR) {
@@ -137,12 +139,13 @@ static coffer_status sink_path_complete(sink_path_state *state, const coffer__os
         return coffer__trouble(err, "give the new file the mode of the old one", path, os_error);
     }
     if (state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && replaced != NULL)) {
-        os_error = coffer__os_sync(state->temporary.fd);
+        const coffer_status status = coffer__sink_sync(sink, state->temporary.fd, 0, state->size, task, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
-    if (os_error == 0) {
-        os_error = coffer__temporary_settle(&state->temporary);
-    }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the new file durable", path, os_error);
+    os_error = coffer__temporary_settle(&state->temporary);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
 }
 
 /* The complete file could not be given the path. It stays where it is, if it has a name at all. */
@@ -199,8 +202,9 @@ static coffer_status sink_path_changed(const sink_path_state *state, coffer_erro
 }
 
 /* Takes the place of the one file that it may take the place of. */
-static coffer_status sink_path_replace_old(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_error *err)
 {
+    sink_path_state *state = sink->state;
     const char *path = state->path.text;
     bool exists = false;
     bool changed = false;
@@ -212,7 +216,7 @@ static coffer_status sink_path_replace_old(sink_path_state *state, coffer_error 
         if (status == COFFER_OK && (!exists || !coffer__os_unchanged(&state->old, &now))) {
             return sink_path_changed(state, err);
         }
-        status = status == COFFER_OK ? sink_path_complete(state, &now, err) : status;
+        status = status == COFFER_OK ? sink_path_complete(sink, &now, err) : status;
         if (status != COFFER_OK) {
             return status;
         }
@@ -229,10 +233,11 @@ static coffer_status sink_path_replace_old(sink_path_state *state, coffer_error 
     return changed ? sink_path_changed(state, err) : COFFER_OK;
 }
 
-static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error *err)
 {
+    sink_path_state *state = sink->state;
     if (state->has_old) {
-        return sink_path_replace_old(state, err);
+        return sink_path_replace_old(sink, err);
     }
     const char *path = state->path.text;
     coffer__os_info old;
@@ -242,7 +247,7 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
     do {
         coffer_status status = sink_path_look(path, &exists, &old, err);
         if (status == COFFER_OK) {
-            status = sink_path_complete(state, exists ? &old : NULL, err);
+            status = sink_path_complete(sink, exists ? &old : NULL, err);
         }
         if (status != COFFER_OK) {
             return status;
@@ -260,18 +265,20 @@ static coffer_status sink_path_give_name(sink_path_state *state, coffer_error *e
 }
 
 /* An undo file is of the old file; one that begins to lie there meanwhile is of somebody who edits the new one. */
-static coffer_status sink_path_give_name_without_undo(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, coffer_error *err)
 {
+    const sink_path_state *state = sink->state;
     const bool had_undo = coffer__undo_look(state->path.text) != COFFER__UNDO_NONE;
-    const coffer_status status = sink_path_give_name(state, err);
+    const coffer_status status = sink_path_give_name(sink, err);
     if (status == COFFER_OK && had_undo) {
         coffer__undo_forget(state->path.text);
     }
     return status;
 }
 
-static coffer_status sink_path_give_durable_name(sink_path_state *state, coffer_error *err)
+static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffer_error *err)
 {
+    const sink_path_state *state = sink->state;
     coffer__path name;
     int directory = -1;
     int os_error = coffer__path_directory(&name, state->path.text) ? 0 : ENAMETOOLONG;
@@ -281,7 +288,7 @@ static coffer_status sink_path_give_durable_name(sink_path_state *state, coffer_
     if (os_error != 0) {
         return coffer__trouble(err, "open the directory, to make the file's name durable", state->path.text, os_error);
     }
-    coffer_status status = sink_path_give_name_without_undo(state, err);
+    coffer_status status = sink_path_give_name_without_undo(sink, err);
     if (status == COFFER_OK) {
         os_error = coffer__os_sync_names(directory);
         if (os_error != 0) {
@@ -298,8 +305,8 @@ static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
     sink_path_state *state = sink->state;
     coffer_status status = sink_path_check_size(state, err);
     if (status == COFFER_OK) {
-        status = state->sync == COFFER_SYNC_ALWAYS ? sink_path_give_durable_name(state, err)
-                                                   : sink_path_give_name_without_undo(state, err);
+        status = state->sync == COFFER_SYNC_ALWAYS ? sink_path_give_durable_name(sink, err)
+                                                   : sink_path_give_name_without_undo(sink, err);
     }
     sink_path_discard(sink);
     return status;

@@ -101,10 +101,10 @@ coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset,
 coffer_status coffer__source_url(coffer__source *source, struct coffer__web *web, const char *url,
                                  const coffer_allocator *allocator, coffer_error *err);
 
-/* The same for an address that is known. */
+/* The same for an address that is known; the watch, which may be NULL, is that of this first question. */
 coffer_status coffer__source_web(coffer__source *source, struct coffer__web *web,
-                                 const struct coffer__web_address *address, const coffer_allocator *allocator,
-                                 coffer_error *err);
+                                 const struct coffer__web_address *address, const coffer__watch *watch,
+                                 const coffer_allocator *allocator, coffer_error *err);
 
 /* What lies behind a URL, and which version of it, as text: the URL as it was named, the commit, ETag and date, a line each. False,
    and "", when the server states neither ETag nor date, and for any other source. */

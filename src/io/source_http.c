@@ -429,7 +429,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
 }
 
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
-                                 const coffer_allocator *allocator, coffer_error *err)
+                                 const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
     if (status != COFFER_OK) {
@@ -437,7 +437,7 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
     }
     source_http *file = source->as.http;
     source_http_part part = { .file = file, .size = SOURCE_HTTP_FIRST, .to = file->head };
-    status = source_http_fetch(&part, NULL, err);
+    status = source_http_fetch(&part, watch, err);
     if (status != COFFER_OK) {
         source_http_close(source);
         return status;
@@ -548,5 +548,5 @@ coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const
         return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
     }
     return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)
-                                 : coffer__source_web(source, web, &address, allocator, err);
+                                 : coffer__source_web(source, web, &address, NULL, allocator, err);
 }

@@ -30,8 +30,9 @@ struct coffer__web {
     char certificates[1024]; /* "": the system's */
     bool fetches;
     atomic_uint owners;
-    coffer__mutex lock; /* guards what follows */
-    bool opened;        /* libcurl; its table does not change afterwards */
+    const coffer__watch *watch; /* while a model is opened; else NULL */
+    coffer__mutex lock;         /* guards what follows */
+    bool opened;                /* libcurl; its table does not change afterwards */
     coffer__libcurl curl;
     bool proving; /* the authorities are read, if they can be; they do not change afterwards */
     coffer__authorities authorities;
@@ -155,6 +156,13 @@ void coffer__web_free(coffer__web *web)
     coffer__os_mutex_deinit(&web->lock);
     const coffer_allocator allocator = web->allocator;
     coffer__free(&allocator, web, sizeof *web);
+}
+
+const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *watch)
+{
+    const coffer__watch *before = web->watch;
+    web->watch = watch;
+    return before;
 }
 
 /* The line that was used last, whose connection is the most likely to live; else a new one. */
@@ -301,7 +309,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         .certificates = web->certificates[0] != '\0' ? web->certificates : NULL,
         .timeout_ms = web->timeout_ms,
         .take = web_take,
-        .watch = question->watch,
+        .watch = question->watch != NULL ? question->watch : web->watch,
     };
     answer->linked_etag[0] = '\0';
     answer->commit[0] = '\0';
@@ -562,7 +570,8 @@ coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patien
         }
         return status;
     }
-    if (!web_wait(asked_to_wait ? after * 1000 : web_pause(web, patience->tries), watch)) {
+    const uint64_t pause = asked_to_wait ? after * 1000 : web_pause(web, patience->tries);
+    if (!web_wait(pause, watch != NULL ? watch : web->watch)) {
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     }
     patience->tries++;

@@ -26,6 +26,10 @@ bool coffer__web_fetches(const coffer__web *web);
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);
 
+/* From now on every question and every pause that has no watch of its own asks this one; NULL: none. Only while nobody asks
+   anything. Returns the one before. */
+const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *watch);
+
 /* Where something is, and whose credentials its requests may have. */
 typedef struct coffer__web_address {
     coffer__url url;
@@ -54,7 +58,7 @@ typedef struct coffer__web_question {
     /* As in coffer__http_request, but called only for an answer of 200 or 206. */
     bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
     void *ctx;
-    const coffer__watch *watch; /* may be NULL */
+    const coffer__watch *watch; /* NULL: the client's */
 } coffer__web_question;
 
 typedef struct coffer__web_answer {

@@ -160,7 +160,7 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
 static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
 {
     const coffer__beside_file *beside = NULL;
-    coffer_status status = coffer__beside_open(&job->beside, job->model, err);
+    coffer_status status = coffer__beside_open(&job->beside, job->model, job->options, err);
     for (size_t i = 0; status == COFFER_OK && (beside = coffer__beside_at(job->beside, i)) != NULL; i++) {
         if (!beside->there) {
             continue;

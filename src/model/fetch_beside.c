@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "sniff.h"
+#include "waiting.h"
 
 #include <string.h>
 
@@ -38,6 +39,7 @@ struct coffer__beside {
     coffer__place place;
     const coffer__listing *listing; /* what the repository has; NULL: that is not known */
     char folder[1024 + 1];          /* of the model in the repository, with a slash; or "" */
+    coffer__waiting waiting;        /* while they are opened */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
@@ -90,7 +92,8 @@ static coffer_status beside_judge(coffer__beside_file *file)
 {
     uint8_t first[BESIDE_SNIFFED];
     const size_t size = file->source.size < sizeof first ? (size_t)file->source.size : sizeof first;
-    const coffer_status status = coffer__source_read(&file->source, 0, first, size, &file->error);
+    const coffer_status status =
+        coffer__source_read_watched(&file->source, 0, first, size, file->whole->place.watch, &file->error);
     if (status != COFFER_OK || size == 0) {
         return status;
     }
@@ -135,21 +138,41 @@ static void beside_open_file(void *arg)
     }
 }
 
+static void beside_work(void *arg)
+{
+    beside_open_file(arg);
+    coffer__waiting_leave(&((coffer__beside_file *)arg)->whole->waiting);
+}
+
+/* Starts a thread for a file; false when there is none to be had. */
+static bool beside_start(coffer__beside *beside, coffer__beside_file *file)
+{
+    coffer__os_mutex_lock(&beside->waiting.lock);
+    beside->waiting.working++;
+    coffer__os_mutex_unlock(&beside->waiting.lock);
+    if (coffer__os_thread_start(&file->thread, beside_work, file) == 0) {
+        return true;
+    }
+    coffer__waiting_leave(&beside->waiting);
+    return false;
+}
+
 /* Opens all of them, each in a thread of its own, as opening is nothing but waiting. */
 static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err)
 {
     bool started[BESIDE_COUNT];
+    beside->place.watch = &beside->waiting.watch;
     for (size_t i = 0; i < BESIDE_COUNT; i++) {
         coffer__beside_file *file = &beside->files[i];
         file->name = beside_names[i];
         file->whole = beside;
         const bool listed = beside_is_listed(beside, file->name);
-        started[i] =
-            listed && beside->place.web != NULL && coffer__os_thread_start(&file->thread, beside_open_file, file) == 0;
+        started[i] = listed && beside->place.web != NULL && beside_start(beside, file);
         if (listed && !started[i]) {
             beside_open_file(file);
         }
     }
+    coffer__waiting_wait(&beside->waiting);
     const coffer__beside_file *failed = NULL;
     for (size_t i = 0; i < BESIDE_COUNT; i++) {
         coffer__beside_file *file = &beside->files[i];
@@ -157,6 +180,10 @@ static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err
             coffer__os_thread_join(&file->thread);
         }
         failed = failed == NULL && file->status != COFFER_OK ? file : failed;
+    }
+    beside->place.watch = NULL;
+    if (beside->waiting.stopped) {
+        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     }
     if (failed == NULL) {
         return COFFER_OK;
@@ -182,7 +209,8 @@ static coffer_status beside_find_folder(coffer__beside *beside, coffer_error *er
     return status;
 }
 
-coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, coffer_error *err)
+coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
+                                  coffer_error *err)
 {
     const coffer_allocator caller = model->allocator;
     coffer__beside *made = coffer__alloc_zeroed(&caller, sizeof *made);
@@ -205,7 +233,12 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         status = beside_find_folder(made, err);
         made->listing = &model->listing;
     }
-    status = status == COFFER_OK ? beside_open_files(made, err) : status;
+    if (status == COFFER_OK && !coffer__waiting_begin(&made->waiting, options->progress, options->progress_ctx, 0)) {
+        status = beside_no_memory(err);
+    } else if (status == COFFER_OK) {
+        status = beside_open_files(made, err);
+        coffer__waiting_end(&made->waiting);
+    }
     if (status != COFFER_OK) {
         coffer__beside_close(made);
         return status;

@@ -27,8 +27,9 @@ typedef struct coffer__beside_file {
 typedef struct coffer__beside coffer__beside;
 
 /* Opens what is there in the folder of the model's files. A file that may not be read counts as one that is not there, as stores
-   that are not to be listed say the one for the other. */
-coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, coffer_error *err);
+   that are not to be listed say the one for the other. The options' `progress` is asked meanwhile, with no bytes of none. */
+coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
+                                  coffer_error *err);
 /* File `i` of those that there may be; NULL when there are no more. */
 const coffer__beside_file *coffer__beside_at(const coffer__beside *beside, size_t i);
 void coffer__beside_close(coffer__beside *beside);

@@ -462,10 +462,21 @@ static coffer_status open_behind_web(coffer **model, coffer__web *web, const cha
     return COFFER_OK;
 }
 
-static coffer_status open_url(coffer **model, const char *url, const coffer_open_options *options, coffer_error *err)
+/* Whether the user wants no more, while the first answers are waited for. */
+static bool open_stop(void *ctx)
+{
+    const coffer_open_options *options = ctx;
+    return options->progress(options->progress_ctx, 0, 1) != 0;
+}
+
+static coffer_status open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
 {
     coffer__web *web = NULL;
+    const coffer__watch watch = { open_stop, options };
     coffer_status status = coffer__web_new(&web, options, err);
+    if (status == COFFER_OK && options->progress != NULL) {
+        (void)coffer__web_watch(web, &watch);
+    }
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, url);
     }
@@ -474,6 +485,7 @@ static coffer_status open_url(coffer **model, const char *url, const coffer_open
         coffer__web_free(web);
         return status;
     }
+    (void)coffer__web_watch(web, NULL);
     (*model)->web = web;
     return COFFER_OK;
 }
@@ -797,7 +809,7 @@ const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer
         return NULL;
     }
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
-        coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+        coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
     const uint8_t *base = coffer__shard_base(shard, err);
@@ -821,7 +833,7 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
         return NULL;
     }
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
-        coffer__trust_tensor(model, tensor, err) != COFFER_OK) {
+        coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
         return NULL;
     }
     uint8_t *base = coffer__shard_base(shard, err);

@@ -309,7 +309,7 @@ static coffer_status place_open_url(const coffer__place *place, coffer__name nam
         return status;
     }
     if (local.text[0] == '\0') {
-        status = coffer__source_web(source, place->web, &address, allocator, err);
+        status = coffer__source_web(source, place->web, &address, place->watch, allocator, err);
         return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
                : status == COFFER_OK          ? place_verified(source, allocator, err)
                                               : status;

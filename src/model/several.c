@@ -12,6 +12,8 @@
 #include "missing.h"
 #include "sort.h"
 #include "table.h"
+#include "waiting.h"
+#include "web.h"
 
 #include <string.h>
 
@@ -136,10 +138,10 @@ typedef struct several_job {
     coffer *model;
     const coffer__index_shard *files;
     const coffer_open_options *options;
-    coffer__mutex lock;
-    size_t next;        /* under the lock: the shard that is taken next, … */
-    size_t failed;      /* … the first that could not be opened, … */
-    coffer_error error; /* … and why */
+    coffer__waiting waiting; /* whose lock guards what follows; it counts shards */
+    size_t next;             /* the shard that is taken next */
+    size_t failed;           /* the first that could not be opened, … */
+    coffer_error error;      /* … and why */
 } several_job;
 
 static coffer_status several_open_shard(const several_job *job, size_t i, coffer_error *err)
@@ -162,32 +164,41 @@ static coffer_status several_open_shard(const several_job *job, size_t i, coffer
     return again == COFFER_OK ? status : again;
 }
 
-/* Takes the next shard; false when there is none, or when one before it has failed. */
+/* Takes the next shard; false when there is none, when one before it has failed, or when no more is wanted. */
 static bool several_take(several_job *job, size_t *i)
 {
-    coffer__os_mutex_lock(&job->lock);
-    const bool taken = job->next < job->failed;
+    coffer__os_mutex_lock(&job->waiting.lock);
+    const bool taken = job->next < job->failed && !job->waiting.stopped;
     *i = taken ? job->next++ : 0;
-    coffer__os_mutex_unlock(&job->lock);
+    coffer__os_mutex_unlock(&job->waiting.lock);
     return taken;
+}
+
+/* Opens the next shard; false when there is none. */
+static bool several_work_once(several_job *job)
+{
+    size_t i = 0;
+    if (!several_take(job, &i)) {
+        return false;
+    }
+    coffer_error error;
+    const coffer_status status = several_open_shard(job, i, &error);
+    coffer__os_mutex_lock(&job->waiting.lock);
+    if (status == COFFER_OK) {
+        job->waiting.done++;
+    } else if (i < job->failed) {
+        job->failed = i;
+        job->error = error;
+    }
+    coffer__os_mutex_unlock(&job->waiting.lock);
+    return true;
 }
 
 static void several_work(void *arg)
 {
     several_job *job = arg;
-    size_t i = 0;
-    while (several_take(job, &i)) {
-        coffer_error error;
-        const coffer_status status = several_open_shard(job, i, &error);
-        if (status != COFFER_OK) {
-            coffer__os_mutex_lock(&job->lock);
-            if (i < job->failed) {
-                job->failed = i;
-                job->error = error;
-            }
-            coffer__os_mutex_unlock(&job->lock);
-        }
-    }
+    while (several_work_once(job)) {}
+    coffer__waiting_leave(&job->waiting);
 }
 
 /* How many files are asked for at once. */
@@ -203,15 +214,31 @@ static size_t several_threads(const coffer__place *place)
 static void several_run(several_job *job)
 {
     coffer__thread threads[SEVERAL_THREADS_FAR];
+    coffer__web *web = job->model->several->place.web;
+    const bool asks = web != NULL && job->options->progress != NULL;
     const size_t bound = several_threads(&job->model->several->place);
     const size_t most = job->failed < bound ? job->failed : bound;
-    size_t started = 1;
-    while (started < most && coffer__os_thread_start(&threads[started], several_work, job) == 0) {
+    /* The caller's thread is one of them, unless it is there to ask the user while the others wait. */
+    const size_t others = most == 0 || asks ? most : most - 1;
+    const coffer__watch *before = web == NULL ? NULL : coffer__web_watch(web, &job->waiting.watch);
+    size_t started = 0;
+    job->waiting.working = others;
+    while (started < others && coffer__os_thread_start(&threads[started], several_work, job) == 0) {
         started++;
     }
-    several_work(job);
-    for (size_t i = 1; i < started; i++) {
+    coffer__os_mutex_lock(&job->waiting.lock);
+    job->waiting.working -= others - started;
+    coffer__os_mutex_unlock(&job->waiting.lock);
+    if (started == 0) {
+        job->waiting.alone = true;
+    }
+    while ((!asks || started == 0) && !coffer__waiting_ask(&job->waiting) && several_work_once(job)) {}
+    coffer__waiting_wait(&job->waiting);
+    for (size_t i = 0; i < started; i++) {
         coffer__os_thread_join(&threads[i]);
+    }
+    if (web != NULL) {
+        (void)coffer__web_watch(web, before);
     }
 }
 
@@ -270,11 +297,15 @@ static coffer_status several_open_shards(coffer *model, const coffer__index_shar
         return status;
     }
     several_job job = { .model = model, .files = files, .options = options, .failed = model->shard_count };
-    if (coffer__os_mutex_init(&job.lock) != 0) {
+    if (!coffer__waiting_begin(&job.waiting, options->progress, options->progress_ctx, model->shard_count)) {
         return several_no_memory(err);
     }
     several_run(&job);
-    coffer__os_mutex_deinit(&job.lock);
+    const bool stopped = job.waiting.stopped;
+    coffer__waiting_end(&job.waiting);
+    if (stopped) {
+        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+    }
     if (job.failed == model->shard_count) {
         return COFFER_OK;
     }

@@ -210,10 +210,11 @@ static coffer_status trust_look(const coffer *model, const coffer_tensor *tensor
                : COFFER_OK;
 }
 
-coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                   coffer_error *err)
 {
-    const coffer_read_options options = COFFER_READ_OPTIONS_INIT;
-    return trust_look(model, tensor, &options, err);
+    const coffer_read_options usual = COFFER_READ_OPTIONS_INIT;
+    return trust_look(model, tensor, options == NULL ? &usual : options, err);
 }
 
 /* ---- copies of what comes from far away -------------------------------------------------------------------------- */

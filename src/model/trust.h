@@ -42,7 +42,8 @@ bool coffer__trust_is_far(const coffer__shard *shard);
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err);
 void coffer__trust_let_go(const coffer *model, coffer__verified *held);
-/* Verifies a tensor if that is due, without handing out its bytes. */
-coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
+/* Verifies a tensor if that is due, without handing out its bytes. The options may be NULL. */
+coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
+                                   coffer_error *err);
 
 #endif

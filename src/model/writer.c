@@ -116,6 +116,8 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
         status = coffer__sink_memory(&writer->sink, allocator, target->memory, target->memory_size, err);
     }
     writer->sink_open = status == COFFER_OK;
+    writer->sink.progress = options->progress;
+    writer->sink.progress_ctx = options->progress_ctx;
     if (target->taken != NULL) {
         *target->taken = writer->sink_open;
     }
@@ -615,7 +617,7 @@ static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies
     }
     for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
-        status = coffer__trust_tensor(copy->model, copy->tensor, err);
+        status = coffer__trust_tensor(copy->model, copy->tensor, options, err);
     }
     if (status != COFFER_OK) {
         return status;

@@ -27,7 +27,8 @@
 #define TRANSFER_PIECE_SIZE ((uint64_t)2 << 20)
 #define TRANSFER_HUGE_PAGE ((uintptr_t)2 << 20)
 #define TRANSFER_PIECE_RUNS ((uint64_t)64 << 10) /* so that pieces of tiny runs end in good time, too */
-#define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20)  /* below it starting a thread costs more than it brings */
+#define TRANSFER_ASK_RUNS ((uint64_t)1 << 10) /* copied from a map, each of which may be a page that is not in memory */
+#define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20) /* below it starting a thread costs more than it brings */
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MOST_THREADS 64u
 
@@ -67,6 +68,7 @@ typedef struct transfer_worker {
     coffer__crew_worker base;
     transfer_job *job;
     coffer__watch watch; /* given to what reads from far away */
+    uint64_t asked;      /* when the watch was asked last within a piece, in milliseconds */
     uint8_t *scratch;
     size_t scratch_size;
 } transfer_worker;
@@ -202,6 +204,20 @@ static coffer_status transfer_bytes(const transfer_worker *worker, const coffer_
     return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->watch, err);
 }
 
+/* Runs that lie far apart may each take the device a while, so whoever moves many of them looks now and then whether they are still
+   wanted. */
+static coffer_status transfer_ask(transfer_worker *worker, coffer_error *err)
+{
+    const uint64_t now = coffer__os_milliseconds();
+    if (now - worker->asked < COFFER__WATCH_MS) {
+        return COFFER_OK;
+    }
+    worker->asked = now;
+    return worker->watch.stop(worker->watch.ctx)
+               ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback")
+               : COFFER_OK;
+}
+
 /* Several rows, read in one window: straight into their places, where those follow each other as the bytes do. */
 static coffer_status transfer_rows(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
@@ -224,29 +240,29 @@ static coffer_status transfer_rows(const transfer_worker *worker, const transfer
 }
 
 /* Runs that are each worth a read of their own, or that are in memory. */
-static coffer_status transfer_runs(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
+static coffer_status transfer_runs(transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
     const uint64_t run_size = row->box->run_size;
     uint8_t *to = transfer_place(piece);
+    coffer_status status = COFFER_OK;
     coffer__walk walk;
     coffer__walk_begin(&walk, row->box, piece->run);
-    for (uint64_t left = piece->count; left > 0;) {
-        const uint64_t runs = row->map != NULL ? transfer_min(walk.line_left, left) : 1;
+    for (uint64_t left = piece->count; left > 0 && status == COFFER_OK;) {
+        const uint64_t line = transfer_min(transfer_min(walk.line_left, left), TRANSFER_ASK_RUNS);
+        const uint64_t runs = row->map != NULL ? line : 1;
         if (row->map != NULL) {
             const uint8_t *from = row->map + (size_t)(row->offset + walk.at);
             coffer__gather(to, from, (size_t)run_size, coffer__walk_stride(&walk), runs);
         } else {
-            const coffer_status status = transfer_bytes(worker, row, walk.at, to, run_size, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
+            status = transfer_bytes(worker, row, walk.at, to, run_size, err);
         }
         to += (size_t)(runs * run_size);
         left -= runs;
         coffer__walk_on(&walk, runs);
+        status = status == COFFER_OK && left > 0 ? transfer_ask(worker, err) : status;
     }
-    return COFFER_OK;
+    return status;
 }
 
 /* Bytes [low, high) of the box's frame, read at once, and the number of runs in them. */
@@ -305,7 +321,7 @@ static transfer_window transfer_window_plan(coffer__walk walk, uint64_t most, ui
     return window;
 }
 
-static coffer_status transfer_short_runs(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
+static coffer_status transfer_short_runs(transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
     const uint64_t run_size = row->box->run_size;
@@ -316,11 +332,12 @@ static coffer_status transfer_short_runs(const transfer_worker *worker, const tr
     for (uint64_t left = piece->count; left > 0;) {
         const transfer_window window = transfer_window_plan(walk, left, worker->scratch_size, longest_gap);
         uint8_t *into = window.runs == 1 ? to : worker->scratch;
-        const coffer_status status = transfer_bytes(worker, row, window.low, into, window.high - window.low, err);
+        coffer_status status = transfer_bytes(worker, row, window.low, into, window.high - window.low, err);
+        left -= window.runs;
+        status = status == COFFER_OK && left > 0 ? transfer_ask(worker, err) : status;
         if (status != COFFER_OK) {
             return status;
         }
-        left -= window.runs;
         for (uint64_t inside = window.runs; inside > 0;) {
             const uint64_t runs = transfer_min(walk.line_left, inside);
             if (into != to) {
@@ -335,7 +352,7 @@ static coffer_status transfer_short_runs(const transfer_worker *worker, const tr
     return COFFER_OK;
 }
 
-static coffer_status transfer_move(const transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
+static coffer_status transfer_move(transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
     const transfer_shape *shape = transfer_shape_of(row);
@@ -382,10 +399,11 @@ static size_t transfer_failed_row(const transfer_job *job, const transfer_piece 
 /* Moves pieces until there are none. */
 static void transfer_work(void *arg)
 {
-    const transfer_worker *worker = arg;
+    transfer_worker *worker = arg;
     transfer_job *job = worker->job;
     transfer_piece piece;
     uint64_t done = 0;
+    worker->asked = coffer__os_milliseconds();
     while (transfer_take(job, done, &piece)) {
         coffer_error error;
         coffer__error_clear(&error);

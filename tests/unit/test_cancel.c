@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cancelling while something far away is waited for. Nothing here is timed: the source of these tests gives no answer, ever,
- * to whoever may be told to stop, and asks its watch until that says so. A call that waits for an answer never returns, and the
- * test's time runs out.
+ * Cancelling while something is waited for: far away, a slow device, a disk that is to be sure, the reader of a pipe. Nothing
+ * here is timed: the source of most of these tests gives no answer, ever, to whoever may be told to stop, and asks its watch until
+ * that says so. A call that waits for an answer never returns, and the test's time runs out.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* setitimer */
 
 #include "support_cmocka.h"
 
@@ -12,13 +12,19 @@
 #include "digest.h"
 #include "move.h"
 #include "source.h"
+#include "support_file.h"
+#include "support_model.h"
 #include "transfer.h"
+#include "waiting.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -173,12 +179,252 @@ static void moving_ends(void **state)
     assert_true(atomic_load(&there.waiting) >= 1);
 }
 
+/* ---- progress that says no when it is asked so often -------------------------------------------------------------- */
+
+typedef struct patience {
+    unsigned most; /* times that it says yes */
+    unsigned asked;
+    uint64_t done;
+    uint64_t total;
+} patience;
+
+static int lose_patience(void *ctx, uint64_t done, uint64_t total)
+{
+    patience *of = ctx;
+    of->asked++;
+    of->done = done;
+    of->total = total;
+    return of->asked > of->most;
+}
+
+/* ---- opening several files ----------------------------------------------------------------------------------------- */
+
+static coffer_status open_parts(patience *of, coffer_error *err)
+{
+    coffer *model = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.progress = lose_patience;
+    options.progress_ctx = of;
+    const coffer_status status = coffer_open(&model, work_path("model.safetensors.index.json"), &options, err);
+    assert_int_equal(model != NULL, status == COFFER_OK);
+    coffer_close(model);
+    return status;
+}
+
+static void opening_ends(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const size_t before = open_descriptors();
+    work_dir_make();
+    assert_int_equal(model_save(40, 1, 1, NULL, coffer_libc_allocator(), &err), COFFER_OK);
+    patience none = { .most = 0 };
+    assert_int_equal(open_parts(&none, &err), COFFER_ERR_CANCELLED);
+    assert_int_equal(err.code, COFFER_ERR_CANCELLED);
+    assert_int_equal(none.asked, 1);
+    patience all = { .most = 1000000 };
+    assert_int_equal(open_parts(&all, &err), COFFER_OK);
+    assert_true(all.asked > 0 && all.done <= 40 && all.total == 40);
+    work_dir_remove();
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* ---- threads that wait --------------------------------------------------------------------------------------------- */
+
+static void wait_until_stopped(void *arg)
+{
+    coffer__waiting *waiting = arg;
+    while (!waiting->watch.stop(waiting->watch.ctx)) {
+        look_again();
+    }
+    coffer__waiting_leave(waiting);
+}
+
+static void waiting_ends(void **state)
+{
+    (void)state;
+    patience some = { .most = 2 };
+    coffer__waiting waiting;
+    coffer__thread threads[3];
+    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 7));
+    waiting.working = 3;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(coffer__os_thread_start(&threads[i], wait_until_stopped, &waiting), 0);
+    }
+    coffer__waiting_wait(&waiting);
+    for (size_t i = 0; i < 3; i++) {
+        coffer__os_thread_join(&threads[i]);
+    }
+    assert_int_equal(some.asked, 3);
+    assert_true(waiting.stopped && some.total == 7);
+    coffer__waiting_end(&waiting);
+}
+
+static void waiting_alone_ends(void **state)
+{
+    (void)state;
+    patience some = { .most = 2 };
+    coffer__waiting waiting;
+    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 1));
+    waiting.alone = true;
+    waiting.working = 1;
+    wait_until_stopped(&waiting);
+    coffer__waiting_wait(&waiting);
+    assert_int_equal(some.asked, 3);
+    coffer__waiting_end(&waiting);
+}
+
+/* ---- runs that lie far apart --------------------------------------------------------------------------------------- */
+
+#define ROWS 400u
+#define COLUMNS 2048u
+
+typedef struct slow_file {
+    image content;
+    unsigned reads; /* of single runs */
+} slow_file;
+
+/* A disk that takes its time for each place. */
+static coffer_status read_slowly(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    (void)err;
+    slow_file *file = ctx;
+    if (size == sizeof(float)) {
+        const struct timespec moment = { 0, 10000000 };
+        file->reads++;
+        (void)nanosleep(&moment, NULL);
+    }
+    memcpy(buffer, file->content.bytes + (size_t)offset, size);
+    return COFFER_OK;
+}
+
+static void slicing_ends(void **state)
+{
+    (void)state;
+    const tensor_spec spec = { "t", COFFER_F32, 2, { ROWS, COLUMNS } };
+    slow_file file = { .content = image_of(&spec, 1) };
+    const coffer_source source = { .read_at = read_slowly, .ctx = &file, .size = file.content.size };
+    coffer *model = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_open_source(&model, &source, NULL, &err), COFFER_OK);
+    const coffer_index column[] = { { .kind = COFFER_INDEX_ALL }, { .kind = COFFER_INDEX_AT, .start = 5 } };
+    float got[ROWS];
+    patience none = { .most = 0 };
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.progress = lose_patience;
+    options.progress_ctx = &none;
+    options.threads = 1;
+    assert_int_equal(coffer_read_slice(model, coffer_find(model, "t"), column, 2, got, sizeof got, &options, &err),
+                     COFFER_ERR_CANCELLED);
+    /* All of it is one piece. Whoever asks only after it has read everything. */
+    assert_true(file.reads > 0 && file.reads < ROWS);
+    coffer_close(model);
+    image_free(&file.content);
+}
+
+/* ---- saving -------------------------------------------------------------------------------------------------------- */
+
+#define SAVED ((uint64_t)20 << 20)
+
+/* Saves that many bytes to a path, and asks `of` while they are made durable. */
+static coffer_status save_durably(patience *of, bool in_place, coffer_error *err)
+{
+    const tensor_spec spec = { "t", COFFER_U8, 1, { SAVED } };
+    coffer_writer *writer = NULL;
+    coffer_header *header = header_of(&spec, 1, coffer_libc_allocator());
+    uint8_t *bytes = calloc(1, (size_t)SAVED);
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    assert_non_null(bytes);
+    options.sync = COFFER_SYNC_ALWAYS;
+    options.in_place = in_place;
+    options.progress = lose_patience;
+    options.progress_ctx = of;
+    assert_int_equal(coffer_writer_open(&writer, header, work_path("x"), &options, err), COFFER_OK);
+    assert_int_equal(coffer_writer_write(writer, 0, 0, bytes, SAVED, err), COFFER_OK);
+    assert_int_equal(of->asked, 0);
+    const coffer_status status = coffer_writer_finish(writer, err);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    free(bytes);
+    return status;
+}
+
+static void making_durable_ends(void **state)
+{
+    (void)state;
+    coffer_error err;
+    work_dir_make();
+    file_write("x", "old", 3);
+    patience one = { .most = 1 };
+    assert_int_equal(save_durably(&one, false, &err), COFFER_ERR_CANCELLED);
+    assert_true(one.done > 0 && one.done < one.total && one.total > SAVED);
+    size_t size = 0;
+    free(file_read("x", &size));
+    assert_int_equal(size, 3);
+    assert_int_equal(work_dir_count(), 1);
+    patience all = { .most = 1000 };
+    assert_int_equal(save_durably(&all, false, &err), COFFER_OK);
+    assert_true(all.asked > 1);
+    patience none = { .most = 0 };
+    assert_int_equal(save_durably(&none, true, &err), COFFER_ERR_CANCELLED);
+    work_dir_remove();
+}
+
+static void ring(int number)
+{
+    (void)number;
+}
+
+/* Somebody keeps interrupting, as Ctrl-C does once. */
+static void set_alarm(long microseconds)
+{
+    const struct itimerval every = { { 0, microseconds }, { 0, microseconds } };
+    assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+}
+
+static void writing_to_a_pipe_ends(void **state)
+{
+    (void)state;
+    const tensor_spec spec = { "t", COFFER_U8, 1, { SAVED } };
+    const struct sigaction interrupting = { .sa_handler = ring };
+    struct sigaction before;
+    int ends[2];
+    coffer_error err;
+    coffer_writer *writer = NULL;
+    patience some = { .most = 3 };
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.progress = lose_patience;
+    options.progress_ctx = &some;
+    coffer_header *header = header_of(&spec, 1, coffer_libc_allocator());
+    uint8_t *bytes = calloc(1, (size_t)SAVED);
+    assert_non_null(bytes);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(sigaction(SIGALRM, &interrupting, &before), 0);
+    assert_int_equal(coffer_writer_open_fd(&writer, header, ends[1], &options, &err), COFFER_OK);
+    set_alarm(10000);
+    assert_int_equal(coffer_writer_write(writer, 0, 0, bytes, SAVED, &err), COFFER_ERR_CANCELLED);
+    set_alarm(0);
+    assert_int_equal(some.asked, 4);
+    assert_true(some.done < some.total && some.total > SAVED);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    free(bytes);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_int_equal(close(ends[0]) | close(ends[1]), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transfer_ends),
         cmocka_unit_test(hashing_ends),
         cmocka_unit_test(moving_ends),
+        cmocka_unit_test(opening_ends),
+        cmocka_unit_test(waiting_ends),
+        cmocka_unit_test(waiting_alone_ends),
+        cmocka_unit_test(slicing_ends),
+        cmocka_unit_test(making_durable_ends),
+        cmocka_unit_test(writing_to_a_pipe_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

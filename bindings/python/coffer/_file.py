@@ -7,12 +7,22 @@ import html
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ._native import Model, Tensor
 
 if TYPE_CHECKING:
     from ._native import Access, Algorithm, BufferLike, Format, Progress
+
+
+class Parameters(NamedTuple):
+    """How many parameters a model has, by dtype; docs/models.md has the rules."""
+
+    plain: dict[str, int]  # the elements of all tensors
+    trained: dict[str, int]  # the weights as they were before quantisation packed them
+    compatible: dict[str, int]  # as @huggingface/hub counts
+    assumed: str  # of the quantisation, in words; "" when there is none
+
 
 # More tensors than this are not shown by str() and in notebooks.
 SHOWN = 200
@@ -74,6 +84,19 @@ class File(Mapping[str, Tensor]):
     def content_digest(self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None) -> str:
         """In hexadecimal: equal for two models that have the same tensors, whatever their files, order, format and metadata."""
         return self._model.content_digest(algorithm, progress=progress).hex()
+
+    def digests(self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None) -> dict[str, str]:
+        """Of the bytes of each tensor, in hexadecimal, in the order of the file."""
+        digests = self._model.digests(algorithm, progress=progress)
+        return {name: digest.hex() for name, digest in zip(self._model.offset_keys(), digests, strict=True)}
+
+    def parameters(self, config: str | None = None) -> Parameters:
+        """How many parameters it has, by the text of a config.json; None: by the one beside the file, if there is one; "": by none."""
+        return Parameters(*self._model.parameters(config))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """By its path: whoever unpickles it opens it again. A token is left behind."""
+        return (File, (self._model,))
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model.find(name)
@@ -169,6 +192,7 @@ def open(  # noqa: A001
     token: str | None = None,
     timeout: float | None = None,
     partial: bool = False,
+    progress: Progress | None = None,
 ) -> File:
     """Opens a file: a path or a URL, a descriptor (which is duplicated), or bytes in memory. A path that ends in `.index.json` is a
     model of several files; a folder, and a repository `hf://owner/name`, the model in it.
@@ -188,6 +212,7 @@ def open(  # noqa: A001
     timeout          seconds that a server may say nothing; None: COFFER_NET_TIMEOUT, else 30
     partial          open a file that ends before its data do, for the tensors that are whole (Tensor.whole); the bytes of others are
                      an Error
+    progress         called now and then while servers are waited for, with the files whose headers were read, and those in all
     """
     return File(
         Model.open(
@@ -201,5 +226,6 @@ def open(  # noqa: A001
             token=token,
             timeout=timeout,
             partial=partial,
+            progress=progress,
         )
     )

@@ -9,7 +9,7 @@ private map, which lives as long as the last of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +63,20 @@ class ArrayFramework(Framework):
     """Reads arrays, and has `convert` make the framework's tensors of them."""
 
     def __init__(self, convert: Callable[[Array], Any] | None = None) -> None:
+        import numpy as np
+
         self._convert = convert
+        self._ndarray = np.ndarray
 
     def whole(self, model: _native.Model, name: str) -> Any:
-        return self._made(model.find(name))
+        return self._made(*model.array(name))
 
     def part(self, model: _native.Model, name: str, index: object) -> Any:
-        return self._made(choose_part(model, name, index))
+        found = model.array(name, index)
+        if found is None:
+            chosen = choose_part(model, name, index)
+            found = chosen.dtype, chosen.shape, chosen.read()
+        return self._made(*found)
 
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
         found: dict[str, Any] = arrays(model, progress)
@@ -78,10 +85,9 @@ class ArrayFramework(Framework):
                 found[name] = self._convert(array)
         return found
 
-    def _made(self, tensor: _native.Tensor) -> Any:
-        import numpy as np
-
-        array: Array = np.ndarray(tensor.shape, numpy_dtype(tensor.dtype), buffer=memoryview(tensor.read()))
+    def _made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer) -> Any:
+        # numpy takes whatever has a buffer.
+        array: Array = self._ndarray(shape, numpy_dtype(dtype), memory)  # type: ignore[arg-type]
         return array if self._convert is None else self._convert(array)
 
 
@@ -132,12 +138,19 @@ class ViewFramework(Framework):
         return self.moved(self.from_part(part))
 
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+        return self.some(model, None, progress)
+
+    def some(
+        self, model: _native.Model, names: Sequence[str] | None, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """The tensors of these names; None: all."""
         dtypes = {dtype: self.dtype(dtype) for dtype in model.dtypes()}
-        capsules = model.dlpack_many(as_bytes=self.as_bytes, progress=progress)
-        found = dict(zip(model.offset_keys(), map(self.from_capsule, capsules), strict=True))
+        capsules = model.dlpack_many(names, as_bytes=self.as_bytes, progress=progress)
+        order = model.offset_keys() if names is None else names
+        found = dict(zip(order, map(self.from_capsule, capsules), strict=True))
         if not self.as_bytes.isdisjoint(dtypes):
             for name, dtype, shape, _, _ in model.infos():
-                if dtype in self.as_bytes:
+                if dtype in self.as_bytes and name in found:
                     found[name] = typed(found[name], dtypes[dtype], dtype, shape)
         if self.device != "cpu":
             for name, tensor in found.items():

@@ -9,7 +9,7 @@ I/O or parses releases the GIL. Objects may be used from several threads at once
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, Literal, NoReturn, SupportsIndex, final
+from typing import Any, Literal, NoReturn, SupportsIndex, final, overload
 
 import jax
 import numpy as np
@@ -23,6 +23,9 @@ Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
 Format = Literal["safetensors", "bintensors", "bintensors, layout A"]
 Algorithm = Literal["sha256", "xxh3-128"]
+EditMode = Literal["auto", "in place", "rewrite"]
+EditWay = Literal["nothing", "clone", "in place", "rewrite"]
+ManifestFormat = Literal["lines", "statement", "bundle"]
 Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
@@ -46,10 +49,11 @@ class Model:
         unknown_dtypes: bool = False,
         all_notes: bool = False,
         format: Format | None = None,
-        verify: bool = False,
+        verify: bool | Literal["recorded"] = False,
         token: str | None = None,
         timeout: float | None = None,
         partial: bool = False,
+        progress: Progress | None = None,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
 
@@ -57,10 +61,12 @@ class Model:
                  map: tensors are read into memory of their own), or "auto": "read" of URLs and on network file systems, else
                  "private"
         format   what the file has to be; None: what its content says, which is never layout A
-        verify   hold each tensor against the digest that its file records when its bytes are first wanted
+        verify   hold each tensor against the digest that its file records when its bytes are first wanted; "recorded": those of
+                 files that record any
         token    for the Hub; "": none. None: the environment's
         timeout  seconds that a server may say nothing; None: what the environment says
         partial  open a file that ends before its data do, for the tensors that are whole (Tensor.whole)
+        progress called now and then while servers are waited for, with the files whose headers were read, and those in all
         """
     @property
     def path(self) -> str | None:
@@ -77,6 +83,9 @@ class Model:
     @property
     def index_metadata(self) -> str | None:
         """The JSON text of what the index has as its metadata; "" when it has none, None when there is no index."""
+    @property
+    def algorithm(self) -> Algorithm | None:
+        """Of the digests that the first of its files records that does; None when none does."""
     @property
     def data_offset(self) -> int:
         """Bytes from the start of the (first) file to the start of its data."""
@@ -106,6 +115,12 @@ class Model:
         self, names: Iterable[str] | None = None, *, progress: Progress | None = None, threads: int = 0
     ) -> list[Buffer]:
         """Reads tensors (all, in the order of their data, when names is None), each into memory of its own."""
+    @overload
+    def array(self, name: str, /) -> tuple[str, tuple[int, ...], Buffer]: ...
+    @overload
+    def array(self, name: str, index: object, /) -> tuple[str, tuple[int, ...], Buffer] | None:
+        """A tensor, or what `index` takes of it, in memory of its own: its dtype, its shape and the memory. None for an index that
+        is not plain: anything but ints, and slices that go forwards and end within their dimensions."""
     def read_into(
         self, targets: Iterable[tuple[str, BufferLike]], *, progress: Progress | None = None, threads: int = 0
     ) -> None:
@@ -133,6 +148,25 @@ class Model:
         self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None, threads: int = 0
     ) -> bytes:
         """Of all tensors, whatever files they are in, in which order and format, and with which metadata."""
+    def digests(
+        self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None, threads: int = 0
+    ) -> list[bytes]:
+        """Of the bytes of each tensor, in the order of their data."""
+    def fetch(
+        self,
+        folder: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+        names: Iterable[str] | None = None,
+        *,
+        force: bool = False,
+        progress: Progress | None = None,
+        threads: int = 0,
+    ) -> None:
+        """Downloads it, or those tensors of it, into a folder that exists."""
+    def parameters(self, config: str | None = None) -> tuple[dict[str, int], dict[str, int], dict[str, int], str]:
+        """How many, by dtype: elements as stored, weights as trained, as @huggingface/hub counts; and what was assumed of the
+        quantisation. By the text of a config.json; None: by the one beside the file, if there is one; "": by none."""
+    def __reduce__(self) -> tuple[object, ...]:
+        """By its path; a TypeError for what was opened from memory or a descriptor."""
 
 @final
 class Tensor:
@@ -208,6 +242,8 @@ class Tensor:
     def astype(self, dtype: DTypeLike) -> np.ndarray[Any, Any]:
         """A numpy array of the values as another dtype: one of numpy's, or the name of one in files or frameworks ("BF16",
         "bfloat16"). Its memory is its own."""
+    def __reduce__(self) -> tuple[object, ...]:
+        """By the path of its file; a TypeError when that was opened from memory or a descriptor."""
     def torch(self, device: _torch.device | str | int | None = None) -> _torch.Tensor:
         """A torch tensor that views this tensor where it is a private map, else of a copy."""
 
@@ -237,6 +273,7 @@ def serialize_file(
     in_place: bool = False,
     format: Format | None = None,
     digests: Algorithm | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Writes the same to a path (atomically) or a descriptor."""
 
@@ -249,6 +286,7 @@ def serialize_model(
     sync: Sync = "replace",
     force: bool = False,
     digests: Algorithm | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Writes a model of as many files as it takes for none to have more than max_shard_size bytes of tensors (0: 5 GB), and
     their index; one file, at `path` itself, where that is enough. `force` takes away a file at `path` that is in the way."""
@@ -263,9 +301,81 @@ def record_digests(
     several files every file gets those of its tensors, and the index those of the whole. What was recorded before is replaced,
     without being verified."""
 
+def copy_tensors(
+    tensors: Iterable[tuple[str, Tensor]],
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    sync: Sync = "replace",
+    alignment: int = 0,
+    slack: int = 0,
+    digests: Algorithm | None = None,
+    format: Format | None = None,
+    max_shard_size: int | None = None,
+    balanced: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Writes whole tensors of opened files, under the names given, to a file; with `max_shard_size` to as many as it asks for, and
+    their index, as `serialize_model` does, `balanced` or not. Their bytes go from file to file."""
+
+def edit_metadata(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    edits: Iterable[tuple[str, str | None]],
+    *,
+    mode: EditMode = "auto",
+    slack: int = 0,
+    follow_links: bool = False,
+    sync: Sync = "replace",
+    progress: Progress | None = None,
+) -> EditWay:
+    """Sets keys of a file's metadata, and removes those whose value is None. How it was done."""
+
+def recover(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, follow_links: bool = False
+) -> None:
+    """Finishes what an interrupted edit of a file left, or an interrupted save of a model of several: it is completed, or what was
+    there before is put back. Error NO_UNDO when there is nothing to recover."""
+
+def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
+    """Of two whole tensors of one shape: whether their bytes differ, how many of their numbers do, by how much at most, and in
+    sum. Two NaN are equal; a complex number is two."""
+
+@final
+class Hasher:
+    """Computes digests of bytes that come in pieces. For one thread at a time."""
+
+    def __new__(cls, algorithm: Algorithm) -> Self: ...
+    def update(self, data: BufferLike, /) -> None: ...
+    def finish(self) -> bytes:
+        """The digest of all bytes since the last one."""
+
+@final
+class Manifest:
+    """Digests of files, kept beside them. For one thread at a time."""
+
+    def __new__(cls, model: str = "") -> Self: ...
+    @staticmethod
+    def parse(text: BufferLike, *, key: str | None = None) -> Manifest:
+        """One of any format. With a public key in PEM it must be a bundle that is signed by it."""
+    @property
+    def format(self) -> ManifestFormat | None: ...
+    @property
+    def follows_links(self) -> bool: ...
+    @follows_links.setter
+    def follows_links(self, follows: bool, /) -> None: ...
+    def add(self, name: str, algorithm: Algorithm, digest: BufferLike, /) -> None: ...
+    def ignore(self, name: str, /) -> None: ...
+    def ignores(self, name: str, /) -> bool: ...
+    def entries(self) -> list[tuple[str, Algorithm, bytes]]: ...
+    def write(self, format: ManifestFormat, *, key: str | None = None) -> bytes:
+        """A bundle wants a private key in PEM."""
+
 @final
 class Writer:
     """Writes a file piece by piece. Every tensor is declared at first; then pieces come in any order.
+
+    `progress` is called with the bytes of tensors that were written, and those in all.
 
     With `digests`, those of the tensors are recorded in the metadata; they are computed as the pieces come, best in order.
 
@@ -284,6 +394,7 @@ class Writer:
         in_place: bool = False,
         format: Format | None = None,
         digests: Algorithm | None = None,
+        progress: Progress | None = None,
     ) -> Self: ...
     def write(self, name: str, data: BufferLike, offset: int = 0) -> None:
         """Writes bytes of a tensor from its byte `offset` on. From any thread, several at once; a byte can come once."""

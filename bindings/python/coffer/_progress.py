@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar, where tqdm is installed."""
+"""What shows progress: a function of the caller's, or a bar, where tqdm is installed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,34 @@ from contextlib import contextmanager
 
 from ._frameworks import Progress
 
+# A function of the bytes done and in all; or whether to show a bar.
+Shown = bool | Progress | None
+
 
 @contextmanager
-def bar(path: str) -> Iterator[Progress | None]:
+def shown(progress: Shown, path: str | os.PathLike[str]) -> Iterator[Progress | None]:
+    """What is to be called for the length of the block; None when nothing is to be shown."""
+    if callable(progress):
+        yield progress
+    elif progress:
+        with _bar(os.fspath(path)) as advance:
+            yield advance
+    else:
+        yield None
+
+
+@contextmanager
+def _bar(path: str) -> Iterator[Progress | None]:
     """A bar of bytes for the length of the block; what advances it is called with the bytes done, and in all."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
         yield None
         return
-    with tqdm(desc=os.path.basename(path), unit="B", unit_scale=True) as shown:
+    with tqdm(desc=os.path.basename(path), unit="B", unit_scale=True) as bar:
 
         def advance(done: int, total: int) -> None:
-            shown.total = total
-            shown.update(done - shown.n)
+            bar.total = total
+            bar.update(done - bar.n)
 
         yield advance

@@ -6,12 +6,13 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from . import _native
 from ._dtypes import FORMAT, format_name
 from ._errors import Error, SafetensorError
+from ._progress import Shown, shown
 from ._wording import as_text, file_path, reading_failed, writing_failed, wrong_type
 
 Sync = Literal["replace", "always", "never"]
@@ -101,16 +102,19 @@ def serialize_file(
     *,
     sync: Sync = "replace",
     digests: _native.Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors; see `serialize`. It takes the place of an older one when it is complete.
 
     The memory that each `TensorSpec` points to has to be valid until the call returns. `sync` says when the bytes are made to
     survive a power cut: "replace" before an older file is replaced, "always", or "never". `digests` records those of the tensors.
+    `progress` is called with the bytes done and in all, or shows a bar, when it is True and tqdm is installed.
     """
     declared = entries(tensor_dict)
     path = file_path(filename)
     try:
-        _native.serialize_file(declared, path, checked(metadata), sync=sync, digests=digests)
+        with shown(progress, path) as advance:
+            _native.serialize_file(declared, path, checked(metadata), sync=sync, digests=digests, progress=advance)
     except Error as error:
         writing_failed(error)
 
@@ -120,11 +124,15 @@ def serialize_model(
     filename: str | os.PathLike[str],
     metadata: dict[str, str] | None,
     max_shard_size: int | str,
+    progress: Shown = False,
 ) -> None:
     """Writes these tensors to as many files as the limit asks for, and their index."""
     limit = size_of(max_shard_size)
+    declared = entries(tensor_dict)
+    path = file_path(filename)
     try:
-        _native.serialize_model(entries(tensor_dict), file_path(filename), checked(metadata), max_shard_size=limit)
+        with shown(progress, path) as advance:
+            _native.serialize_model(declared, path, checked(metadata), max_shard_size=limit, progress=advance)
     except Error as error:
         writing_failed(error)
 
@@ -144,14 +152,17 @@ def size_of(size: int | str) -> int:
 
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
     """The tensors of a file that is in memory, each with a copy of its bytes."""
-    return contents(bytes, open_bytes(bytes))
+    return contents(bytes, open_bytes(bytes).infos())
 
 
-def contents(data: bytes, model: _native.Model) -> list[tuple[str, DeserializedTensor]]:
-    """The tensors of a file that is in memory, and was opened, each with a copy of its bytes."""
+def contents(
+    data: bytes, infos: Iterable[tuple[str, str, tuple[int, ...], int, int]]
+) -> list[tuple[str, DeserializedTensor]]:
+    """Tensors of a file that is in memory, as `Model.infos` has them, each with a copy of its bytes."""
     found: list[tuple[str, DeserializedTensor]] = []
-    for name, dtype, shape, offset, size in model.infos():
-        copy = bytearray(memoryview(data)[offset : offset + size])
+    view = memoryview(data)
+    for name, dtype, shape, offset, size in infos:
+        copy = bytearray(view[offset : offset + size])
         found.append((name, {"shape": list(shape), "dtype": dtype, "data": copy}))
     return found
 

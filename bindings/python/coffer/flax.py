@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp  # noqa: F401  a name that the reference has
 import numpy as np
@@ -12,9 +12,13 @@ from jax import Array
 
 from . import numpy
 from ._frameworks import to_flax
+from ._progress import Shown
 from ._safe_open import Backend
 from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 
 def save(tensors: dict[str, Array], metadata: dict[str, str] | None = None) -> bytes:
@@ -28,9 +32,12 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
-    numpy.save_file(_jnp2np(tensors), filename, metadata=metadata, sync=sync)
+    arrays = _jnp2np(tensors)
+    numpy.save_file(arrays, filename, metadata=metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes) -> dict[str, Array]:
@@ -38,9 +45,11 @@ def load(data: bytes) -> dict[str, Array]:
     return _np2jnp(numpy.load(data))
 
 
-def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, Array]:
-    """The arrays of a file."""
-    return _np2jnp(numpy.load_file(filename, backend=backend))
+def load_file(
+    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
+) -> dict[str, Array]:
+    """The arrays of a file; see `coffer.numpy.load_file`."""
+    return _np2jnp(numpy.load_file(filename, backend=backend, verify=verify, progress=progress))
 
 
 def _np2jnp(numpy_dict: dict[str, Any]) -> dict[str, Array]:

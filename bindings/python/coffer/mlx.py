@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
@@ -12,9 +12,13 @@ import numpy as np
 from . import numpy
 from ._dtypes import numpy_dtype
 from ._frameworks import to_mlx
+from ._progress import Shown
 from ._safe_open import Backend
 from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 
 def save(tensors: dict[str, mx.array], metadata: dict[str, str] | None = None) -> bytes:
@@ -28,9 +32,12 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
-    numpy.save_file(_mx2np(tensors), filename, metadata=metadata, sync=sync)
+    arrays = _mx2np(tensors)
+    numpy.save_file(arrays, filename, metadata=metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes) -> dict[str, mx.array]:
@@ -38,9 +45,11 @@ def load(data: bytes) -> dict[str, mx.array]:
     return _np2mx(numpy.load(data))
 
 
-def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, mx.array]:
-    """The arrays of a file."""
-    return _np2mx(numpy.load_file(filename, backend=backend))
+def load_file(
+    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
+) -> dict[str, mx.array]:
+    """The arrays of a file; see `coffer.numpy.load_file`."""
+    return _np2mx(numpy.load_file(filename, backend=backend, verify=verify, progress=progress))
 
 
 def _np2mx(numpy_dict: dict[str, Any]) -> dict[str, mx.array]:

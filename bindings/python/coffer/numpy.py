@@ -13,6 +13,7 @@ import numpy as np
 from ._dtypes import FORMAT
 from ._dtypes import numpy_dtype as _getdtype
 from ._frameworks import ArrayFramework
+from ._progress import Shown, shown
 from ._safe_open import Backend, open_model
 from ._safe_open import safe_open as safe_open
 from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
@@ -41,14 +42,17 @@ def save_file(
     *,
     sync: Sync = "replace",
     digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these arrays. It takes the place of an older one when it is complete.
 
     `sync` says when it is made to survive a power cut: "replace" before an older file is replaced, "always", or "never".
-    `digests` ("sha256", "xxh3-128") records those of the arrays in the metadata, for `verify` of `load_file`.
+    `digests` ("sha256", "xxh3-128") records those of the arrays in the metadata, for `verify` of `load_file`. `progress` is called
+    with the bytes done and in all, or shows a bar, when it is True and tqdm is installed.
     """
     kept: list[Array] = []
-    serialize_file(_flatten(tensor_dict, kept), filename, metadata, sync=sync, digests=digests)
+    specs = _flatten(tensor_dict, kept)
+    serialize_file(specs, filename, metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes) -> dict[str, Array]:
@@ -57,13 +61,16 @@ def load(data: bytes) -> dict[str, Array]:
 
 
 def load_file(
-    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False
+    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
 ) -> dict[str, Array]:
     """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads.
 
-    With `verify` they are held against the digests that the file records, on the way.
+    With `verify` they are held against the digests that the file records, on the way. `progress` is called with the bytes done and
+    in all, or shows a bar, when it is True and tqdm is installed.
     """
-    return ArrayFramework().all(open_model(filename, backend, verify))
+    model = open_model(filename, backend, verify)
+    with shown(progress, filename) as advance:
+        return ArrayFramework().all(model, advance)
 
 
 def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, Array]:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
@@ -18,6 +18,7 @@ from ._devices import device as _device_of
 from ._dtypes import FORMAT
 from ._frameworks import PaddleFramework
 from ._frameworks import paddle_dtype as _getdtype
+from ._progress import Shown, shown
 from ._safe_open import Backend, open_model
 from ._safe_open import safe_open as safe_open
 from ._serialization import Sync, TensorSpec, open_bytes, serialize, serialize_file
@@ -36,6 +37,9 @@ NPDTYPES: dict[paddle.dtype, type] = {
     dtype: numpy._TYPES.get(name, np.float16 if _SIZE[dtype] == 2 else np.uint8) for name, dtype in _TYPES.items()
 }
 
+if TYPE_CHECKING:
+    from ._native import Algorithm
+
 
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """The bytes of a file that holds these tensors, which have to be contiguous."""
@@ -49,10 +53,13 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors, which have to be contiguous; see `coffer.torch.save_file`."""
     kept: list[Any] = []
-    serialize_file(_flatten(tensors, kept), filename, metadata, sync=sync)
+    specs = _flatten(tensors, kept)
+    serialize_file(specs, filename, metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes, device: str = "cpu") -> dict[str, paddle.Tensor]:
@@ -61,10 +68,19 @@ def load(data: bytes, device: str = "cpu") -> dict[str, paddle.Tensor]:
 
 
 def load_file(
-    filename: str | os.PathLike[str], device: str | int = "cpu", *, backend: Backend = "mmap"
+    filename: str | os.PathLike[str],
+    device: str | int = "cpu",
+    *,
+    backend: Backend = "mmap",
+    progress: Shown = False,
+    verify: bool = False,
 ) -> dict[str, paddle.Tensor]:
-    """The tensors of a file. On the CPU they view a private map of it, unless they are read (backend "pread")."""
-    return PaddleFramework(_device_of(device)).all(open_model(filename, backend))
+    """The tensors of a file. On the CPU they view a private map of it, unless they are read (backend "pread", and with `progress`);
+    see `coffer.torch.load_file`."""
+    framework = PaddleFramework(_device_of(device))
+    model = open_model(filename, "pread" if progress else backend, verify)
+    with shown(progress, filename) as advance:
+        return framework.all(model, advance)
 
 
 # ---- To and from memory -----------------------------------------------------------------------------------------------

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from . import numpy
 from ._frameworks import to_tensorflow
+from ._progress import Shown
 from ._safe_open import Backend
 from ._safe_open import safe_open as safe_open
 from ._serialization import Sync
+
+if TYPE_CHECKING:
+    from ._native import Algorithm
 
 
 def save(tensors: dict[str, tf.Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -27,9 +31,12 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors; see `coffer.numpy.save_file`."""
-    numpy.save_file(_tf2np(tensors), filename, metadata=metadata, sync=sync)
+    arrays = _tf2np(tensors)
+    numpy.save_file(arrays, filename, metadata=metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes) -> dict[str, tf.Tensor]:
@@ -37,9 +44,11 @@ def load(data: bytes) -> dict[str, tf.Tensor]:
     return _np2tf(numpy.load(data))
 
 
-def load_file(filename: str | os.PathLike[str], *, backend: Backend = "mmap") -> dict[str, tf.Tensor]:
-    """The tensors of a file."""
-    return _np2tf(numpy.load_file(filename, backend=backend))
+def load_file(
+    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
+) -> dict[str, tf.Tensor]:
+    """The tensors of a file; see `coffer.numpy.load_file`."""
+    return _np2tf(numpy.load_file(filename, backend=backend, verify=verify, progress=progress))
 
 
 def _np2tf(numpy_dict: dict[str, Any]) -> dict[str, tf.Tensor]:

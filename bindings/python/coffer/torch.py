@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,21 @@ import torch
 
 from ._dtypes import FORMAT
 from ._devices import device as _device_of
-from ._frameworks import Progress, TorchFramework, torch_dtype as _getdtype, typed as _typed
-from ._progress import bar as _bar
+from ._frameworks import TorchFramework, torch_dtype as _getdtype, typed as _typed
+from ._progress import Shown, shown as _shown
 from ._safe_open import Backend, open_model
 from ._safe_open import safe_open as safe_open
-from ._serialization import Described, Sync, TensorSpec, deserialize, serialize, serialize_file, serialize_model
+from ._serialization import (
+    Described,
+    Sync,
+    TensorSpec,
+    contents,
+    deserialize,
+    open_bytes,
+    serialize,
+    serialize_file,
+    serialize_model,
+)
 
 if TYPE_CHECKING:
     from ._native import Algorithm
@@ -42,6 +51,9 @@ _float8_e5m2fnuz = _TYPES.get("F8_E5M2FNUZ")
 _float8_e8m0 = _TYPES.get("F8_E8M0")
 _float4_e2m1_x2 = _TYPES.get("F4")
 _SPEC_NAMES: dict[torch.dtype, str] = {dtype: str(dtype).removeprefix("torch.") for dtype in _TYPES.values()}
+
+# Bytes of tensors that are copied one by one rather than with all others.
+_SMALL = 1 << 17
 
 _SHARING = "https://huggingface.co/docs/safetensors/torch_shared_tensors"
 
@@ -66,22 +78,31 @@ def save_file(
     contiguous: bool = False,
     sync: Sync = "replace",
     digests: Algorithm | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors, which have to be dense and contiguous, and must not share memory.
 
     The file takes the place of an older one when it is complete. With `contiguous`, tensors that are not contiguous are copied,
     rather than refused. `sync` says when the file is made to survive a power cut: "replace" before an older one is replaced,
     "always", or "never". `digests` ("sha256", "xxh3-128") records those of the tensors in the metadata, for `verify` of
-    `load_file`.
+    `load_file`. `progress` is as there.
     """
     kept: list[Any] = []
     specs = _flatten_as_ptr(_packed(tensors) if contiguous else tensors, kept)
-    serialize_file(specs, filename, metadata, sync=sync, digests=digests)
+    serialize_file(specs, filename, metadata, sync=sync, digests=digests, progress=progress)
 
 
 def load(data: bytes) -> dict[str, Tensor]:
     """The tensors of a file that is in memory, copied."""
-    return _view2torch(deserialize(data))
+    model = open_bytes(data)
+    infos = model.infos()
+    small = [name for name, _, _, _, size in infos if size <= _SMALL]
+    # Of small tensors, making them takes the time, and of large ones copying them, which bytearray does as fast as anything.
+    made = TorchFramework("cpu").some(model, small) if small else {}
+    if len(small) < len(infos):
+        made.update(_view2torch(contents(data, [info for info in infos if info[4] > _SMALL])))
+        made = {info[0]: made[info[0]] for info in infos}
+    return made
 
 
 def load_file(
@@ -89,20 +110,19 @@ def load_file(
     device: str | int = "cpu",
     *,
     backend: Backend = "mmap",
-    progress: bool = False,
+    progress: Shown = False,
     verify: bool = False,
 ) -> dict[str, Tensor]:
     """The tensors of a file.
 
     On the CPU they view a private map of the file: what is changed in memory never reaches the file, and the map lives as long as
-    the last of them. With backend "pread" each has memory of its own, read by threads. So it has with `progress`, which shows
-    how far reading is, where tqdm is installed: of a map there would be nothing to show. With `verify` tensors are held against
-    the digests that the file records.
+    the last of them. With backend "pread" each has memory of its own, read by threads. So it has with `progress`, which is called
+    with the bytes done and in all, or shows a bar, when it is True and tqdm is installed: of a map there would be nothing to
+    show. With `verify` tensors are held against the digests that the file records.
     """
     framework = TorchFramework(_device_of(device))
     model = open_model(filename, "pread" if progress else backend, verify)
-    shown: AbstractContextManager[Progress | None] = _bar(os.fspath(filename)) if progress else nullcontext()
-    with shown as advance:
+    with _shown(progress, filename) as advance:
         return framework.all(model, advance)
 
 
@@ -116,6 +136,7 @@ def save_model(
     force_contiguous: bool = True,
     *,
     max_shard_size: int | str | None = None,
+    progress: Shown = False,
 ) -> None:
     """Writes a module's parameters and buffers. Of tensors that share memory one is written; the metadata name it for the others.
 
@@ -123,7 +144,8 @@ def save_model(
     "5GB", a model that has more is written as several files beside each other, of which `load_model` takes the index:
     `filename` and ".index.json".
     """
-    save = save_file if max_shard_size is None else partial(_save_files, max_shard_size=max_shard_size)
+    one = partial(save_file, progress=progress)
+    save = one if max_shard_size is None else partial(_save_files, max_shard_size=max_shard_size, progress=progress)
     _save_model(save, model, filename, metadata, force_contiguous)
 
 
@@ -147,11 +169,11 @@ def _save_model(
 
 
 def _save_files(
-    tensors: dict[str, Tensor], filename: str, metadata: dict[str, str] | None, *, max_shard_size: int | str
+    tensors: dict[str, Tensor], filename: str, metadata: dict[str, str] | None, *, max_shard_size: int | str, progress: Shown
 ) -> None:
     """`save_file` to as many files as the limit asks for."""
     kept: list[Any] = []
-    serialize_model(_flatten_as_ptr(tensors, kept), filename, metadata, max_shard_size)
+    serialize_model(_flatten_as_ptr(tensors, kept), filename, metadata, max_shard_size, progress)
 
 
 def load_model(
@@ -161,13 +183,14 @@ def load_model(
     device: str | int = "cpu",
     *,
     backend: Backend = "mmap",
+    progress: Shown = False,
 ) -> tuple[set[str], list[str]]:
     """Loads a file into a module; the names that were missing in the file, and those that the module has not.
 
     A name that shares its memory with one that the file has is not missing. With `strict`, missing and unexpected names are a
     RuntimeError.
     """
-    return _load_model(model, load_file(filename, device=device, backend=backend), strict)
+    return _load_model(model, load_file(filename, device=device, backend=backend, progress=progress), strict)
 
 
 def _load_model(model: torch.nn.Module, tensors: dict[str, Tensor], strict: bool) -> tuple[set[str], list[str]]:

@@ -142,8 +142,8 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     const coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     *writing = (py_writing){ .metadata = Py_None, .header = header, .options = options };
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &writing->own[0], &writing->own[1],
-                                     &writing->metadata, &sync, &alignment, &slack, &in_place, &file_format,
-                                     &digests) ||
+                                     &writing->metadata, &sync, &alignment, &slack, &in_place, &file_format, &digests,
+                                     &writing->progress) ||
         py_sync_from(state, sync, &writing->options.sync) < 0 ||
         py_format_from(state, file_format, &writing->header.format) < 0 ||
         py_algorithm_from(state, digests, &writing->options.digests) < 0) {
@@ -153,6 +153,7 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     writing->header.slack = slack;
     writing->header.empty_metadata = writing->metadata != Py_None;
     writing->options.in_place = in_place != 0;
+    writing->options.progress = py_ask_signals;
     return 0;
 }
 

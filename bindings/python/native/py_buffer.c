@@ -12,7 +12,7 @@ PyObject *py_buffer_new(const py_state *state, void *memory, size_t size)
 {
     buffer_object *self = PyObject_New(buffer_object, state->buffer_type);
     if (self == NULL) {
-        py_memory_free(memory, size);
+        py_memory_free(memory);
         return NULL;
     }
     self->memory = memory;
@@ -29,7 +29,7 @@ static void buffer_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     buffer_object *buffer = (buffer_object *)self;
-    py_memory_free(buffer->memory, buffer->size);
+    py_memory_free(buffer->memory);
     PyObject_Free(self);
     Py_DECREF(type);
 }

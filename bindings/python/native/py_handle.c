@@ -9,23 +9,28 @@ struct py_handle {
     atomic_size_t references;
     coffer *model;
     coffer_access access;
+    bool verifies;
+    bool remote;
     bool is_memory;
     Py_buffer memory; /* when is_memory */
+    PyObject *origin; /* NULL: it was not opened by a path */
 };
 
-/* The exporter of the memory is a Python object, so this needs the GIL. After the interpreter's end nobody is left to give
-   it back to. */
-static void handle_give_back(Py_buffer *memory)
+/* Python objects need the GIL. After the interpreter's end nobody is left to give them back to. */
+static void handle_give_back(py_handle *handle)
 {
     if (!Py_IsInitialized()) {
         return;
     }
     const PyGILState_STATE gil = PyGILState_Ensure();
-    PyBuffer_Release(memory);
+    if (handle->is_memory) {
+        PyBuffer_Release(&handle->memory);
+    }
+    Py_CLEAR(handle->origin);
     PyGILState_Release(gil);
 }
 
-py_handle *py_handle_new(coffer *model, coffer_access access, const Py_buffer *memory)
+py_handle *py_handle_new(coffer *model, coffer_access access, bool verifies, bool remote, const Py_buffer *memory)
 {
     py_handle *handle = calloc(1, sizeof *handle);
     if (handle == NULL) {
@@ -40,6 +45,8 @@ py_handle *py_handle_new(coffer *model, coffer_access access, const Py_buffer *m
     atomic_init(&handle->references, 1);
     handle->model = model;
     handle->access = access;
+    handle->verifies = verifies;
+    handle->remote = remote;
     handle->is_memory = memory != NULL;
     if (memory != NULL) {
         handle->memory = *memory;
@@ -59,8 +66,8 @@ void py_handle_release(py_handle *handle)
         return;
     }
     coffer_close(handle->model);
-    if (handle->is_memory) {
-        handle_give_back(&handle->memory);
+    if (handle->is_memory || handle->origin != NULL) {
+        handle_give_back(handle);
     }
     free(handle);
 }
@@ -73,4 +80,26 @@ coffer *py_handle_model(const py_handle *handle)
 coffer_access py_handle_access(const py_handle *handle)
 {
     return handle->access;
+}
+
+bool py_handle_verifies(const py_handle *handle)
+{
+    return handle->verifies;
+}
+
+bool py_handle_is_remote(const py_handle *handle)
+{
+    return handle->remote;
+}
+
+PyObject *py_handle_origin(const py_handle *handle)
+{
+    return handle->origin;
+}
+
+void py_handle_set_origin(py_handle *handle, PyObject *origin)
+{
+    PyObject *before = handle->origin;
+    handle->origin = origin;
+    Py_XDECREF(before);
 }

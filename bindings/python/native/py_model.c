@@ -45,14 +45,19 @@ static bool model_source_is_remote(const model_source *source)
 
 /* Opens without the GIL; only memory that somebody may write to is parsed with it. */
 static coffer_status model_open_source(coffer **model, const model_source *source, const char *path,
-                                       coffer_open_options *options, bool automatic, coffer_error *err)
+                                       coffer_open_options *options, bool automatic, PyObject *progress, bool *remote,
+                                       coffer_error *err)
 {
     if (source->is_memory && !source->memory.readonly) {
         return coffer_open_memory(model, source->memory.buf, (size_t)source->memory.len, options, err);
     }
     coffer_status status = COFFER_OK;
-    Py_BEGIN_ALLOW_THREADS if (automatic && model_source_is_remote(source))
-    {
+    py_watch watch;
+    py_watch_begin(&watch, progress, 0);
+    options->progress = watch.options.progress;
+    options->progress_ctx = watch.options.progress_ctx;
+    *remote = model_source_is_remote(source);
+    if (automatic && *remote) {
         options->access = COFFER_READ;
     }
     if (source->is_memory) {
@@ -62,7 +67,8 @@ static coffer_status model_open_source(coffer **model, const model_source *sourc
     } else {
         status = coffer_open_fd(model, source->fd, 0, UINT64_MAX, options, err);
     }
-    Py_END_ALLOW_THREADS return status;
+    py_watch_end(&watch);
+    return status;
 }
 
 static int model_access_from(const py_state *state, const char *text, coffer_access *access, bool *automatic)
@@ -129,7 +135,9 @@ static bool model_was_url(const char *path)
 static void model_hint(const model_source *source, const char *path, coffer_error *err)
 {
     const char *hint = NULL;
-    if (source->is_memory && (err->code == COFFER_ERR_TOO_SHORT || err->code == COFFER_ERR_HEADER_TOO_LARGE) &&
+    if (source->is_memory &&
+        (err->code == COFFER_ERR_TOO_SHORT || err->code == COFFER_ERR_HEADER_TOO_LARGE ||
+         err->code == COFFER_ERR_IS_TEXT) &&
         model_is_path(&source->memory)) {
         hint = "; bytes are taken for the content of a file: a path is given as str or os.PathLike";
     } else if (path != NULL && err->code == COFFER_ERR_NOT_FOUND && model_was_url(path)) {
@@ -141,19 +149,32 @@ static void model_hint(const model_source *source, const char *path, coffer_erro
     }
 }
 
+/* "recorded", or a truth. */
+static int model_verify_from(PyObject *given, coffer_verifying *verify)
+{
+    if (PyUnicode_Check(given) && PyUnicode_CompareWithASCIIString(given, "recorded") == 0) {
+        *verify = COFFER_VERIFY_RECORDED;
+        return 0;
+    }
+    const int all = PyObject_IsTrue(given);
+    *verify = all > 0 ? COFFER_VERIFY_ALL : COFFER_VERIFY_NOTHING;
+    return all < 0 ? -1 : 0;
+}
+
 static py_handle *model_open_handle(const py_state *state, model_source *source, coffer_open_options *options,
-                                    bool automatic)
+                                    bool automatic, PyObject *progress)
 {
     coffer *model = NULL;
+    bool remote = false;
     coffer_error err;
     const char *path = source->path == NULL ? NULL : PyBytes_AsString(source->path);
-    if (model_open_source(&model, source, path, options, automatic, &err) != COFFER_OK) {
+    if (model_open_source(&model, source, path, options, automatic, progress, &remote, &err) != COFFER_OK) {
         model_hint(source, path, &err);
         return (py_handle *)py_raise(state, &err);
     }
     const Py_buffer *memory = source->is_memory ? &source->memory : NULL;
     source->is_memory = false;
-    return py_handle_new(model, options->access, memory);
+    return py_handle_new(model, options->access, options->verify != COFFER_VERIFY_NOTHING, remote, memory);
 }
 
 static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path)
@@ -175,8 +196,8 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes",
-                             "format", "verify", "token",    "timeout",         "partial",        NULL };
+    static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes", "format",
+                             "verify", "token",  "timeout",  "partial",         "progress",       NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -185,18 +206,20 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     int unknown_dtypes = 0;
     int all_notes = 0;
     const char *format = NULL;
-    int verify = 0;
     int partial = 0;
+    PyObject *verify = Py_False;
     PyObject *timeout = NULL;
+    PyObject *progress = NULL;
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzpzOp:open", names, &from, &access, &populate,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzOzOpO:open", names, &from, &access, &populate,
                                      &max_header_size, &unknown_dtypes, &all_notes, &format, &verify, &options.token,
-                                     &timeout, &partial) ||
+                                     &timeout, &partial, &progress) ||
         model_timeout_from(state, timeout, &options.timeout_ms) < 0 ||
         model_access_from(state, access, &options.access, &automatic) < 0 ||
-        py_format_from(state, format, &options.format) < 0 || model_source_init(&source, from) < 0) {
+        model_verify_from(verify, &options.verify) < 0 || py_format_from(state, format, &options.format) < 0 ||
+        model_source_init(&source, from) < 0) {
         return NULL;
     }
     if (source.is_memory && options.access == COFFER_MAP_PRIVATE) {
@@ -207,9 +230,11 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     options.max_header_size = max_header_size;
     options.unknown_dtypes = unknown_dtypes != 0;
     options.all_notes = all_notes != 0;
-    options.verify = verify != 0;
     options.partial = partial != 0;
-    py_handle *handle = model_open_handle(state, &source, &options, automatic);
+    py_handle *handle = model_open_handle(state, &source, &options, automatic, progress);
+    if (handle != NULL && source.path != NULL) {
+        py_handle_set_origin(handle, Py_BuildValue("(OO)", args, kwargs == NULL ? Py_None : kwargs));
+    }
     PyObject *model = handle == NULL ? NULL : model_new((PyTypeObject *)type, handle, source.path);
     model_source_deinit(&source);
     return model;
@@ -227,6 +252,48 @@ py_handle *py_model_use(PyObject *object)
         py_fail(py_state_of(object), COFFER_ERR_ARGUMENT, "the file is closed");
     }
     return handle;
+}
+
+PyObject *py_origin(py_handle *handle)
+{
+    PyObject *origin = py_handle_origin(handle);
+    if (origin == NULL) {
+        PyErr_SetString(PyExc_TypeError,
+                        "what was opened from memory or a descriptor cannot be pickled: open it by its path");
+        return NULL;
+    }
+    if (!PyTuple_Check(origin)) {
+        return Py_NewRef(origin);
+    }
+    const coffer *model = py_handle_model(handle);
+    PyObject *module = PyImport_ImportModule("coffer._origin");
+    PyObject *made = module == NULL ? NULL
+                                    : PyObject_CallMethod(module, "origin_of", "OOn", PyTuple_GetItem(origin, 0),
+                                                          PyTuple_GetItem(origin, 1), (Py_ssize_t)coffer_count(model));
+    Py_XDECREF(module);
+    if (made != NULL) {
+        /* One for all that was handed out, so that a pickle has it once, and what comes of it is opened once. */
+        py_handle_set_origin(handle, Py_NewRef(made));
+    }
+    return made;
+}
+
+/* What it is opened again by. */
+static PyObject *model_origin(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    py_handle *handle = py_model_use(self);
+    PyObject *origin = handle == NULL ? NULL : py_origin(handle);
+    py_handle_release(handle);
+    return origin;
+}
+
+static PyObject *model_reduce(PyObject *self, PyObject *unused)
+{
+    PyObject *origin = model_origin(self, unused);
+    PyObject *again = origin == NULL ? NULL : PyObject_GetAttrString(origin, "model");
+    Py_XDECREF(origin);
+    return again == NULL ? NULL : Py_BuildValue("(N())", again);
 }
 
 static PyObject *model_close(PyObject *object, PyObject *unused)
@@ -303,6 +370,22 @@ static PyObject *model_format(PyObject *self, void *closure)
     const coffer_format format = coffer_table_format(coffer_shard_table(py_handle_model(handle), 0));
     py_handle_release(handle);
     return PyUnicode_FromString(coffer_format_name(format));
+}
+
+static PyObject *model_algorithm(PyObject *self, void *closure)
+{
+    (void)closure;
+    py_handle *handle = py_model_use(self);
+    if (handle == NULL) {
+        return NULL;
+    }
+    const coffer *model = py_handle_model(handle);
+    coffer_algorithm found = COFFER_NO_ALGORITHM;
+    for (size_t i = 0; i < coffer_shard_count(model) && found == COFFER_NO_ALGORITHM; i++) {
+        found = coffer_recorded_algorithm(model, i);
+    }
+    py_handle_release(handle);
+    return found == COFFER_NO_ALGORITHM ? Py_NewRef(Py_None) : PyUnicode_FromString(coffer_algorithm_name(found));
 }
 
 static Py_ssize_t model_length(PyObject *self)
@@ -565,6 +648,7 @@ static PyObject *model_notes(PyObject *self, PyObject *unused)
 static PyMethodDef model_methods[] = {
     { "open", (PyCFunction)(void (*)(void))model_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
       "Opens a path, a descriptor, or a file in memory." },
+    { "__reduce__", model_reduce, METH_NOARGS, "By its path." },
     { "close", model_close, METH_NOARGS, "Ends the use of this object; what was handed out stays usable." },
     { "keys", model_keys, METH_NOARGS, "Names in byte order." },
     { "offset_keys", model_offset_keys, METH_NOARGS, "Names in the order of their data in the file." },
@@ -578,6 +662,7 @@ static PyMethodDef model_methods[] = {
       "What is legal but suspicious: (description, how often, first offset, file, subject)." },
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors, each into a Buffer of its own." },
+    { "array", py_model_array, METH_VARARGS, "A tensor, or a part of one, as (dtype, shape, Buffer)." },
     { "read_into", (PyCFunction)(void (*)(void))py_model_read_into, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors into writable buffers of exactly their sizes." },
     { "dlpack_many", (PyCFunction)(void (*)(void))py_model_dlpack_many, METH_VARARGS | METH_KEYWORDS,
@@ -586,6 +671,12 @@ static PyMethodDef model_methods[] = {
       "Holds tensors against the digests that their files record." },
     { "content_digest", (PyCFunction)(void (*)(void))py_model_content_digest, METH_VARARGS | METH_KEYWORDS,
       "The digest of all tensors, whatever files they are in." },
+    { "digests", (PyCFunction)(void (*)(void))py_model_digests, METH_VARARGS | METH_KEYWORDS,
+      "The digests of all tensors' data, in the order of their data." },
+    { "fetch", (PyCFunction)(void (*)(void))py_model_fetch, METH_VARARGS | METH_KEYWORDS,
+      "Downloads the model, or some tensors of it, into a folder." },
+    { "parameters", (PyCFunction)(void (*)(void))py_model_parameters, METH_VARARGS | METH_KEYWORDS,
+      "How many parameters, by dtype: (plain, trained, compatible, assumed)." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -596,6 +687,7 @@ static PyGetSetDef model_attributes[] = {
     { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors, layout A\".", NULL },
     { "shards", model_shards, NULL, "The paths of its files; of memory and descriptors, one that is empty.", NULL },
     { "index_metadata", py_model_index_metadata, NULL, "The JSON text of what the index has as its metadata.", NULL },
+    { "algorithm", model_algorithm, NULL, "Of the digests that its files record; None when they record none.", NULL },
     { "data_offset", model_data_offset, NULL, "Where the data start in the file.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

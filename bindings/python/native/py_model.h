@@ -33,10 +33,14 @@ typedef struct py_choice {
 int py_choice_init(const py_state *state, py_choice *choice, const py_handle *handle, PyObject *names);
 
 PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_array(PyObject *self, PyObject *args);
 PyObject *py_model_read_into(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_digests(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_parameters(PyObject *self, PyObject *args, PyObject *kwargs);
 
 /* What the headers say, file by file (py_model_headers.c). */
 int py_model_add_metadata(PyObject *dict, const coffer_table *table);

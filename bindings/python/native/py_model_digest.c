@@ -35,7 +35,35 @@ PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
     return status == COFFER_OK ? Py_NewRef(Py_None) : NULL;
 }
 
-PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs)
+/* The digests of all tensors, in memory of PyMem_Free; NULL and an exception on failure. */
+static coffer_digest *digest_all(PyObject *self, py_handle *handle, coffer_algorithm algorithm, PyObject *progress,
+                                 unsigned threads)
+{
+    const coffer *model = py_handle_model(handle);
+    const size_t count = coffer_count(model);
+    coffer_digest *digests = PyMem_Calloc(count + 1, sizeof *digests);
+    if (digests == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    py_watch watch;
+    coffer_error err;
+    py_watch_begin(&watch, progress, threads);
+    const coffer_status status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &watch.options, &err);
+    py_watch_end(&watch);
+    if (status != COFFER_OK) {
+        py_raise(py_state_of(self), &err);
+        PyMem_Free(digests);
+        return NULL;
+    }
+    return digests;
+}
+
+/* Makes the result of the digests. */
+typedef PyObject *(*digest_make)(const py_state *state, const coffer *model, const coffer_digest *digests,
+                                 coffer_algorithm algorithm);
+
+static PyObject *digest_model(PyObject *self, PyObject *args, PyObject *kwargs, const char *format, digest_make make)
 {
     static char *keywords[] = { "algorithm", "progress", "threads", NULL };
     const py_state *state = py_state_of(self);
@@ -43,7 +71,7 @@ PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwar
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     PyObject *progress = Py_None;
     unsigned threads = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|s$OI:content_digest", keywords, &name, &progress, &threads) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, keywords, &name, &progress, &threads) ||
         py_algorithm_from(state, name, &algorithm) < 0) {
         return NULL;
     }
@@ -51,28 +79,48 @@ PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwar
     if (handle == NULL) {
         return NULL;
     }
-    const coffer *model = py_handle_model(handle);
-    const size_t count = coffer_count(model);
-    uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
-    const size_t size = coffer_algorithm_digest_size(algorithm);
-    coffer_digest *digests = PyMem_Calloc(count + 1, sizeof *digests);
-    py_watch watch;
-    coffer_error err;
-    coffer_status status = COFFER_ERR_MEMORY;
-    if (digests == NULL) {
-        PyErr_NoMemory();
-    } else {
-        py_watch_begin(&watch, progress, threads);
-        status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &watch.options, &err);
-        status = status == COFFER_OK ? coffer_digest_content(model, digests, algorithm, digest, size, &err) : status;
-        py_watch_end(&watch);
-        if (status != COFFER_OK) {
-            py_raise(state, &err);
-        }
-    }
+    coffer_digest *digests = digest_all(self, handle, algorithm, progress, threads);
+    PyObject *result = digests == NULL ? NULL : make(state, py_handle_model(handle), digests, algorithm);
     PyMem_Free(digests);
     py_handle_release(handle);
-    return status == COFFER_OK ? PyBytes_FromStringAndSize((const char *)digest, (Py_ssize_t)size) : NULL;
+    return result;
+}
+
+static PyObject *digest_make_content(const py_state *state, const coffer *model, const coffer_digest *digests,
+                                     coffer_algorithm algorithm)
+{
+    uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
+    const size_t size = coffer_algorithm_digest_size(algorithm);
+    coffer_error err;
+    return coffer_digest_content(model, digests, algorithm, digest, size, &err) == COFFER_OK
+               ? PyBytes_FromStringAndSize((const char *)digest, (Py_ssize_t)size)
+               : py_raise(state, &err);
+}
+
+static PyObject *digest_make_list(const py_state *state, const coffer *model, const coffer_digest *digests,
+                                  coffer_algorithm algorithm)
+{
+    (void)state;
+    const size_t size = coffer_algorithm_digest_size(algorithm);
+    const size_t count = coffer_count(model);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *digest = PyBytes_FromStringAndSize((const char *)digests[i].data, (Py_ssize_t)size);
+        if (digest == NULL || PyList_SetItem(list, (Py_ssize_t)i, digest) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return digest_model(self, args, kwargs, "|s$OI:content_digest", digest_make_content);
+}
+
+PyObject *py_model_digests(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return digest_model(self, args, kwargs, "|s$OI:digests", digest_make_list);
 }
 
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs)

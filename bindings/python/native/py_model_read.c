@@ -60,11 +60,16 @@ static Py_ssize_t views_prepare(const py_state *state, py_view *views, coffer_re
                                 const py_choice *choice, bool copy)
 {
     size_t unread = 0;
+    uint64_t total = 0;
+    for (size_t i = 0; i < choice->count; i++) {
+        total += choice->tensors[i]->size;
+    }
+    const bool huge = (copy || py_handle_access(handle) == COFFER_READ) && py_memory_wants_huge(total);
     for (size_t i = 0; i < choice->count; i++) {
         py_part part;
         py_part_whole(&part, choice->tensors[i]);
         bool in_map = false;
-        if (py_view_prepare(state, &views[i], handle, &part, copy, &in_map) < 0) {
+        if (py_view_prepare(state, &views[i], handle, &part, copy, &huge, &in_map) < 0) {
             return -1;
         }
         if (!in_map) {
@@ -140,6 +145,53 @@ PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs)
     PyMem_Free(choice.tensors);
     py_handle_release(handle);
     return list;
+}
+
+/* ---- array --------------------------------------------------------------------------------------------------------- */
+
+static PyObject *array_of(const py_state *state, py_handle *handle, const py_part *part)
+{
+    py_view view;
+    if (py_view_init(state, &view, handle, part, true) < 0) {
+        return NULL;
+    }
+    PyObject *dtype = py_dtype_name(state, part->tensor);
+    PyObject *shape = py_shape_tuple(py_part_shape(part), part->rank);
+    PyObject *buffer = py_buffer_new(state, view.owned, view.owned_size);
+    PyObject *result = dtype == NULL || shape == NULL || buffer == NULL ? NULL : PyTuple_Pack(3, dtype, shape, buffer);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    Py_XDECREF(buffer);
+    return result;
+}
+
+PyObject *py_model_array(PyObject *self, PyObject *args)
+{
+    const py_state *state = py_state_of(self);
+    PyObject *name = NULL;
+    PyObject *index = NULL;
+    if (!PyArg_ParseTuple(args, "O|O:array", &name, &index)) {
+        return NULL;
+    }
+    py_handle *handle = py_model_use(self);
+    const coffer_tensor *tensor = handle == NULL ? NULL : py_find(state, handle, name);
+    PyObject *result = NULL;
+    if (tensor != NULL) {
+        py_part whole;
+        py_part part;
+        py_part_whole(&whole, tensor);
+        const int other = index == NULL ? 0 : py_part_slice_plainly(state, &part, &whole, index);
+        if (other == 0) {
+            result = array_of(state, handle, index == NULL ? &whole : &part);
+        } else if (other > 0) {
+            result = Py_NewRef(Py_None);
+        }
+        if (index != NULL && other == 0) {
+            py_part_deinit(&part);
+        }
+    }
+    py_handle_release(handle);
+    return result;
 }
 
 /* ---- read_into ----------------------------------------------------------------------------------------------------- */

@@ -52,7 +52,9 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Model", py_model_make_type(module), &state->model_type) < 0 ||
         module_add_type(module, "Tensor", py_tensor_make_type(module), &state->tensor_type) < 0 ||
         module_add_type(module, "Buffer", py_buffer_make_type(module), &state->buffer_type) < 0 ||
-        module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0) {
+        module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0 ||
+        module_add_type(module, "Hasher", py_hasher_make_type(module), &state->hasher_type) < 0 ||
+        module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "VERSION", coffer_version());
@@ -66,6 +68,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->buffer_type);
     Py_VISIT(state->writer_type);
     Py_VISIT(state->lent_type);
+    Py_VISIT(state->hasher_type);
+    Py_VISIT(state->manifest_type);
     Py_VISIT(state->make_error);
     return 0;
 }
@@ -78,6 +82,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->buffer_type);
     Py_CLEAR(state->writer_type);
     Py_CLEAR(state->lent_type);
+    Py_CLEAR(state->hasher_type);
+    Py_CLEAR(state->manifest_type);
     Py_CLEAR(state->make_error);
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         Py_CLEAR(state->dtype_names[i]);
@@ -103,6 +109,13 @@ static PyMethodDef module_functions[] = {
       "in place where they fit, else by writing the file anew. What was\nrecorded before is replaced, without being "
       "verified. "
       "`algorithm` is \"sha256\" or \"xxh3-128\"; `progress` is called with\nthe bytes done, and in all." },
+    { "copy_tensors", (PyCFunction)(void (*)(void))py_copy_tensors, METH_VARARGS | METH_KEYWORDS,
+      "Writes tensors of opened files to a file, or to as many as a limit asks for." },
+    { "edit_metadata", (PyCFunction)(void (*)(void))py_edit_metadata, METH_VARARGS | METH_KEYWORDS,
+      "Sets and removes keys of a file's metadata; how it was done." },
+    { "recover", (PyCFunction)(void (*)(void))py_recover, METH_VARARGS | METH_KEYWORDS,
+      "Finishes or undoes what an interrupted edit or save left." },
+    { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };
 

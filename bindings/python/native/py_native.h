@@ -29,6 +29,8 @@ typedef struct py_state {
     PyTypeObject *buffer_type;
     PyTypeObject *writer_type;
     PyTypeObject *lent_type;
+    PyTypeObject *hasher_type;
+    PyTypeObject *manifest_type;
     PyObject *make_error;                          /* coffer._errors._make */
     PyObject *dtype_names[COFFER_DTYPE_COUNT + 1]; /* by coffer_dtype; that of the unknown one is not used */
 } py_state;
@@ -41,6 +43,8 @@ PyTypeObject *py_tensor_make_type(PyObject *module);
 PyTypeObject *py_buffer_make_type(PyObject *module);
 PyTypeObject *py_writer_make_type(PyObject *module);
 PyTypeObject *py_lent_make_type(PyObject *module);
+PyTypeObject *py_hasher_make_type(PyObject *module);
+PyTypeObject *py_manifest_make_type(PyObject *module);
 
 /* coffer._native.serialize, serialize_file and serialize_model (py_serialize.c). */
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -48,6 +52,11 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare (py_compare.c). */
+PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_compare(PyObject *module, PyObject *args);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
 
@@ -66,12 +75,22 @@ typedef struct py_handle py_handle;
 
 /* Takes over `model`, and `memory` (may be NULL) that it was opened from; both are released with the last reference. On failure
    (an exception is set) both are released at once. */
-py_handle *py_handle_new(coffer *model, coffer_access access, const Py_buffer *memory);
+py_handle *py_handle_new(coffer *model, coffer_access access, bool verifies, bool remote, const Py_buffer *memory);
 py_handle *py_handle_retain(py_handle *handle);
 /* NULL is allowed. Needs no GIL. */
 void py_handle_release(py_handle *handle);
 coffer *py_handle_model(const py_handle *handle);
 coffer_access py_handle_access(const py_handle *handle);
+/* Whether tensors are verified when their bytes are first wanted. */
+bool py_handle_verifies(const py_handle *handle);
+/* Whether its files are behind a network, as far as that is known. */
+bool py_handle_is_remote(const py_handle *handle);
+/* How the model was opened, if it was by a path: a pair of what Model.open was called with, or what coffer._origin has made of it.
+   Borrowed, and replaced by one that is taken over, with the GIL. */
+PyObject *py_handle_origin(const py_handle *handle);
+void py_handle_set_origin(py_handle *handle, PyObject *origin);
+/* What a model is opened again by in another process (coffer._origin.Origin); NULL and a TypeError when it cannot be. */
+PyObject *py_origin(py_handle *handle);
 
 /* ---- Parts of tensors (py_part.c) --------------------------------------------------------------------------------- */
 
@@ -91,6 +110,9 @@ typedef struct py_part {
 void py_part_whole(py_part *part, const coffer_tensor *tensor);
 /* What the Python index `index` (an int, a slice, an ellipsis, or a tuple of them) takes of `whole`. */
 int py_part_slice(const py_state *state, py_part *part, const py_part *whole, PyObject *index);
+/* The same for an index that means to every framework what it means here: ints and slices, none of which reach beyond the end or go
+   backwards, of whole bytes. 1 for any other, without an exception, and then nothing was made. */
+int py_part_slice_plainly(const py_state *state, py_part *part, const py_part *whole, PyObject *index);
 void py_part_deinit(py_part *part);
 const uint64_t *py_part_shape(const py_part *part);
 uint64_t py_part_elements(const py_part *part);
@@ -110,16 +132,23 @@ typedef struct py_view {
 
 /* A view of the map when there is one and the part is contiguous and aligned in it, or a copy. */
 int py_view_init(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy);
-/* The same without reading: *in_map says whether the view is complete; else it is fresh memory, still to be filled. */
+/* The same without reading: *in_map says whether the view is complete; else it is fresh memory, still to be
+   filled, in huge pages by `huge` (NULL: by its size). */
 int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
-                    bool *in_map);
+                    const bool *huge, bool *in_map);
 void py_view_deinit(py_view *view);
+/* Below it one thread reads a tensor of a file that is near: another one would have to be started, and the memory is often
+   what the last tensor was in, so that no fresh pages take the time. */
+#define PY_ALONE_SIZE ((uint64_t)32 << 20)
 /* Reads a part into memory of its size, without the GIL. */
 int py_part_read(const py_state *state, const py_handle *handle, const py_part *part, void *memory);
 
-/* Memory for tensors, in huge pages where it is large: never NULL on success, for 0 bytes too. */
-void *py_memory_new(size_t size);
-void py_memory_free(void *memory, size_t size);
+/* Memory for tensors (py_memory.c), in huge pages where it is large and that was wanted; never NULL on success, for 0 bytes too. */
+void *py_memory_new(size_t size, bool huge);
+void py_memory_free(void *memory);
+/* Whether huge pages are the faster ones for so many bytes in all, which is tried out when they are many, unless COFFER_HUGE_PAGES
+   says "always" or "never". */
+bool py_memory_wants_huge(uint64_t total);
 
 /* Buffer objects (py_buffer.c): take over memory of py_memory_new, which is freed at once when that fails. */
 PyObject *py_buffer_new(const py_state *state, void *memory, size_t size);
@@ -143,10 +172,25 @@ typedef struct py_watch {
     coffer_read_options options; /* for the call */
     PyThreadState *thread;       /* of the caller, while the GIL is released */
     PyObject *progress;          /* NULL: none */
+    uint64_t asked;              /* when signals were looked for last, in milliseconds */
+    uint64_t done;               /* bytes of those that the extension writes itself, … */
+    uint64_t total;              /* … and of all of them */
 } py_watch;
 
 void py_watch_begin(py_watch *watch, PyObject *progress, unsigned threads);
 void py_watch_end(py_watch *watch);
+/* A coffer_progress for objects that live longer than one call: it looks for signals, at once. */
+int py_ask_signals(void *ctx, uint64_t done, uint64_t total);
+
+/* coffer_writer_write, or that of another writer. */
+typedef coffer_status (*py_write_function)(void *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
+                                           coffer_error *err);
+/* Writes bytes of a tensor in pieces, watched: an exception that is set then is the failure. */
+coffer_status py_write(py_watch *watch, py_write_function write, void *writer, size_t i, uint64_t offset,
+                       const void *bytes, uint64_t size, coffer_error *err);
+/* coffer_writer_write as such a function. */
+coffer_status py_write_one(void *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
+                           coffer_error *err);
 
 /* Reads them, watched. */
 int py_read_targets(const py_state *state, const py_handle *handle, const coffer_read_target *targets, size_t count,
@@ -162,6 +206,8 @@ PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, b
 /* ---- Tensor objects (py_tensor.c) --------------------------------------------------------------------------------- */
 
 PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_tensor *tensor);
+/* What a Tensor object is about: its handle, borrowed, and its part. NULL and a TypeError for any other object. */
+const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle);
 
 /* ---- Arguments (py_arguments.c) ----------------------------------------------------------------------------------- */
 
@@ -183,12 +229,13 @@ int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm 
 typedef struct py_writing {
     PyObject *own[2];
     PyObject *metadata;
+    PyObject *progress; /* NULL: none */
     coffer_header_options header;
     coffer_writer_options options;
 } py_writing;
 
-#define PY_WRITING_NAMES "metadata", "sync", "alignment", "slack", "in_place", "format", "digests", NULL
-#define PY_WRITING_FORMAT "OO|O$sKKpzz:"
+#define PY_WRITING_NAMES "metadata", "sync", "alignment", "slack", "in_place", "format", "digests", "progress", NULL
+#define PY_WRITING_FORMAT "OO|O$sKKpzzO:"
 int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, const char *format, char **names,
                     py_writing *writing);
 /* Adds all pairs of a mapping of str to str, or nothing for None. */

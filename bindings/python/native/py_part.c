@@ -239,3 +239,57 @@ int py_part_slice(const py_state *state, py_part *part, const py_part *whole, Py
     py_part_deinit(part);
     return -1;
 }
+
+/* ---- Plain ones ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a bound of a slice, which was unpacked to PY_SSIZE_T_MAX, was left out rather than given. */
+static bool part_is_open(PyObject *slice)
+{
+    PyObject *stop = PyObject_GetAttrString(slice, "stop");
+    const bool open = stop == Py_None;
+    Py_XDECREF(stop);
+    return open;
+}
+
+/* Whether one item of an index is plain for a dimension of that length; -1 with an exception. */
+static int part_is_plain(PyObject *item, Py_ssize_t length)
+{
+    Py_ssize_t start = 0;
+    Py_ssize_t stop = 0;
+    Py_ssize_t step = 0;
+    if (PyLong_CheckExact(item)) {
+        int overflow = 0;
+        const long long at = PyLong_AsLongLongAndOverflow(item, &overflow);
+        return overflow == 0 && at >= -(long long)length && at < length;
+    }
+    if (!PySlice_Check(item) || length == 0) {
+        return 0;
+    }
+    if (PySlice_Unpack(item, &start, &stop, &step) < 0) {
+        /* Whoever knows the framework's words says what is wrong. */
+        if (PyErr_ExceptionMatches(PyExc_Exception)) {
+            PyErr_Clear();
+            return 0;
+        }
+        return -1;
+    }
+    return step > 0 && start < length && (stop <= length || (stop == PY_SSIZE_T_MAX && part_is_open(item)));
+}
+
+int py_part_slice_plainly(const py_state *state, py_part *part, const py_part *whole, PyObject *index)
+{
+    const coffer_tensor *tensor = whole->tensor;
+    const bool several = PyTuple_Check(index);
+    const size_t count = several ? (size_t)PyTuple_Size(index) : 1;
+    if (count > tensor->rank || coffer_dtype_bits(tensor->dtype) % 8 != 0) {
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        PyObject *item = several ? PyTuple_GetItem(index, (Py_ssize_t)i) : index;
+        const int plain = tensor->shape[i] > PY_SSIZE_T_MAX ? 0 : part_is_plain(item, (Py_ssize_t)tensor->shape[i]);
+        if (plain <= 0) {
+            return plain < 0 ? -1 : 1;
+        }
+    }
+    return py_part_slice(state, part, whole, index);
+}

@@ -114,13 +114,23 @@ static int job_init(const py_state *state, serialize_job *job, PyObject *entries
     return failed ? -1 : 0;
 }
 
-/* Writes every body and finishes. Needs no GIL. */
-static coffer_status job_write(const serialize_job *job, coffer_writer *writer, coffer_error *err)
+/* Writes every body, watched. Needs no GIL. */
+static coffer_status job_write(const serialize_job *job, py_write_function write, void *writer, py_watch *watch,
+                               coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
-        status = coffer_writer_write(writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+    for (size_t i = 0; i < job->count; i++) {
+        watch->total += job->bodies[i].size;
     }
+    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
+        status = py_write(watch, write, writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+    }
+    return status;
+}
+
+static coffer_status job_write_file(const serialize_job *job, coffer_writer *writer, py_watch *watch, coffer_error *err)
+{
+    const coffer_status status = job_write(job, py_write_one, writer, watch, err);
     return status == COFFER_OK ? coffer_writer_finish(writer, err) : status;
 }
 
@@ -142,13 +152,14 @@ static PyObject *job_to_bytes(const py_state *state, const serialize_job *job)
         return NULL;
     }
     char *memory = PyBytes_AsString(bytes);
-    coffer_status status = COFFER_OK;
-    Py_BEGIN_ALLOW_THREADS coffer_writer *writer = NULL;
-    status = coffer_writer_open_memory(&writer, job->header, memory, (size_t)size, NULL, &err);
-    status = status == COFFER_OK ? job_write(job, writer, &err) : status;
+    coffer_writer *writer = NULL;
+    py_watch watch;
+    py_watch_begin(&watch, NULL, 0);
+    coffer_status status = coffer_writer_open_memory(&writer, job->header, memory, (size_t)size, NULL, &err);
+    status = status == COFFER_OK ? job_write_file(job, writer, &watch, &err) : status;
     coffer_writer_free(writer);
-    Py_END_ALLOW_THREADS if (status != COFFER_OK)
-    {
+    py_watch_end(&watch);
+    if (status != COFFER_OK) {
         py_raise(state, &err);
         Py_CLEAR(bytes);
     }
@@ -180,17 +191,19 @@ PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- To a file ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *job_to_file(const py_state *state, const serialize_job *job, PyObject *target,
-                             const coffer_writer_options *options)
+                             const coffer_writer_options *options, PyObject *progress)
 {
     coffer_writer *writer = NULL;
     if (py_writer_open(state, &writer, job->header, target, options) < 0) {
         return NULL;
     }
-    coffer_status status = COFFER_OK;
+    py_watch watch;
     coffer_error err;
-    Py_BEGIN_ALLOW_THREADS status = job_write(job, writer, &err);
+    py_watch_begin(&watch, progress, 0);
+    const coffer_status status = job_write_file(job, writer, &watch, &err);
     coffer_writer_free(writer);
-    Py_END_ALLOW_THREADS return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
+    py_watch_end(&watch);
+    return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }
 
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -203,38 +216,38 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
         job_init(state, &job, writing.own[0], writing.metadata, &writing.header, writing.options.digests) < 0) {
         return NULL;
     }
-    PyObject *result = job_to_file(state, &job, writing.own[1], &writing.options);
+    PyObject *result = job_to_file(state, &job, writing.own[1], &writing.options, writing.progress);
     job_deinit(&job);
     return result;
 }
 
 /* ---- To several files ----------------------------------------------------------------------------------------------- */
 
-/* Writes every body and finishes. Needs no GIL. */
-static coffer_status job_write_model(const serialize_job *job, coffer_model_writer *writer, coffer_error *err)
+static coffer_status job_write_one(void *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
+                                   coffer_error *err)
 {
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
-        status = coffer_model_writer_write(writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
-    }
-    return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
+    return coffer_model_writer_write(writer, i, offset, bytes, size, err);
 }
 
 static PyObject *job_to_model(const py_state *state, const serialize_job *job, const char *path,
-                              const coffer_model_writer_options *options)
+                              const coffer_model_writer_options *options, PyObject *progress)
 {
-    coffer_status status = COFFER_OK;
+    coffer_model_writer *writer = NULL;
+    py_watch watch;
     coffer_error err;
-    Py_BEGIN_ALLOW_THREADS coffer_model_writer *writer = NULL;
-    status = coffer_model_writer_open(&writer, job->header, path, options, &err);
-    status = status == COFFER_OK ? job_write_model(job, writer, &err) : status;
+    py_watch_begin(&watch, progress, 0);
+    coffer_status status = coffer_model_writer_open(&writer, job->header, path, options, &err);
+    status = status == COFFER_OK ? job_write(job, job_write_one, writer, &watch, &err) : status;
+    status = status == COFFER_OK ? coffer_model_writer_finish(writer, &err) : status;
     coffer_model_writer_free(writer);
-    Py_END_ALLOW_THREADS return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
+    py_watch_end(&watch);
+    return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }
 
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "entries", "path", "metadata", "max_shard_size", "sync", "force", "digests", NULL };
+    static char *names[] = { "entries", "path",     "metadata", "max_shard_size", "sync", "force",
+                             "digests", "progress", NULL };
     const py_state *state = PyModule_GetState(module);
     PyObject *entries = NULL;
     PyObject *path = NULL;
@@ -243,12 +256,14 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *sync = "replace";
     int force = 0;
     const char *digests = NULL;
+    PyObject *progress = NULL;
     coffer_header_options header = COFFER_HEADER_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$Kspz:serialize_model", names, &entries, PyUnicode_FSConverter,
-                                     &path, &metadata, &max_shard_size, &sync, &force, &digests) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$KspzO:serialize_model", names, &entries,
+                                     PyUnicode_FSConverter, &path, &metadata, &max_shard_size, &sync, &force, &digests,
+                                     &progress) ||
         py_sync_from(state, sync, &files.sync) < 0 || py_algorithm_from(state, digests, &files.digests) < 0) {
         Py_XDECREF(path);
         return NULL;
@@ -258,9 +273,10 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     options.max_shard_size = max_shard_size;
     options.force = force != 0;
     options.files = &files;
+    files.progress = py_ask_signals;
     PyObject *result = NULL;
     if (job_init(state, &job, entries, metadata, &header, COFFER_NO_ALGORITHM) == 0) {
-        result = job_to_model(state, &job, PyBytes_AsString(path), &options);
+        result = job_to_model(state, &job, PyBytes_AsString(path), &options, progress);
         job_deinit(&job);
     }
     Py_DECREF(path);

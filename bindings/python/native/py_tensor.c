@@ -54,6 +54,16 @@ static void tensor_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle)
+{
+    if (Py_TYPE(object) != state->tensor_type) {
+        PyErr_Format(PyExc_TypeError, "a coffer.Tensor is wanted, not %R", (PyObject *)Py_TYPE(object));
+        return NULL;
+    }
+    *handle = ((tensor_object *)object)->handle;
+    return &((tensor_object *)object)->part;
+}
+
 /* ---- What it is --------------------------------------------------------------------------------------------------- */
 
 static const py_part *tensor_part(PyObject *self)
@@ -512,6 +522,65 @@ static int tensor_contains(PyObject *self, PyObject *value)
     return -1;
 }
 
+/* ---- Pickling ----------------------------------------------------------------------------------------------------- */
+
+/* One index of a part, as Python has it. */
+static PyObject *tensor_index(const coffer_index *index)
+{
+    if (index->kind == COFFER_INDEX_AT) {
+        return PyLong_FromLongLong(index->start);
+    }
+    PyObject *start = PyLong_FromLongLong(index->start);
+    PyObject *stop = index->has_stop ? PyLong_FromLongLong(index->stop) : Py_NewRef(Py_None);
+    PyObject *step = PyLong_FromLongLong(index->step);
+    PyObject *slice = start == NULL || stop == NULL || step == NULL ? NULL : PySlice_New(start, stop, step);
+    Py_XDECREF(start);
+    Py_XDECREF(stop);
+    Py_XDECREF(step);
+    return slice;
+}
+
+/* The indices of a part; None of the whole. */
+static PyObject *tensor_indices(const py_part *part)
+{
+    if (part->indices == NULL) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *tuple = PyTuple_New((Py_ssize_t)part->tensor->rank);
+    for (size_t i = 0; tuple != NULL && i < part->tensor->rank; i++) {
+        PyObject *index = tensor_index(&part->indices[i]);
+        if (index == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, index) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
+/* By the path of its file: another process opens it again. */
+static PyObject *tensor_reduce(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const tensor_object *self = (tensor_object *)object;
+    const coffer_tensor *tensor = self->part.tensor;
+    PyObject *origin = py_origin(self->handle);
+    PyObject *again = origin == NULL ? NULL : PyObject_GetAttrString(origin, "tensor");
+    PyObject *name = tensor_name(object, NULL);
+    PyObject *dtype = tensor_dtype(object, NULL);
+    PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
+    PyObject *indices = tensor_indices(&self->part);
+    PyObject *result = NULL;
+    if (again != NULL && name != NULL && dtype != NULL && shape != NULL && indices != NULL) {
+        result = Py_BuildValue("(O(OOOO))", again, name, dtype, shape, indices);
+    }
+    Py_XDECREF(origin);
+    Py_XDECREF(again);
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    Py_XDECREF(indices);
+    return result;
+}
+
 /* ---- Frameworks, which are Python's business ----------------------------------------------------------------------- */
 
 static PyObject *tensor_call_arrays(const char *function, PyObject *self, PyObject *argument, PyObject *option)
@@ -602,6 +671,7 @@ static PyMethodDef tensor_methods[] = {
       "tolist($self)\n--\n\nThe elements as numbers of Python's, in lists of lists; of no dimension, the number." },
     { "torch", (PyCFunction)(void (*)(void))tensor_torch, METH_VARARGS | METH_KEYWORDS,
       "torch($self, device=None)\n--\n\nA torch tensor; a view of a private map where it can be one." },
+    { "__reduce__", tensor_reduce, METH_NOARGS, "By the file's path and the tensor's name." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -4,31 +4,20 @@
 
 #include <string.h>
 
-/* libc's allocator as the library uses it, which asks for huge pages below large blocks. */
-void *py_memory_new(size_t size)
-{
-    const coffer_allocator *libc = coffer_libc_allocator();
-    return libc->alloc(libc->ctx, size == 0 ? 1 : size);
-}
-
-void py_memory_free(void *memory, size_t size)
-{
-    const coffer_allocator *libc = coffer_libc_allocator();
-    libc->free(libc->ctx, memory, size == 0 ? 1 : size);
-}
-
 int py_part_read(const py_state *state, const py_handle *handle, const py_part *part, void *memory)
 {
     const coffer_read_target target = { part->tensor, memory, part->size };
     if (part->indices == NULL) {
-        return py_read_targets(state, handle, &target, 1, NULL, 0);
+        const bool alone = !py_handle_is_remote(handle) && part->size < PY_ALONE_SIZE;
+        return py_read_targets(state, handle, &target, 1, NULL, alone ? 1 : 0);
     }
+    py_watch watch;
     coffer_error err;
-    coffer_status status = COFFER_OK;
-    Py_BEGIN_ALLOW_THREADS status = coffer_read_slice(py_handle_model(handle), part->tensor, part->indices,
-                                                      part->tensor->rank, memory, part->size, NULL, &err);
-    Py_END_ALLOW_THREADS if (status != COFFER_OK)
-    {
+    py_watch_begin(&watch, NULL, 0);
+    const coffer_status status = coffer_read_slice(py_handle_model(handle), part->tensor, part->indices,
+                                                   part->tensor->rank, memory, part->size, &watch.options, &err);
+    py_watch_end(&watch);
+    if (status != COFFER_OK) {
         py_raise(state, &err);
         return -1;
     }
@@ -41,12 +30,22 @@ static void *view_in_map(const py_state *state, const py_handle *handle, const p
     if (!part->contiguous || py_handle_access(handle) == COFFER_READ) {
         return NULL;
     }
-    coffer_error err;
+    const coffer *model = py_handle_model(handle);
     const void *data = NULL;
-    /* The first call makes the map, which may fault all of it in. */
-    Py_BEGIN_ALLOW_THREADS data = coffer_data(py_handle_model(handle), part->tensor, &err);
-    Py_END_ALLOW_THREADS if (data == NULL)
-    {
+    coffer_status status = COFFER_OK;
+    py_watch watch;
+    coffer_error err;
+    py_watch_begin(&watch, NULL, 0);
+    if (py_handle_verifies(handle)) {
+        /* Reading no bytes verifies the tensor, which coffer_data would do without looking for signals. */
+        status = coffer_read_part(model, part->tensor, 0, NULL, 0, &watch.options, &err);
+    }
+    if (status == COFFER_OK) {
+        /* The first call makes the map, which may fault all of it in. */
+        data = coffer_data(model, part->tensor, &err);
+    }
+    py_watch_end(&watch);
+    if (data == NULL) {
         return py_raise(state, &err);
     }
     const uintptr_t address = (uintptr_t)data + (size_t)(part->offset - part->tensor->offset);
@@ -55,7 +54,7 @@ static void *view_in_map(const py_state *state, const py_handle *handle, const p
 }
 
 int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
-                    bool *in_map)
+                    const bool *huge, bool *in_map)
 {
     memset(view, 0, sizeof *view);
     void *data = copy ? NULL : view_in_map(state, handle, part);
@@ -69,7 +68,9 @@ int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, con
     if (PyErr_Occurred() != NULL) {
         return -1;
     }
-    view->owned = part->size > PY_SSIZE_T_MAX ? NULL : py_memory_new((size_t)part->size);
+    view->owned = part->size > PY_SSIZE_T_MAX
+                      ? NULL
+                      : py_memory_new((size_t)part->size, huge == NULL ? py_memory_wants_huge(part->size) : *huge);
     if (view->owned == NULL) {
         py_fail(state, COFFER_ERR_MEMORY, "no memory for the %llu bytes of a tensor", (unsigned long long)part->size);
         return -1;
@@ -83,7 +84,7 @@ int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, con
 int py_view_init(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy)
 {
     bool in_map = false;
-    if (py_view_prepare(state, view, handle, part, copy, &in_map) < 0) {
+    if (py_view_prepare(state, view, handle, part, copy, NULL, &in_map) < 0) {
         return -1;
     }
     if (in_map || py_part_read(state, handle, part, view->data) == 0) {
@@ -97,7 +98,7 @@ void py_view_deinit(py_view *view)
 {
     py_handle_release(view->handle);
     if (view->owned != NULL) {
-        py_memory_free(view->owned, view->owned_size);
+        py_memory_free(view->owned);
     }
     memset(view, 0, sizeof *view);
 }

@@ -11,8 +11,11 @@ typedef struct writer_object {
     coffer_writer *writer; /* NULL when it is over */
     size_t writing;        /* calls of write that are under way */
     coffer_header *header;
-    PyObject *numbers; /* the tensors' numbers by name */
-    uint64_t size;     /* of the whole file */
+    PyObject *numbers;  /* the tensors' numbers by name */
+    uint64_t size;      /* of the whole file */
+    PyObject *progress; /* NULL: none; called after each write, … */
+    uint64_t put;       /* … with the bytes so far, … */
+    uint64_t total;     /* … and those of all tensors */
 } writer_object;
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
@@ -94,6 +97,7 @@ static int writer_start(const py_state *state, writer_object *self, const py_wri
         return -1;
     }
     self->size = coffer_table_data_offset(table) + coffer_table_data_size(table);
+    self->total = coffer_table_data_size(table);
     return py_writer_open(state, &self->writer, self->header, writing->own[0], options);
 }
 
@@ -108,6 +112,9 @@ static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
     self->writing = 0;
     self->header = NULL;
     self->size = 0;
+    self->put = 0;
+    self->total = 0;
+    self->progress = NULL;
     self->numbers = PyDict_New();
     coffer_error err;
     if (self->numbers != NULL && coffer_header_new(&self->header, coffer_libc_allocator(), &err) == COFFER_OK) {
@@ -133,6 +140,9 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                          writer_declare(state, self, writing.own[1]) < 0 || writer_start(state, self, &writing) < 0)) {
         Py_CLEAR(self);
     }
+    if (self != NULL && writing.progress != NULL && writing.progress != Py_None) {
+        self->progress = Py_NewRef(writing.progress);
+    }
     return (PyObject *)self;
 }
 
@@ -146,6 +156,7 @@ static void writer_dealloc(PyObject *object)
     coffer_header_free(self->header);
     (void)pthread_mutex_destroy(&self->lock);
     Py_XDECREF(self->numbers);
+    Py_XDECREF(self->progress);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -241,33 +252,41 @@ static Py_ssize_t writer_number(PyObject *object, PyObject *name)
     return -1;
 }
 
-static coffer_writer *writer_begin(writer_object *self)
+static coffer_writer *writer_begin(writer_object *self, uint64_t *before)
 {
     (void)pthread_mutex_lock(&self->lock);
     coffer_writer *writer = self->writer;
     self->writing += writer != NULL;
+    *before = self->put;
     (void)pthread_mutex_unlock(&self->lock);
     return writer;
 }
 
-static void writer_end(writer_object *self)
+static void writer_end(writer_object *self, uint64_t size)
 {
     (void)pthread_mutex_lock(&self->lock);
     self->writing--;
+    self->put += size;
     (void)pthread_mutex_unlock(&self->lock);
 }
 
 static PyObject *writer_write_bytes(PyObject *object, size_t number, uint64_t offset, const Py_buffer *data)
 {
     writer_object *self = (writer_object *)object;
-    coffer_writer *writer = writer_begin(self);
+    uint64_t before = 0;
+    coffer_writer *writer = writer_begin(self, &before);
     if (writer == NULL) {
         return writer_fail_over(object);
     }
-    coffer_status status = COFFER_OK;
+    py_watch watch;
     coffer_error err;
-    Py_BEGIN_ALLOW_THREADS status = coffer_writer_write(writer, number, offset, data->buf, (uint64_t)data->len, &err);
-    Py_END_ALLOW_THREADS writer_end(self);
+    py_watch_begin(&watch, self->progress, 0);
+    watch.done = before;
+    watch.total = self->total;
+    const coffer_status status =
+        py_write(&watch, py_write_one, writer, number, offset, data->buf, (uint64_t)data->len, &err);
+    py_watch_end(&watch);
+    writer_end(self, (uint64_t)data->len);
     if (status != COFFER_OK) {
         return py_raise(py_state_of(object), &err);
     }

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import FORMAT, file_bytes
 
 import coffer
+import coffer.numpy
 from coffer._native import Model
 
 ORDER = ["cube", "matrix", "scalar", "empty", "bytes"]
@@ -161,3 +164,29 @@ def test_types_cannot_be_made_or_subclassed():
             type("Sub", (kind,), {})
         with pytest.raises(TypeError):
             kind.more = 1
+
+
+def advised(array) -> bool:
+    """Whether the memory of an array is to be in huge pages."""
+    address = array.ctypes.data + array.nbytes // 2
+    found = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            first, last = (int(bound, 16) for bound in line.split()[0].split("-"))
+            found = first <= address < last
+        elif found and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+    raise AssertionError("no map has the array")
+
+
+@pytest.mark.parametrize("told", ["always", "never", None])
+def test_huge_pages_are_a_choice(tmp_path, monkeypatch, told):
+    monkeypatch.delenv("COFFER_HUGE_PAGES", raising=False)
+    if told is not None:
+        monkeypatch.setenv("COFFER_HUGE_PAGES", told)
+    array = np.arange(20_000_000, dtype=np.float32)
+    coffer.numpy.save_file({"x": array}, tmp_path / "x.safetensors")
+    for found in (coffer.numpy.load_file(tmp_path / "x.safetensors")["x"], np.asarray(coffer.open(tmp_path / "x.safetensors")["x"].read()).view(np.float32)):
+        assert np.array_equal(found, array)
+        supported = Path("/sys/kernel/mm/transparent_hugepage").exists()
+        assert told is None or advised(found) == (told == "always" and supported)

@@ -11,7 +11,18 @@ from typing import Any
 from .. import _native
 from .._dtypes import FORMAT
 from .._errors import Error
-from .._serialization import DeserializedTensor, Sync, TensorSpec, as_bytes, checked, contents, described, entries
+from .._progress import Shown, shown
+from .._serialization import (
+    DeserializedTensor,
+    Sync,
+    TensorSpec,
+    as_bytes,
+    checked,
+    contents,
+    described,
+    entries,
+    lengths_of,
+)
 from .._wording import file_path, wrong_type
 from ._wording import BintensorError, reading_failed, worded, writing_failed
 
@@ -40,7 +51,7 @@ def serialize_file(
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
     """The tensors of a file that is in memory, in its order, each with a copy of its bytes."""
     try:
-        return contents(bytes, _native.Model.open(as_bytes(bytes), format="bintensors"))
+        return contents(bytes, _native.Model.open(as_bytes(bytes), format="bintensors").infos())
     except Error as error:
         reading_failed(error, "deserializing")
 
@@ -60,10 +71,14 @@ def save(specs: dict[str, TensorSpec], metadata: dict[str, str] | None) -> bytes
 
 
 def save_file(
-    specs: dict[str, TensorSpec], filename: str | os.PathLike[str], metadata: dict[str, str] | None, sync: Sync
+    specs: dict[str, TensorSpec],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None,
+    sync: Sync,
+    progress: Shown = False,
 ) -> None:
     """Writes a file."""
-    to_file(entries(specs), filename, metadata, sync)
+    to_file(entries(specs), filename, metadata, sync, progress)
 
 
 def with_checksum(content: bytes, hasher: Hasher) -> tuple[bytes, bytes]:
@@ -79,10 +94,17 @@ def to_bytes(declared: list[_native.Entry], metadata: dict[str, str] | None) -> 
 
 
 def to_file(
-    declared: list[_native.Entry], filename: str | os.PathLike[str], metadata: dict[str, str] | None, sync: Sync
+    declared: list[_native.Entry],
+    filename: str | os.PathLike[str],
+    metadata: dict[str, str] | None,
+    sync: Sync,
+    progress: Shown = False,
 ) -> None:
+    path = file_path(filename)
+    text = checked(metadata)
     try:
-        _native.serialize_file(declared, file_path(filename), checked(metadata), sync=sync, format="bintensors")
+        with shown(progress, path) as advance:
+            _native.serialize_file(declared, path, text, sync=sync, format="bintensors", progress=advance)
     except Error as error:
         writing_failed(error, "seralizing")  # as it is spelt there
 

@@ -11,6 +11,7 @@ import numpy as np  # noqa: F401  a name that bintensors has
 
 from .._dtypes import numpy_dtype as _getdtype  # noqa: F401
 from .._frameworks import ArrayFramework
+from .._progress import Shown, shown as _shown
 from .._serialization import Sync
 from ..numpy import _TYPES as _TYPES
 from ..numpy import Array, _flatten, _is_little_endian as _is_little_endian, _view2np
@@ -45,10 +46,11 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
     kept: list[Array] = []
-    _serialization.save_file(_flatten(tensor_dict, kept, spec), filename, metadata, sync)
+    _serialization.save_file(_flatten(tensor_dict, kept, spec), filename, metadata, sync, progress)
 
 
 @worded
@@ -58,6 +60,8 @@ def load(data: bytes) -> dict[str, Array]:
 
 
 @worded
-def load_file(filename: str | os.PathLike[str]) -> dict[str, Array]:
+def load_file(filename: str | os.PathLike[str], *, progress: Shown = False) -> dict[str, Array]:
     """The arrays of a file, each with memory of its own: they are read, in large pieces, by threads."""
-    return ArrayFramework().all(open_model(filename))
+    model = open_model(filename)
+    with _shown(progress, filename) as advance:
+        return ArrayFramework().all(model, advance)

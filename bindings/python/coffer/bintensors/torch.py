@@ -11,6 +11,7 @@ import torch
 
 from .._devices import device as _device_of
 from .._frameworks import TorchFramework, torch_dtype as _getdtype  # noqa: F401
+from .._progress import Shown
 from .._serialization import Sync
 from ..torch import _SIZE as _SIZE
 from ..torch import _TYPES as _TYPES
@@ -56,10 +57,11 @@ def save_file(
     metadata: dict[str, str] | None = None,
     *,
     sync: Sync = "replace",
+    progress: Shown = False,
 ) -> None:
     """Writes a file that holds these tensors; see `coffer.torch.save_file`."""
     kept: list[Any] = []
-    _serialization.save_file(_flatten_as_ptr(tensors, kept, spec), filename, metadata, sync)
+    _serialization.save_file(_flatten_as_ptr(tensors, kept, spec), filename, metadata, sync, progress)
 
 
 @worded
