@@ -73,7 +73,8 @@ static bool fd_counts(int fd)
 {
     char path[PATH_SIZE];
     struct stat info;
-    return path_of(fd, path) && is_under(path) && fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
+    return path_of(fd, path) && is_under(path) && fstat(fd, &info) == 0 &&
+           (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
 }
 
 /* Counts a call. True: it is to fail, with errno set. Does not return where the process is to be killed. */
@@ -98,7 +99,8 @@ static bool is_the_one(void)
 static void append(const char *text, size_t len)
 {
     const char *log = getenv("CRASH_LOG");
-    const int fd = log == NULL ? -1 : NEXT(int (*)(const char *, int, ...), "open")(log, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    const int fd =
+        log == NULL ? -1 : NEXT(int (*)(const char *, int, ...), "open")(log, O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (fd >= 0) {
         (void)!NEXT(ssize_t(*)(int, const void *, size_t), "write")(fd, text, len);
         NEXT(int (*)(int), "close")(fd);

@@ -114,7 +114,8 @@ static PyMethodDef module_functions[] = {
     { "edit_metadata", (PyCFunction)(void (*)(void))py_edit_metadata, METH_VARARGS | METH_KEYWORDS,
       "Sets and removes keys of a file's metadata; how it was done." },
     { "recover", (PyCFunction)(void (*)(void))py_recover, METH_VARARGS | METH_KEYWORDS,
-      "Finishes or undoes what an interrupted edit or save left." },
+      "recover(path, *, follow_links=False)\n--\n\nFinishes what an interrupted edit of a file left, or an interrupted "
+      "save of a model of several: it is\ncompleted, or what was there before is put back." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };

@@ -323,7 +323,7 @@ static PyObject *writer_nbytes(PyObject *self, void *closure)
 /* What help(coffer.Writer) shows; the first line becomes its signature. */
 static const char writer_doc[] =
     "Writer(path, tensors, metadata=None, *, sync='replace', alignment=0, slack=0, in_place=False, format=None, "
-    "digests=None)\n--\n\n"
+    "digests=None, progress=None)\n--\n\n"
     "Writes a file piece by piece: every tensor is declared at first, then pieces come in any order.\n\n"
     "path       str, bytes or os.PathLike; or a descriptor\n"
     "tensors    {name: (dtype, shape)}, or (name, dtype, shape) of each; dtypes by their names in files, \"F32\"\n"
@@ -338,7 +338,8 @@ static const char writer_doc[] =
     "format     \"safetensors\", which it is without, or \"bintensors\"\n"
     "digests    \"sha256\" or \"xxh3-128\": record those of the tensors in the metadata, computed as pieces come, best "
     "in\n"
-    "           order\n\n"
+    "           order\n"
+    "progress   called while bytes are made durable, with those that are and those of the file\n\n"
     "As a context manager it finishes at the end of the block, and discards everything when the block raises.";
 
 static PyMethodDef writer_methods[] = {
