@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -498,7 +499,11 @@ def test_revisions_of_all_kinds(monkeypatch, tmp_path, url, revision, path):
     with Server(behave=behave) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.origin)
         fetch(url, "--revision", revision, "-o", tmp_path)
-        assert server.paths[0].rpartition("/")[0] + "/" == path
+        files = [asked for asked in server.paths if not asked.startswith("/api/")]
+        assert files[0].rpartition("/")[0] + "/" == path
+        # What is asked of the Hub itself is asked of the same revision.
+        quoted = urllib.parse.quote(revision, safe="")
+        assert all(asked.endswith(f"/revision/{quoted}") for asked in server.paths if asked.startswith("/api/"))
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/m", "hf://owner/name@main", "hf://owner", "hf://datasets/owner/name@main", "hf://datasets/owner"])
