@@ -120,7 +120,10 @@ coffer_status check_zeros(const coffer *model, check_bytes *found, coffer_error 
 {
     cli_note note = { "zeros", "a tensor has nothing but zeros", 0, COFFER_NO_OFFSET, "" };
     unsigned char *block = malloc((size_t)CHECK_BLOCK);
-    coffer_status status = block != NULL ? COFFER_OK : cli_no_memory(err);
+    coffer_status status = COFFER_OK;
+    if (block == NULL) {
+        return cli_no_memory(err);
+    }
     for (size_t i = 0; i < coffer_count(model) && status == COFFER_OK; i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
         bool zero = false;

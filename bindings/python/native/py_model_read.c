@@ -64,12 +64,13 @@ static Py_ssize_t views_prepare(const py_state *state, py_view *views, coffer_re
     for (size_t i = 0; i < choice->count; i++) {
         total += choice->tensors[i]->size;
     }
-    const bool huge = (copy || py_handle_access(handle) == COFFER_READ) && py_memory_wants_huge(total);
+    const bool reads = copy || py_handle_access(handle) == COFFER_READ;
+    py_pages pages = py_pages_for(reads ? total : 0);
     for (size_t i = 0; i < choice->count; i++) {
         py_part part;
         py_part_whole(&part, choice->tensors[i]);
         bool in_map = false;
-        if (py_view_prepare(state, &views[i], handle, &part, copy, &huge, &in_map) < 0) {
+        if (py_view_prepare(state, &views[i], handle, &part, copy, &pages, &in_map) < 0) {
             return -1;
         }
         if (!in_map) {

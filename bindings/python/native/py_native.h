@@ -130,12 +130,19 @@ typedef struct py_view {
     bool writable;
 } py_view;
 
+/* Which pages the memory of one load gets (py_memory.c). */
+typedef struct py_pages {
+    bool always;         /* huge ones, untried */
+    unsigned slow;       /* how often huge ones were slower */
+    uint64_t small_cost; /* nanoseconds for a block of small ones; 0: nothing is tried, and all are small */
+} py_pages;
+
 /* A view of the map when there is one and the part is contiguous and aligned in it, or a copy. */
 int py_view_init(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy);
 /* The same without reading: *in_map says whether the view is complete; else it is fresh memory, still to be
-   filled, in huge pages by `huge` (NULL: by its size). */
+   filled, of the pages of its load (NULL: it is one by itself). */
 int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
-                    const bool *huge, bool *in_map);
+                    py_pages *pages, bool *in_map);
 void py_view_deinit(py_view *view);
 /* Below it one thread reads a tensor of a file that is near: another one would have to be started, and the memory is often
    what the last tensor was in, so that no fresh pages take the time. */
@@ -143,12 +150,12 @@ void py_view_deinit(py_view *view);
 /* Reads a part into memory of its size, without the GIL. */
 int py_part_read(const py_state *state, const py_handle *handle, const py_part *part, void *memory);
 
-/* Memory for tensors (py_memory.c), in huge pages where it is large and that was wanted; never NULL on success, for 0 bytes too. */
-void *py_memory_new(size_t size, bool huge);
+/* The pages for a load of so many bytes in all, which are tried out when they are many, unless COFFER_HUGE_PAGES says "always" or
+   "never". */
+py_pages py_pages_for(uint64_t total);
+/* Memory for tensors (py_memory.c); never NULL on success, for 0 bytes too. */
+void *py_memory_new(size_t size, py_pages *pages);
 void py_memory_free(void *memory);
-/* Whether huge pages are the faster ones for so many bytes in all, which is tried out when they are many, unless COFFER_HUGE_PAGES
-   says "always" or "never". */
-bool py_memory_wants_huge(uint64_t total);
 
 /* Buffer objects (py_buffer.c): take over memory of py_memory_new, which is freed at once when that fails. */
 PyObject *py_buffer_new(const py_state *state, void *memory, size_t size);

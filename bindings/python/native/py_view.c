@@ -54,7 +54,7 @@ static void *view_in_map(const py_state *state, const py_handle *handle, const p
 }
 
 int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
-                    const bool *huge, bool *in_map)
+                    py_pages *pages, bool *in_map)
 {
     memset(view, 0, sizeof *view);
     void *data = copy ? NULL : view_in_map(state, handle, part);
@@ -68,9 +68,11 @@ int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, con
     if (PyErr_Occurred() != NULL) {
         return -1;
     }
-    view->owned = part->size > PY_SSIZE_T_MAX
-                      ? NULL
-                      : py_memory_new((size_t)part->size, huge == NULL ? py_memory_wants_huge(part->size) : *huge);
+    py_pages own = { .always = false };
+    if (pages == NULL) {
+        own = py_pages_for(part->size);
+    }
+    view->owned = part->size > PY_SSIZE_T_MAX ? NULL : py_memory_new((size_t)part->size, pages == NULL ? &own : pages);
     if (view->owned == NULL) {
         py_fail(state, COFFER_ERR_MEMORY, "no memory for the %llu bytes of a tensor", (unsigned long long)part->size);
         return -1;
