@@ -47,7 +47,7 @@ def fetch(
 
     What was interrupted is gone on with by the same call. Files get their names when all of them are complete.
     """
-    with _opened(url, token=token, timeout=timeout) as source:
+    with _opened(url, token=token, timeout=timeout, to_fetch=True) as source:
         names = _matching(source, filter)
         made = not os.path.isdir(folder)
         if made:
@@ -145,14 +145,27 @@ def edit_metadata(
 class _opened:  # noqa: N801  used as a function
     """The file that a source is, or one that is closed at the end of the block."""
 
-    def __init__(self, source: Source, *, verify: bool = False, token: str | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        verify: bool = False,
+        token: str | None = None,
+        timeout: float | None = None,
+        to_fetch: bool = False,
+    ) -> None:
         self._own = not isinstance(source, File)
         self._file = (
             source
             if isinstance(source, File)
             else File(
                 Model.open(
-                    source, access="read", verify="recorded" if verify else False, token=token, timeout=timeout
+                    source,
+                    access="read",
+                    verify="recorded" if verify else False,
+                    token=token,
+                    timeout=timeout,
+                    to_fetch=to_fetch,
                 )
             )
         )

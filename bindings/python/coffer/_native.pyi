@@ -53,6 +53,7 @@ class Model:
         token: str | None = None,
         timeout: float | None = None,
         partial: bool = False,
+        to_fetch: bool = False,
         progress: Progress | None = None,
     ) -> Model:
         """A path (str or os.PathLike), a descriptor (int, duplicated), or a whole file in memory (bytes, any buffer).
@@ -66,6 +67,7 @@ class Model:
         token    for the Hub; "": none. None: the environment's
         timeout  seconds that a server may say nothing; None: what the environment says
         partial  open a file that ends before its data do, for the tensors that are whole (Tensor.whole)
+        to_fetch for `fetch`: a server that serves no ranges is put up with, and the Hub is asked for the newest commit
         progress called now and then while servers are waited for, with the files whose headers were read, and those in all
         """
     @property

@@ -197,7 +197,7 @@ static PyObject *model_new(PyTypeObject *type, py_handle *handle, PyObject *path
 static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "source", "access", "populate", "max_header_size", "unknown_dtypes", "all_notes", "format",
-                             "verify", "token",  "timeout",  "partial",         "progress",       NULL };
+                             "verify", "token",  "timeout",  "partial",         "to_fetch",       "progress",  NULL };
     const py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     PyObject *from = NULL;
     const char *access = "auto";
@@ -207,15 +207,16 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     int all_notes = 0;
     const char *format = NULL;
     int partial = 0;
+    int to_fetch = 0;
     PyObject *verify = Py_False;
     PyObject *timeout = NULL;
     PyObject *progress = NULL;
     bool automatic = false;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     model_source source;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzOzOpO:open", names, &from, &access, &populate,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$spKppzOzOppO:open", names, &from, &access, &populate,
                                      &max_header_size, &unknown_dtypes, &all_notes, &format, &verify, &options.token,
-                                     &timeout, &partial, &progress) ||
+                                     &timeout, &partial, &to_fetch, &progress) ||
         model_timeout_from(state, timeout, &options.timeout_ms) < 0 ||
         model_access_from(state, access, &options.access, &automatic) < 0 ||
         model_verify_from(verify, &options.verify) < 0 || py_format_from(state, format, &options.format) < 0 ||
@@ -231,6 +232,7 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
     options.unknown_dtypes = unknown_dtypes != 0;
     options.all_notes = all_notes != 0;
     options.partial = partial != 0;
+    options.to_fetch = to_fetch != 0;
     py_handle *handle = model_open_handle(state, &source, &options, automatic, progress);
     if (handle != NULL && source.path != NULL) {
         py_handle_set_origin(handle, Py_BuildValue("(OO)", args, kwargs == NULL ? Py_None : kwargs));

@@ -23,13 +23,14 @@ class Ranges(http.server.BaseHTTPRequestHandler):
 
     files: dict[str, bytes]
     sent: list[int]
+    serves_ranges = True
 
     def do_GET(self):
         content = self.files.get(self.path)
         if content is None:
             self.send_error(404)
             return
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "") if self.serves_ranges else None
         first, last = (int(wanted[1]), min(int(wanted[2]), len(content) - 1)) if wanted else (0, len(content) - 1)
         self.send_response(206 if wanted else 200)
         if wanted:
@@ -63,6 +64,16 @@ def test_a_file(server):
         assert f["a"][299, ::500].numpy().tolist() == [299_000, 299_500]
         assert f["b"].numpy().tolist() == [0, 1, 2, 3, 4]
     assert sum(server.sent) < len(server.files["/x.safetensors"]) / 2
+
+
+def test_a_server_without_ranges_is_good_enough_to_fetch_from(server, tmp_path):
+    server.serves_ranges = False
+    with pytest.raises(coffer.Error) as caught:
+        coffer.open(f"{server.base}/x.safetensors")
+    assert caught.value.code == "ANSWER" and "ranges" in str(caught.value)
+    got = coffer.fetch(f"{server.base}/x.safetensors", tmp_path)
+    assert (tmp_path / "x.safetensors").read_bytes() == server.files["/x.safetensors"]
+    assert got == str(tmp_path / "x.safetensors")
 
 
 def test_loading(server):
