@@ -273,7 +273,9 @@ static int part_is_plain(PyObject *item, Py_ssize_t length)
         }
         return -1;
     }
-    return step > 0 && start < length && (stop <= length || (stop == PY_SSIZE_T_MAX && part_is_open(item)));
+    /* A step that was too large for the number of its type may be one that the framework refuses. */
+    return step > 0 && step < PY_SSIZE_T_MAX && start < length &&
+           (stop <= length || (stop == PY_SSIZE_T_MAX && part_is_open(item)));
 }
 
 int py_part_slice_plainly(const py_state *state, py_part *part, const py_part *whole, PyObject *index)
