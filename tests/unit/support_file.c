@@ -50,6 +50,20 @@ void work_dir_remove(void)
     assert_int_equal(rmdir(directory), 0);
 }
 
+int work_dir_set_up(void **state)
+{
+    (void)state;
+    work_dir_make();
+    return 0;
+}
+
+int work_dir_tear_down(void **state)
+{
+    (void)state;
+    work_dir_remove();
+    return 0;
+}
+
 size_t work_dir_count(void)
 {
     return walk_directory(NULL);

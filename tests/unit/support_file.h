@@ -13,6 +13,9 @@
 void work_dir_make(void);
 /* Removes the directory with all the files in it (there are no directories in it). */
 void work_dir_remove(void);
+/* The same for cmocka: what runs before a test and after it. */
+int work_dir_set_up(void **state);
+int work_dir_tear_down(void **state);
 /* The path of a file in it; valid until 8 more calls. */
 const char *work_path(const char *name);
 /* How many names the directory has. */

@@ -677,21 +677,7 @@ static void edits_do_not_hide_damage(void **state)
     assert_verifies("model");
 }
 
-static int before_each(void **state)
-{
-    (void)state;
-    work_dir_make();
-    return 0;
-}
-
-static int after_each(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, before_each, after_each)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, work_dir_set_up, work_dir_tear_down)
 
 int main(void)
 {

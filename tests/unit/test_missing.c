@@ -16,20 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int set_up(void **state)
-{
-    (void)state;
-    work_dir_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
 static void put(const char *name)
 {
     const tensor_spec spec = { name, COFFER_F32, 1, { 4 } };
@@ -185,10 +171,10 @@ static void failures_name_the_first_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(files_of_every_kind_of_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(listings_that_fail, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(failures_name_the_first_few, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_of_every_kind_of_model, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(listings_that_fail, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(failures_name_the_first_few, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,20 +20,6 @@
 
 #define INDEX "model.safetensors.index.json"
 
-static int set_up(void **state)
-{
-    (void)state;
-    work_dir_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
 static coffer_model_writer *open_writer(const coffer_header *header, uint64_t limit)
 {
     coffer_model_writer *writer = NULL;
@@ -467,7 +453,7 @@ static void test_without_memory(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, work_dir_set_up, work_dir_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_files_and_index),      TEST(test_one_file),          TEST(test_plan),
         TEST(test_empty_tensors),        TEST(test_pieces_of_threads), TEST(test_copy),

@@ -524,21 +524,7 @@ static void memory_that_fails_while_verifying(void **state)
     }
 }
 
-static int before_each(void **state)
-{
-    (void)state;
-    work_dir_make();
-    return 0;
-}
-
-static int after_each(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, before_each, after_each)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, work_dir_set_up, work_dir_tear_down)
 
 int main(void)
 {
