@@ -21,10 +21,12 @@ ROOMS = {
     "core": set(),
     "io": {"core"},
     "hash": {"core", "io"},
+    "net": {"core", "io"},
     "manifest": {"core", "io", "hash"},
     "transfer": {"core", "io", "hash"},
-    "model": {"core", "io", "hash", "transfer"},
-    "convert": {"core", "io", "hash", "transfer", "model"},
+    "model": {"core", "io", "net", "hash", "transfer"},
+    "write": {"core", "io", "net", "hash", "transfer", "model"},
+    "convert": {"core", "io", "hash", "transfer", "model", "write"},
 }
 # Folders that use the library as anyone would: the public header and files of their own.
 USERS = ("cli", "examples", "bench", "bindings")

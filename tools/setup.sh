@@ -42,7 +42,7 @@ has_libcurl() { # loaded at run time, where a URL is opened
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib '(' -name libcurl.so.4 -o -name libcurl-gnutls.so.4 ')' -print -quit 2>/dev/null)" ]
 }
 
-has_curl_headers() { # which the declarations of src/io/libcurl.h are compared with
+has_curl_headers() { # which the declarations of src/net/libcurl.h are compared with
     echo '#include <curl/curl.h>' | cc -fsyntax-only -x c - 2>/dev/null
 }
 

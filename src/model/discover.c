@@ -6,8 +6,7 @@
 #include "error.h"
 #include "missing.h"
 #include "os.h"
-#include "publication.h"
-#include "shards.h"
+#include "saved.h"
 #include "sort.h"
 #include "trouble.h"
 
@@ -101,8 +100,8 @@ static bool discover_add(discover_list *list, coffer__name name)
 /* What a save leaves between the old model and the new one is called so. */
 static bool discover_is_left(coffer__name name)
 {
-    return discover_ends(name, DISCOVER_INDEX COFFER__PUBLICATION_READY) ||
-           discover_ends(name, DISCOVER_INDEX COFFER__PUBLICATION_OLD);
+    return discover_ends(name, DISCOVER_INDEX COFFER__SAVED_READY) ||
+           discover_ends(name, DISCOVER_INDEX COFFER__SAVED_OLD);
 }
 
 static bool discover_see(void *ctx, const char *text)
@@ -211,7 +210,7 @@ static bool discover_find_left(void *ctx, const char *text)
         coffer__os_inspect(path, false, &left) != 0 || left.kind != COFFER__OS_REGULAR) {
         return true;
     }
-    search->found = coffer__publication_counts(path) || discover_owns_one(search, left.owner);
+    search->found = coffer__saved_counts(path) || discover_owns_one(search, left.owner);
     path[strlen(path) - strlen(strrchr(path, '.')) - strlen(COFFER__INDEX_SUFFIX)] = '\0';
     return !search->found;
 }

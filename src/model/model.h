@@ -112,10 +112,6 @@ coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocato
    the file does not hold still for it. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
-/* coffer_edit_metadata for the one file that `only` describes, as it was read: COFFER_ERR_CHANGED when another one lies there, or
-   somebody wrote to it since. NULL: whichever lies there. */
-coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
-                                const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
 /* Whether a path or URL is that of an index, which its name alone tells. */
 bool coffer__is_index_path(const char *path);
 /* Opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is NULL

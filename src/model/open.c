@@ -4,14 +4,14 @@
  * then surely those that were parsed. Only memory that the caller lends is parsed where it is.
  */
 #include "model.h"
+#include "source_http.h"
 
 #include "alloc.h"
 #include "discover.h"
 #include "error.h"
 #include "format.h"
 #include "options.h"
-#include "publication.h"
-#include "shards.h"
+#include "saved.h"
 #include "table.h"
 #include "trust.h"
 #include "url.h"
@@ -584,7 +584,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
         return COFFER_ERR_NOT_FOUND;
     }
     model.text[strlen(path) - (coffer__is_index_path(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
-    if (!coffer__publication_is_under_way(model.text)) {
+    if (!coffer__saved_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the files of a model are: see place.h. */
 #include "place.h"
+#include "source_http.h"
 
 #include "alloc.h"
 #include "error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles when src/io/libcurl.h says of libcurl's ABI what libcurl's own headers say; test_network_libcurl.py has it compiled. */
+/* Compiles when src/net/libcurl.h says of libcurl's ABI what libcurl's own headers say; test_network_libcurl.py has it compiled. */
 #define CURL_DISABLE_TYPECHECK
 #include "libcurl.h"
 

@@ -44,7 +44,7 @@ def test_case(case, files, program, tmp_path, pytestconfig):
 
 
 def test_there_are_cases_for_every_command():
-    commands = {path.stem.removeprefix("cmd_") for path in (CASES.parents[1] / "cli").glob("cmd_*.c")}
+    commands = {path.stem.removeprefix("cmd_") for path in (CASES.parents[1] / "cli/commands").rglob("cmd_*.c")}
     assert commands - {folder.name for folder in CASES.iterdir()} == set()
 
 

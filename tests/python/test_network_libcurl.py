@@ -51,11 +51,11 @@ def compiles(compiler, folder, header):
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "s390x-linux-gnu-gcc", "arm-linux-gnueabi-gcc"])
 def test_our_header_says_what_libcurl_s_headers_say(tmp_path, compiler):
-    assert compiles(compiler, tmp_path, (SOURCE / "src/io/libcurl.h").read_text())
+    assert compiles(compiler, tmp_path, (SOURCE / "src/net/libcurl.h").read_text())
 
 
 def test_the_comparison_notices_every_number_and_type(tmp_path):
-    header = (SOURCE / "src/io/libcurl.h").read_text()
+    header = (SOURCE / "src/net/libcurl.h").read_text()
     changes = [(match[0], match[1] + "77777") for match in re.finditer(r"(COFFER__CURL\w+ = )[^,\n/]+", header)]
     assert len(changes) > 50
     changes += [("const char *ssl_version;", "const char *a, *ssl_version;"), ("int features;", "long features;"),
@@ -91,7 +91,7 @@ def build_libcurl(folder, text, *words):
 
 
 def functions():
-    return re.findall(r'\{ "(curl_\w+)"', (SOURCE / "src/io/libcurl.c").read_text())
+    return re.findall(r'\{ "(curl_\w+)"', (SOURCE / "src/net/libcurl.c").read_text())
 
 
 def test_a_libcurl_that_is_too_old(tmp_path):

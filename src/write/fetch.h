@@ -6,8 +6,8 @@
  * What a file is going to be is a head, which is in memory, and moves, which say where the rest comes from: of a whole file there is
  * no head and one move, of a file of some tensors the head is its new header.
  */
-#ifndef COFFER_MODEL_FETCH_H
-#define COFFER_MODEL_FETCH_H
+#ifndef COFFER_WRITE_FETCH_H
+#define COFFER_WRITE_FETCH_H
 
 #include "coffer.h"
 #include "fetch_beside.h"

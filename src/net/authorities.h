@@ -10,8 +10,8 @@
  *
  * Nothing is trusted besides: a connection that did not get them would have none, and fail.
  */
-#ifndef COFFER_IO_AUTHORITIES_H
-#define COFFER_IO_AUTHORITIES_H
+#ifndef COFFER_NET_AUTHORITIES_H
+#define COFFER_NET_AUTHORITIES_H
 
 #include "libcurl.h"
 

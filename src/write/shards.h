@@ -8,14 +8,13 @@
  * is counted where the tensor comes, before the file that is being filled. A file that would be alone has no number, and then
  * there is no index.
  */
-#ifndef COFFER_MODEL_SHARDS_H
-#define COFFER_MODEL_SHARDS_H
+#ifndef COFFER_WRITE_SHARDS_H
+#define COFFER_WRITE_SHARDS_H
 
 #include "coffer.h"
 #include "content.h"
+#include "discover.h"
 #include "paths.h"
-
-#define COFFER__INDEX_SUFFIX ".index.json"
 
 typedef struct coffer__shards {
     coffer_allocator allocator;

@@ -780,7 +780,7 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
         return status;
     }
     job.options.read_only = false; /* the old header goes back into the file itself */
-    const coffer__interrupted interrupted = coffer__publication_interrupted(path);
+    const coffer__interrupted interrupted = coffer__saved_interrupted(path);
     if (interrupted == COFFER__INTERRUPTED_SAVE ||
         (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {
         return coffer__publication_recover(path, &job.allocator, err);

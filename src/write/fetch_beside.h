@@ -4,8 +4,8 @@
  * names that it usually has, all at once; what is not there is left out. Of a repository of the Hub that was listed only what it has
  * is asked for.
  */
-#ifndef COFFER_MODEL_FETCH_BESIDE_H
-#define COFFER_MODEL_FETCH_BESIDE_H
+#ifndef COFFER_WRITE_FETCH_BESIDE_H
+#define COFFER_WRITE_FETCH_BESIDE_H
 
 #include "coffer.h"
 #include "model.h"

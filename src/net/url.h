@@ -7,8 +7,8 @@
  *
  * Names and passwords before the host are refused: whatever shows or logs a URL would show them too. A fragment is dropped.
  */
-#ifndef COFFER_IO_URL_H
-#define COFFER_IO_URL_H
+#ifndef COFFER_NET_URL_H
+#define COFFER_NET_URL_H
 
 #include "coffer.h"
 

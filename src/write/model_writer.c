@@ -624,8 +624,8 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
         const char *name = coffer_model_writer_name(writer, i);
         const size_t len = coffer__text_len(name);
         memcpy(to, name, len);
-        memcpy(to + len, COFFER__PUBLICATION_NEW, sizeof COFFER__PUBLICATION_NEW);
-        names[i] = (coffer__name){ to, len + sizeof COFFER__PUBLICATION_NEW - 1 };
+        memcpy(to + len, COFFER__SAVED_NEW, sizeof COFFER__SAVED_NEW);
+        names[i] = (coffer__name){ to, len + sizeof COFFER__SAVED_NEW - 1 };
     }
 }
 
@@ -633,7 +633,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
 {
     const size_t count = writer->shards.count;
-    const size_t text_size = writer->name_size + sizeof COFFER__PUBLICATION_NEW;
+    const size_t text_size = writer->name_size + sizeof COFFER__SAVED_NEW;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.allocator = &writer->allocator;
     options.max_header_size = writer->options.max_header_size;

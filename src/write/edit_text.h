@@ -3,8 +3,8 @@
  * A header's text with other metadata: pure, no I/O. The text is spliced: every byte outside the metadata is kept as it was
  * spelt, except for the padding and, in JSON, the comma that joins the "__metadata__" member to the others.
  */
-#ifndef COFFER_MODEL_EDIT_TEXT_H
-#define COFFER_MODEL_EDIT_TEXT_H
+#ifndef COFFER_WRITE_EDIT_TEXT_H
+#define COFFER_WRITE_EDIT_TEXT_H
 
 #include "coffer.h"
 

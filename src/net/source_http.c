@@ -13,10 +13,10 @@
  * answer that breaks off is gone on with where it ended. Where redirects led is remembered, and asked again when the address
  * there has expired.
  */
+#include "source_http.h"
 #include "alloc.h"
 #include "error.h"
 #include "os.h"
-#include "source.h"
 #include "text.h"
 #include "web.h"
 

@@ -15,6 +15,7 @@
 #include "crew.h"
 #include "error.h"
 #include "fetch.h"
+#include "source_http.h"
 #include "trouble.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * so bytes that come in order cost one range however many pieces they are, and memory grows only with the number of
  * gaps. A skip list: adding takes O(log n) on average for any order, and what is allocated is one node for a range.
  */
-#ifndef COFFER_MODEL_SPANS_H
-#define COFFER_MODEL_SPANS_H
+#ifndef COFFER_WRITE_SPANS_H
+#define COFFER_WRITE_SPANS_H
 
 #include "coffer.h"
 

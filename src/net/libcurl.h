@@ -6,8 +6,8 @@
  *
  * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's enums.
  */
-#ifndef COFFER_IO_LIBCURL_H
-#define COFFER_IO_LIBCURL_H
+#ifndef COFFER_NET_LIBCURL_H
+#define COFFER_NET_LIBCURL_H
 
 #include "coffer.h"
 #include "os.h"

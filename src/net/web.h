@@ -6,8 +6,8 @@
  *
  * Any number of threads may ask; each has a line of its own while it does. Nothing is allocated but by coffer__web_new.
  */
-#ifndef COFFER_IO_WEB_H
-#define COFFER_IO_WEB_H
+#ifndef COFFER_NET_WEB_H
+#define COFFER_NET_WEB_H
 
 #include "coffer.h"
 #include "http.h"

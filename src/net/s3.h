@@ -4,8 +4,8 @@
  * (SigV4) is libcurl's. Settings come from the variables that Amazon's own tools read, and from nowhere else: no files, no
  * metadata service. Without a key requests are not signed: public buckets need no more.
  */
-#ifndef COFFER_IO_S3_H
-#define COFFER_IO_S3_H
+#ifndef COFFER_NET_S3_H
+#define COFFER_NET_S3_H
 
 #include "coffer.h"
 #include "url.h"

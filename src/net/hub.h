@@ -8,8 +8,8 @@
  * stands in the place of `models`, and before OWNER. The environment says where both are, and which token is for the Hub;
  * docs/network.md has the variables.
  */
-#ifndef COFFER_IO_HUB_H
-#define COFFER_IO_HUB_H
+#ifndef COFFER_NET_HUB_H
+#define COFFER_NET_HUB_H
 
 #include "coffer.h"
 #include "paths.h"

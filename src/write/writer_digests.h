@@ -6,8 +6,8 @@
  *
  * The functions with `claim`, `release` and `set` in their names are called with the writer's mutex held.
  */
-#ifndef COFFER_MODEL_WRITER_DIGESTS_H
-#define COFFER_MODEL_WRITER_DIGESTS_H
+#ifndef COFFER_WRITE_WRITER_DIGESTS_H
+#define COFFER_WRITE_WRITER_DIGESTS_H
 
 #include "coffer.h"
 #include "sink.h"

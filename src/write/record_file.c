@@ -2,6 +2,7 @@
 /* Recording digests in a file that is there: they are computed, and the rest is an edit of the metadata. Of several files, in each
    of them, and then what follows from that in their index. */
 #include "alloc.h"
+#include "edit.h"
 #include "error.h"
 #include "model.h"
 #include "options.h"

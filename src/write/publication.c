@@ -6,6 +6,7 @@
 #include "index.h"
 #include "os.h"
 #include "place.h"
+#include "saved.h"
 #include "shards.h"
 #include "sink.h"
 #include "sort.h"
@@ -22,84 +23,22 @@ static const char publication_magic[8] = { 'C', 'O', 'F', 'F', 'O', 'R', 'C', 'E
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static bool publication_index(coffer__path *out, const char *path, const char *suffix)
-{
-    coffer__path index;
-    return coffer__path_beside(&index, path, "", COFFER__INDEX_SUFFIX) &&
-           coffer__path_beside(out, index.text, "", suffix);
-}
-
 bool coffer__publication_name(coffer__path *out, const char *file)
 {
-    return coffer__path_beside(out, file, "", COFFER__PUBLICATION_NEW);
+    return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
 }
 
 static bool publication_make_names(coffer__publication *publication, const char *path)
 {
-    return coffer__path_copy(&publication->path, path) && publication_index(&publication->index, path, "") &&
-           publication_index(&publication->fresh, path, COFFER__PUBLICATION_NEW) &&
-           publication_index(&publication->ready, path, COFFER__PUBLICATION_READY) &&
-           publication_index(&publication->forced, path, PUBLICATION_FORCED) &&
-           publication_index(&publication->old, path, COFFER__PUBLICATION_OLD) &&
-           coffer__path_beside(&publication->shadow, path, "", COFFER__PUBLICATION_OLD);
+    return coffer__path_copy(&publication->path, path) && coffer__saved_index_name(&publication->index, path, "") &&
+           coffer__saved_index_name(&publication->fresh, path, COFFER__SAVED_NEW) &&
+           coffer__saved_index_name(&publication->ready, path, COFFER__SAVED_READY) &&
+           coffer__saved_index_name(&publication->forced, path, PUBLICATION_FORCED) &&
+           coffer__saved_index_name(&publication->old, path, COFFER__SAVED_OLD) &&
+           coffer__path_beside(&publication->shadow, path, "", COFFER__SAVED_OLD);
 }
 
 /* ---- whose names they are ----------------------------------------------------------------------------------------- */
-
-#define PUBLICATION_GROUP_WRITES 0020u
-#define PUBLICATION_OTHERS_WRITE 0002u
-#define PUBLICATION_STICKY 01000u
-
-/* Whether a file in the folder is of a save: see the top of publication.h. Where a folder is not sticky, whoever may make a file in
-   it may also take any other one away; what was `moved` may be that of whoever saved the old model. */
-static bool publication_is_of_save(const coffer__os_info *file, const coffer__os_info *folder, bool moved)
-{
-    const bool sticky = (folder->mode & PUBLICATION_STICKY) != 0;
-    const bool shared = (folder->mode & (PUBLICATION_GROUP_WRITES | PUBLICATION_OTHERS_WRITE)) != 0;
-    const bool owned = coffer__os_is_mine(file) || file->owner == folder->owner;
-    const bool open_to_all = !sticky && (folder->mode & PUBLICATION_OTHERS_WRITE) != 0;
-    return file->kind == COFFER__OS_REGULAR && (owned || (!sticky && (shared || moved))) &&
-           (open_to_all || (file->mode & PUBLICATION_OTHERS_WRITE) == 0);
-}
-
-static bool publication_path_counts(const char *path, bool moved)
-{
-    coffer__path directory;
-    coffer__os_info folder;
-    coffer__os_info file;
-    return coffer__path_directory(&directory, path) && coffer__os_inspect(directory.text, true, &folder) == 0 &&
-           coffer__os_inspect(path, false, &file) == 0 && publication_is_of_save(&file, &folder, moved);
-}
-
-bool coffer__publication_counts(const char *path)
-{
-    return publication_path_counts(path, true);
-}
-
-bool coffer__publication_is_under_way(const char *path)
-{
-    coffer__path ready;
-    return publication_index(&ready, path, COFFER__PUBLICATION_READY) && coffer__publication_counts(ready.text);
-}
-
-coffer__interrupted coffer__publication_interrupted(const char *path)
-{
-    static const struct {
-        const char *suffix;
-        bool moved;
-    } left[] = { { COFFER__PUBLICATION_NEW, false },
-                 { COFFER__PUBLICATION_READY, false },
-                 { COFFER__PUBLICATION_OLD, true } };
-    coffer__path name;
-    coffer__interrupted found = COFFER__INTERRUPTED_NOT;
-    for (size_t i = 0; i < sizeof left / sizeof left[0] && found != COFFER__INTERRUPTED_SAVE; i++) {
-        if (publication_index(&name, path, left[i].suffix) && coffer__os_exists(name.text)) {
-            found = publication_path_counts(name.text, left[i].moved) ? COFFER__INTERRUPTED_SAVE
-                                                                      : COFFER__INTERRUPTED_STRANGE;
-        }
-    }
-    return found;
-}
 
 /* Whether nothing lies under a name that a stranger may have put there. */
 static coffer_status publication_check_own(const coffer__publication *publication, const char *path, bool moved,
@@ -107,7 +46,7 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
 {
     coffer__os_info file;
     const int os_error = coffer__os_inspect(path, false, &file);
-    if (os_error == ENOENT || (os_error == 0 && publication_is_of_save(&file, &publication->folder, moved))) {
+    if (os_error == ENOENT || (os_error == 0 && coffer__saved_is_own(&file, &publication->folder, moved))) {
         return COFFER_OK;
     }
     if (os_error != 0) {

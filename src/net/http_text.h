@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What HTTP servers say in the lines of their headers, read strictly: RFC 9110. Pure: no I/O, no memory. */
-#ifndef COFFER_IO_HTTP_TEXT_H
-#define COFFER_IO_HTTP_TEXT_H
+#ifndef COFFER_NET_HTTP_TEXT_H
+#define COFFER_NET_HTTP_TEXT_H
 
 #include "coffer.h"
 

@@ -9,8 +9,8 @@
  *
  * A line belongs to one thread at a time. Proxies, and what goes around them, are libcurl's business and environment.
  */
-#ifndef COFFER_IO_HTTP_H
-#define COFFER_IO_HTTP_H
+#ifndef COFFER_NET_HTTP_H
+#define COFFER_NET_HTTP_H
 
 #include "authorities.h"
 #include "coffer.h"

@@ -26,16 +26,13 @@
  *   16       8     its size
  *   24       8     its time of change, in nanoseconds
  */
-#ifndef COFFER_MODEL_PUBLICATION_H
-#define COFFER_MODEL_PUBLICATION_H
+#ifndef COFFER_WRITE_PUBLICATION_H
+#define COFFER_WRITE_PUBLICATION_H
 
 #include "coffer.h"
 #include "os.h"
 #include "paths.h"
-
-#define COFFER__PUBLICATION_NEW ".coffer-new"
-#define COFFER__PUBLICATION_READY ".coffer-ready"
-#define COFFER__PUBLICATION_OLD ".coffer-old"
+#include "saved.h"
 
 typedef struct coffer__publication {
     coffer_allocator allocator;
@@ -76,19 +73,7 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
 /* Unlocks the folder; before the decision also removes every new file. */
 void coffer__publication_close(coffer__publication *publication);
 
-typedef enum coffer__interrupted {
-    COFFER__INTERRUPTED_NOT,
-    COFFER__INTERRUPTED_SAVE,
-    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and counts for nothing */
-} coffer__interrupted;
-
-/* Whether a save to that path was interrupted. */
-coffer__interrupted coffer__publication_interrupted(const char *path);
-/* Whether a save to that path has been decided on, and its files are taking their places. */
-bool coffer__publication_is_under_way(const char *path);
-/* Whether a file that is called like what a save leaves may be of a save, by whose it is. */
-bool coffer__publication_counts(const char *path);
-/* Finishes or undoes it. COFFER_ERR_UNFINISHED when what lies there does not count. */
+/* Finishes or undoes an interrupted save. COFFER_ERR_UNFINISHED when what lies there does not count. */
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err);
 
 #endif

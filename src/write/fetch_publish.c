@@ -23,6 +23,7 @@
 #include "fetch.h"
 #include "publication.h"
 #include "shards.h"
+#include "source_http.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -405,8 +406,7 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
     if (job->index == NULL) {
         return COFFER_OK;
     }
-    if (coffer__path_beside(&ready, job->index_target.text, "", COFFER__PUBLICATION_READY) &&
-        coffer__os_exists(ready.text)) {
+    if (coffer__path_beside(&ready, job->index_target.text, "", COFFER__SAVED_READY) && coffer__os_exists(ready.text)) {
         return publish_beside(job, err);
     }
     publish_withdraw(job);

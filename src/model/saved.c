@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "saved.h"
+
+#include "discover.h"
+
+#include <string.h>
+
+bool coffer__saved_index_name(coffer__path *out, const char *path, const char *suffix)
+{
+    coffer__path index;
+    return coffer__path_beside(&index, path, "", COFFER__INDEX_SUFFIX) &&
+           coffer__path_beside(out, index.text, "", suffix);
+}
+
+#define SAVED_GROUP_WRITES 0020u
+#define SAVED_OTHERS_WRITE 0002u
+#define SAVED_STICKY 01000u
+
+/* Whether a file in the folder is of a save: see saved.h. Where a folder is not sticky, whoever may make a file in
+   it may also take any other one away; what was `moved` may be that of whoever saved the old model. */
+bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *folder, bool moved)
+{
+    const bool sticky = (folder->mode & SAVED_STICKY) != 0;
+    const bool shared = (folder->mode & (SAVED_GROUP_WRITES | SAVED_OTHERS_WRITE)) != 0;
+    const bool owned = coffer__os_is_mine(file) || file->owner == folder->owner;
+    const bool open_to_all = !sticky && (folder->mode & SAVED_OTHERS_WRITE) != 0;
+    return file->kind == COFFER__OS_REGULAR && (owned || (!sticky && (shared || moved))) &&
+           (open_to_all || (file->mode & SAVED_OTHERS_WRITE) == 0);
+}
+
+static bool saved_counts(const char *path, bool moved)
+{
+    coffer__path directory;
+    coffer__os_info folder;
+    coffer__os_info file;
+    return coffer__path_directory(&directory, path) && coffer__os_inspect(directory.text, true, &folder) == 0 &&
+           coffer__os_inspect(path, false, &file) == 0 && coffer__saved_is_own(&file, &folder, moved);
+}
+
+bool coffer__saved_counts(const char *path)
+{
+    return saved_counts(path, true);
+}
+
+bool coffer__saved_is_under_way(const char *path)
+{
+    coffer__path ready;
+    return coffer__saved_index_name(&ready, path, COFFER__SAVED_READY) && coffer__saved_counts(ready.text);
+}
+
+coffer__interrupted coffer__saved_interrupted(const char *path)
+{
+    static const struct {
+        const char *suffix;
+        bool moved;
+    } left[] = { { COFFER__SAVED_NEW, false }, { COFFER__SAVED_READY, false }, { COFFER__SAVED_OLD, true } };
+    coffer__path name;
+    coffer__interrupted found = COFFER__INTERRUPTED_NOT;
+    for (size_t i = 0; i < sizeof left / sizeof left[0] && found != COFFER__INTERRUPTED_SAVE; i++) {
+        if (coffer__saved_index_name(&name, path, left[i].suffix) && coffer__os_exists(name.text)) {
+            found = saved_counts(name.text, left[i].moved) ? COFFER__INTERRUPTED_SAVE : COFFER__INTERRUPTED_STRANGE;
+        }
+    }
+    return found;
+}
