@@ -157,7 +157,7 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
     const size_t path_len = strlen(path);
     const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
     const char *rest = below ? file + path_len + (file[path_len] == '/') : file;
-    const bool far = strstr(path, "://") != NULL && strstr(path, ".index.json") == NULL && strcmp(file, path) != 0;
+    const bool far = strstr(path, "://") != NULL && !coffer_is_index(path) && strcmp(file, path) != 0;
     if (far || (below && cli_is_folder(path) && strchr(rest, '/') != NULL)) {
         char shown[256];
         coffer_escape(rest, strlen(rest), shown, sizeof shown);

@@ -48,13 +48,6 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
     return cli_fail(app, output, &err);
 }
 
-static bool is_index_name(const char *name)
-{
-    static const char ending[] = ".index.json";
-    const size_t len = strlen(name);
-    return len >= sizeof ending - 1 && strcmp(name + len - (sizeof ending - 1), ending) == 0;
-}
-
 /* The index of a model that was opened by its folder lies beside its files, under a name that nobody gave. */
 static int guard_indices(cli *app, const char *output, const char *file)
 {
@@ -69,7 +62,7 @@ static int guard_indices(cli *app, const char *output, const char *file)
     /* Only the main thread looks. */
     /* cppcheck-suppress readdirCalled */
     while (entries != NULL && code == CLI_EXIT_OK && (entry = readdir(entries)) != NULL) {
-        if (is_index_name(entry->d_name)) {
+        if (coffer_is_index(entry->d_name)) {
             snprintf(index, sizeof index, "%s%s", folder, entry->d_name);
             code = cli_guard_input(app, output, index);
         }

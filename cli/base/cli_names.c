@@ -125,12 +125,6 @@ static bool match_all(const char *glob, match *m, size_t name_len)
     return *glob == '\0';
 }
 
-bool cli_matches(const char *glob, const char *name, size_t name_len)
-{
-    match m = { .name = name };
-    return match_all(glob, &m, name_len);
-}
-
 bool cli_match(const char *glob, const char *name, size_t name_len, cli_capture captures[CLI_CAPTURES_MOST])
 {
     match m = { .name = name, .captures = captures };

@@ -3,7 +3,6 @@
  * coffer cast PATH GLOB=DTYPE...: floats of another dtype. Pieces of the tensors are read, decoded, encoded with one correct
  * rounding, and written, by several threads; what became infinite or zero on the way is counted.
  */
-#include "cli_names.h"
 #include "cli_parallel.h"
 #include "cli_pieces.h"
 #include "cli_report.h"
@@ -45,7 +44,7 @@ static int plan(cli_rewrite *rewrite, const char *glob, coffer_dtype dtype, bool
     for (size_t i = 0; i < rewrite->count; i++) {
         cli_rewrite_tensor *tensor = &rewrite->tensors[i];
         const coffer_tensor *from = tensor->from;
-        if (!cli_matches(glob, from->name, from->name_len)) {
+        if (!coffer_match(glob, from->name, from->name_len)) {
             continue;
         }
         found = true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer drop PATH GLOB...: a file without some of its tensors. */
-#include "cli_names.h"
 #include "cli_rewrite.h"
 
 /* Marks what matches; a pattern that takes nothing is more likely a slip than a wish. */
@@ -9,7 +8,7 @@ static int plan(cli_rewrite *rewrite, const char *glob)
     bool found = false;
     for (size_t i = 0; i < rewrite->count; i++) {
         cli_rewrite_tensor *tensor = &rewrite->tensors[i];
-        if (cli_matches(glob, tensor->from->name, tensor->from->name_len)) {
+        if (coffer_match(glob, tensor->from->name, tensor->from->name_len)) {
             tensor->dropped = true;
             rewrite->needed = true;
             found = true;

@@ -3,7 +3,6 @@
 #include "cli_command.h"
 #include "cli_files.h"
 #include "cli_guard.h"
-#include "cli_names.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_report.h"
@@ -27,7 +26,7 @@ static bool *choose(const coffer *model, const cli_arguments *arguments, const c
         bool found = choice->option->id != CLI_OPTION_FILTER;
         for (size_t i = 0; choice->option->id == CLI_OPTION_FILTER && i < count; i++) {
             const coffer_tensor *tensor = coffer_at(model, i);
-            const bool matches = cli_matches(choice->value, tensor->name, tensor->name_len);
+            const bool matches = coffer_match(choice->value, tensor->name, tensor->name_len);
             wanted[i] = wanted[i] || matches;
             found = found || matches;
         }

@@ -60,8 +60,7 @@ typedef struct coffer_open_options {
     coffer_format format; /* as in coffer_parse_options */
     coffer_verifying verify;
     /* Of a model with an index: open only the shards that hold a tensor whose name matches one of `select_count`
-       patterns (`*`,
-       `?`, `[a-z]`, a backslash before one of them); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
+       patterns (coffer_match); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
        none. */
     const char *const *select;
     size_t select_count; /* 0: all */
@@ -127,6 +126,9 @@ typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
 COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
                                            coffer_file_visitor visit, void *ctx, coffer_error *err);
 
+/* Whether a path or URL is that of the index of a model: its name, which alone tells, ends in `.index.json`. No I/O. */
+COFFER_API bool coffer_is_index(const char *path);
+
 /* ---- Look-up ----------------------------------------------------------------------------------------------------- */
 
 COFFER_API size_t coffer_count(const coffer *model);
@@ -136,6 +138,11 @@ COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
  * too. */
 COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name);
 COFFER_API const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len);
+/* Whether a whole name, of name_len bytes, matches a pattern, which ends with its NUL: `*` is any text (dots and slashes
+   too), `?` one character, [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as
+   it is. Characters are those of UTF-8, or bytes where the name is none. Time is at most the product of both lengths.
+   From any thread. */
+COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
 /* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
 COFFER_API size_t coffer_shard_count(const coffer *model);

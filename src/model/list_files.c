@@ -104,7 +104,7 @@ coffer_status coffer_list_files(const char *path, const coffer_allocator *alloca
         coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only files that lie here can be listed");
         return coffer__fail_path(err, COFFER_ERR_UNSUPPORTED, path);
     }
-    if (coffer__is_index_path(path)) {
+    if (coffer_is_index(path)) {
         return list_index(&listing, path, err);
     }
     const bool is_folder = coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tensor goes into which file of a model, how the files are called, and what their index says. All of it follows from
+ * Which tensor goes into which file of a model, and what their index says (index_text.h). All of it follows from
  * the declarations and a limit; nothing here does I/O.
  *
  * The rules are those of the ecosystem, so that the same tensors become the same files, whoever writes them: tensors fill
@@ -34,11 +34,6 @@ typedef struct coffer__shards {
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err);
 void coffer__shards_free(coffer__shards *shards);
-
-/* Whether `path` ends as the file of a model has to: NAME.safetensors. */
-bool coffer__shards_path_fits(const char *path);
-/* The path of a shard, `path` being that of the model if it were one file; false when it is too long. */
-bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count);
 
 /* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
    each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)

@@ -191,10 +191,7 @@ static int show_other(void *ctx, const char *path, bool exists)
 /* Whether a path is that of a model which may be several files. */
 static bool stands_for_files(const char *path)
 {
-    static const char ending[] = ".index.json";
-    const size_t len = strlen(path);
-    const size_t ending_len = sizeof ending - 1;
-    return cli_is_folder(path) || (len > ending_len && strcmp(path + len - ending_len, ending) == 0);
+    return cli_is_folder(path) || coffer_is_index(path);
 }
 
 static int show_verdict(cli *app, void *ctx, const cli_file *file)

@@ -7,7 +7,6 @@
 
 #include "cli_files.h"
 #include "cli_guard.h"
-#include "cli_names.h"
 #include "cli_options.h"
 #include "cli_parallel.h"
 #include "cli_pieces.h"
@@ -202,7 +201,7 @@ static bool is_chosen(const coffer_tensor *tensor, const char *const *globs, siz
 {
     bool chosen = count == 0;
     for (size_t i = 0; i < count && !chosen; i++) {
-        chosen = cli_matches(globs[i], tensor->name, tensor->name_len);
+        chosen = coffer_match(globs[i], tensor->name, tensor->name_len);
     }
     return chosen;
 }
@@ -223,7 +222,7 @@ static int choose(cli *app, stats_report *report, const char *const *globs, size
     for (size_t g = 0; g < count; g++) {
         size_t i = 0;
         while (i < report->count &&
-               !cli_matches(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
+               !coffer_match(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
             i++;
         }
         if (i == report->count) {

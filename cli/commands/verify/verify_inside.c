@@ -5,7 +5,6 @@
  */
 #include "cli_files.h"
 #include "cli_interrupt.h"
-#include "cli_names.h"
 #include "cli_report.h"
 #include "verify.h"
 
@@ -98,7 +97,7 @@ static bool choose_tensors(inside_job *job)
     }
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(job->model, i);
-        if (job->run->tensors == NULL || cli_matches(job->run->tensors, tensor->name, tensor->name_len)) {
+        if (job->run->tensors == NULL || coffer_match(job->run->tensors, tensor->name, tensor->name_len)) {
             job->tensors[job->count++] = tensor;
             job->run->bytes += tensor->size;
         }
