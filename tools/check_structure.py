@@ -161,6 +161,16 @@ def check_system_headers(tree):
                 yield f"{file}:{line}: must not include <{name}>"
 
 
+def check_threads(tree):
+    """One file starts threads, the crew; os_*.c may have one of its own."""
+    for file in tree.code("src"):
+        if file == "src/io/crew.c" or OS_FILES.fullmatch(file):
+            continue
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if "coffer__os_thread_start" in line:
+                yield f"{file}:{number}: starts a thread, which only src/io/crew.c may do"
+
+
 # ---- Symbols --------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +336,8 @@ PLANTED = [
     (check_includes_exist, "src/core/lost.c", SPDX + '#include "nowhere.h"\n', "nowhere.h"),
     (check_system_headers, "src/core/print.c", SPDX + "#include <stdio.h>\n", "<stdio.h>"),
     (check_system_headers, "src/model/posix.c", SPDX + "#include <unistd.h>\n", "<unistd.h>"),
+    (check_threads, "src/model/alone.c", SPDX + "void coffer__go(void)\n{\n    coffer__os_thread_start();\n}\n",
+     "src/model/alone.c:4: starts a thread"),
     (check_core_symbols, "src/core/size.c",
      CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
               "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "must not need strlen"),
