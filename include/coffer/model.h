@@ -138,10 +138,10 @@ COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
  * too. */
 COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name);
 COFFER_API const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len);
-/* Whether a whole name, of name_len bytes, matches a pattern, which ends with its NUL: `*` is any text (dots and slashes
-   too), `?` one character, [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as
-   it is. Characters are those of UTF-8, or bytes where the name is none. Time is at most the product of both lengths.
-   From any thread. */
+/* Whether a whole name, of name_len bytes, matches a pattern: `*` is any text (dots and slashes too), `?` one
+   character, [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is.
+   Characters are those of UTF-8, or single bytes where the text is not UTF-8. Time is at most the product of both
+   lengths. From any thread. */
 COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
 /* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
