@@ -432,7 +432,7 @@ static coffer_status several_compare(const coffer *model, const coffer__index *i
         if (entry->shard == COFFER__INDEX_LEFT_OUT) {
             continue;
         }
-        const coffer_tensor *found = coffer_find_n(model, entry->name.text, entry->name.len);
+        const coffer_tensor *found = coffer_find(model, entry->name.text, entry->name.len);
         if (found == NULL || found->shard != entry->shard) {
             return several_not_there(model, entry, found, err);
         }
