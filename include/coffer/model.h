@@ -50,7 +50,7 @@ typedef enum coffer_verifying {
 
 typedef struct coffer_open_options {
     size_t struct_size;
-    const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
+    const coffer_allocator *allocator; /* of the model; NULL: coffer_libc_allocator() */
     uint64_t max_header_size;          /* as in coffer_parse_options */
     coffer_access access;
     bool populate;        /* fault the whole map in when it is made, rather than page by page */
@@ -122,7 +122,7 @@ typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
  * Names the files of a model without opening them, those that are missing, too: of an index what it names, of a folder
  * what coffer_open would open in it, of a file that is named as one of several (`-00001-of-00003`) all that are named
  * like it, in order of their names; else the file itself. An index has to conform. COFFER_ERR_UNSUPPORTED for a URL,
- * COFFER_ERR_CANCELLED when the visitor ended it. NULL allocator: coffer_libc_allocator().
+ * COFFER_ERR_CANCELLED when the visitor ended it.
  */
 COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
                                            coffer_file_visitor visit, void *ctx, coffer_error *err);

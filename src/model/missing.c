@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "index.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "os.h"
 #include "place.h"
@@ -144,7 +145,7 @@ coffer_status coffer_list_files(const char *path, const coffer_allocator *alloca
                                 void *ctx, coffer_error *err)
 {
     coffer__os_info info;
-    const missing_listing listing = { allocator != NULL ? allocator : coffer_libc_allocator(), visit, ctx };
+    const missing_listing listing = { coffer__allocator_or_libc(allocator), visit, ctx };
     if (path == NULL || visit == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of a model and a visitor for its files are wanted");
     }
