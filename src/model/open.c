@@ -134,7 +134,11 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
         return status;
     }
     coffer__source source;
-    status = coffer__source_fd(&source, fd, offset, size, err);
+    status = coffer__source_fd(&source, fd, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__source_narrow(&source, offset, size, known.allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
