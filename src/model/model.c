@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "text.h"
+#include "trusted.h"
 #include "web.h"
 
 #include <string.h>
@@ -132,6 +133,7 @@ void coffer_close(coffer *model)
     const coffer_allocator allocator = model->allocator;
     const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
     for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__trust_end(&model->shards[i], shared);
         coffer__shard_end(&model->shards[i], shared);
     }
     coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);

@@ -3,7 +3,7 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "trusted.h"
+#include "table.h"
 
 #include <string.h>
 
@@ -21,7 +21,6 @@ coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, con
 
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
-    coffer__trust_end(shard, allocator);
     coffer_table_free(shard->table);
     coffer__free(allocator, shard->path, shard->path_size);
     coffer__os_unmap(&shard->map);

@@ -43,7 +43,7 @@ typedef struct coffer__shard {
 /* Keeps the path under which the shard was opened. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases all that the shard has: its source is closed if it has one. Its lock was made. */
+/* Releases all that the shard has but what coffer__trust_end does: its source is closed if it has one. Its lock was made. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */

@@ -30,12 +30,10 @@ static size_t fetch_put_weights(const coffer__fetch *job, char *out, size_t at)
     bool first = true;
     for (size_t f = 0; f < job->file_count && job->files[f].shard != NULL; f++) {
         const coffer__fetch_file *file = &job->files[f];
-        const size_t shard = (size_t)(file->shard - job->model->shards);
-        const size_t before = coffer__fetch_first_of(job, shard);
         const char *name = fetch_name(file);
         for (size_t k = 0; k < coffer_table_count(file->shard->table); k++) {
             const coffer_tensor *tensor = coffer_table_at(file->shard->table, k);
-            if (job->wanted != NULL && !job->wanted[before + k]) {
+            if (job->wanted != NULL && !job->wanted[file->first + k]) {
                 continue;
             }
             at = fetch_put(out, at, first ? "\n    " : ",\n    ", first ? 5 : 6);

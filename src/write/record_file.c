@@ -47,11 +47,11 @@ static void record_file_free(record_file_job *job, const coffer_allocator *alloc
 
 static coffer_status record_file_hash(record_file_job *job, const coffer_edit_options *options, coffer_error *err)
 {
-    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-    reading.progress = options->progress;
-    reading.progress_ctx = options->progress_ctx;
+    coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+    hashing.progress = options->progress;
+    hashing.progress_ctx = options->progress_ctx;
     const coffer_status status =
-        coffer_digest_tensors(job->model, NULL, job->count, job->algorithm, job->digests, &reading, err);
+        coffer_digest_tensors(job->model, NULL, job->count, job->algorithm, job->digests, &hashing, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -13,8 +13,8 @@
 
 #include "coffer.h"
 #include "content.h"
-#include "shard_name.h"
 #include "paths.h"
+#include "shard_name.h"
 
 typedef struct coffer__shards {
     coffer_allocator allocator;

@@ -131,12 +131,12 @@ static void every_number_of_threads_says_the_same(void **state)
             options.access = access;
             coffer *model = open_with("model", &options);
             telling told = { .stop_at = 0 };
-            coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-            reading.threads = threads;
-            reading.progress = tell;
-            reading.progress_ctx = &told;
+            coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+            hashing.threads = threads;
+            hashing.progress = tell;
+            hashing.progress_ctx = &told;
             assert_int_equal(coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_SHA256,
-                                                   threads == 1 && access == COFFER_MAP ? known : digests, &reading,
+                                                   threads == 1 && access == COFFER_MAP ? known : digests, &hashing,
                                                    NULL),
                              COFFER_OK);
             assert_int_equal(told.last, made.size - made.data_offset);
@@ -159,15 +159,15 @@ static void cancelling_at_every_call(void **state)
     coffer_error err;
     assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
     telling told = { .stop_at = 1 };
-    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-    reading.threads = 1;
-    reading.progress = tell;
-    reading.progress_ctx = &told;
+    coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+    hashing.threads = 1;
+    hashing.progress = tell;
+    hashing.progress_ctx = &told;
     coffer_status status = COFFER_ERR_CANCELLED;
     unsigned cancelled = 0;
     while (status == COFFER_ERR_CANCELLED) {
         told = (telling){ .stop_at = ++cancelled };
-        status = coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_XXH3_128, digests, &reading, &err);
+        status = coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_XXH3_128, digests, &hashing, &err);
         assert_true(status == COFFER_OK || told.calls == cancelled);
     }
     assert_int_equal(status, COFFER_OK);

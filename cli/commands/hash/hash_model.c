@@ -28,7 +28,7 @@ static coffer_status digest_content(cli *app, const coffer *model, coffer_algori
                                     coffer_error *err)
 {
     cli_progress progress;
-    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
     cli_progress_part part = { &progress, 0 };
     coffer_digest *digests = calloc(coffer_count(model) + 1, sizeof *digests);
     if (digests == NULL) {

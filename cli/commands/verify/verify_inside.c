@@ -61,7 +61,7 @@ static size_t show_tensors(const inside_job *job)
 /* Verifies the tensors of a job: all of a model, and what else the file records, when `all` is set. */
 static coffer_status verify_tensors(const inside_job *job, bool all, coffer_error *err)
 {
-    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
     cli_progress_part part = { &job->run->progress, 0 };
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
