@@ -535,7 +535,7 @@ public:
     tensor operator[](std::size_t i) const & { return { get(), coffer_at(get(), i) }; }
     std::optional<tensor> find(std::string_view name) const &
     {
-        const coffer_tensor *found = coffer_find_n(get(), detail::present(name), name.size());
+        const coffer_tensor *found = coffer_find(get(), detail::present(name), name.size());
         return found == nullptr ? std::nullopt : std::optional<tensor>(tensor(get(), found));
     }
     /* The tensor of that name; COFFER_ERR_NO_TENSOR when there is none. */

@@ -191,7 +191,7 @@ static int match(diff *d)
     }
     for (size_t i = 0; i < coffer_count(d->a); i++) {
         const coffer_tensor *a = coffer_at(d->a, i);
-        const coffer_tensor *b = coffer_find_n(d->b, a->name, a->name_len);
+        const coffer_tensor *b = coffer_find(d->b, a->name, a->name_len);
         if (b != NULL) {
             diff_pair *pair = &d->pairs[d->pair_count++];
             const bool complex_a = coffer_dtype_kind(a->dtype) == COFFER_KIND_COMPLEX;
@@ -223,7 +223,7 @@ static size_t each_only(const coffer *here, const coffer *there, void (*show)(cl
     size_t count = 0;
     for (size_t i = 0; i < coffer_count(here); i++) {
         const coffer_tensor *tensor = coffer_at(here, i);
-        if (coffer_find_n(there, tensor->name, tensor->name_len) == NULL) {
+        if (coffer_find(there, tensor->name, tensor->name_len) == NULL) {
             count++;
             if (show != NULL) {
                 show(app, tensor);

@@ -36,9 +36,9 @@ extern "C" {
 /* ---- Version ----------------------------------------------------------------------------------------------------- */
 
 #define COFFER_VERSION_MAJOR 0
-#define COFFER_VERSION_MINOR 1
+#define COFFER_VERSION_MINOR 2
 #define COFFER_VERSION_PATCH 0
-#define COFFER_VERSION_STRING "0.1.0"
+#define COFFER_VERSION_STRING "0.2.0"
 
 /* The version of the library in use, "MAJOR.MINOR.PATCH". Compare with COFFER_VERSION_STRING, that of this header. */
 COFFER_API const char *coffer_version(void);

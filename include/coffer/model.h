@@ -132,10 +132,8 @@ COFFER_API coffer_status coffer_list_files(const char *path, const coffer_alloca
 COFFER_API size_t coffer_count(const coffer *model);
 /* Tensor `i` in order of (shard, offset); NULL when i is not below the count. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
-/* By name; NULL when there is none. The second form takes names that contain NUL or end elsewhere; of no bytes, NULL
- * too. */
-COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name);
-COFFER_API const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len);
+/* By name, as coffer_table_find; NULL when there is none. No I/O, cannot fail otherwise. */
+COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len);
 /* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
 COFFER_API size_t coffer_shard_count(const coffer *model);

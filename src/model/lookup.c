@@ -5,8 +5,6 @@
 #include "sort.h"
 #include "table.h"
 
-#include <string.h>
-
 size_t coffer_count(const coffer *model)
 {
     return model->several == NULL ? coffer_table_count(model->shards->table) : model->several->count;
@@ -21,7 +19,7 @@ const coffer_tensor *coffer_at(const coffer *model, size_t i)
     return i < several->count ? several->tensors[i] : NULL;
 }
 
-const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
+const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len)
 {
     const coffer__several *several = model->several;
     if (several == NULL) {
@@ -29,11 +27,6 @@ const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t
     }
     const uint32_t found = coffer__names_find(&several->names, name, name_len);
     return found == COFFER__NO_NAME ? NULL : several->tensors[found];
-}
-
-const coffer_tensor *coffer_find(const coffer *model, const char *name)
-{
-    return coffer_find_n(model, name, strlen(name));
 }
 
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)

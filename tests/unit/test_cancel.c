@@ -302,7 +302,7 @@ static void slicing_ends(void **state)
     options.progress = lose_patience;
     options.progress_ctx = &none;
     options.threads = 1;
-    assert_int_equal(coffer_read_slice(model, coffer_find(model, "t"), column, 2, got, sizeof got, &options, &err),
+    assert_int_equal(coffer_read_slice(model, tensor_named(model, "t"), column, 2, got, sizeof got, &options, &err),
                      COFFER_ERR_CANCELLED);
     /* All of it is one piece. Whoever asks only after it has read everything. */
     assert_true(file.reads > 0 && file.reads < ROWS);

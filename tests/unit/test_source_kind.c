@@ -13,6 +13,7 @@
 #include "support_digest.h"
 #include "support_file.h"
 #include "support_header.h"
+#include "support_model.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -170,7 +171,7 @@ static void check_copies(const coffer *model)
     coffer *copy = open_with("copy", NULL);
     for (size_t i = 0; i < LARGE_COUNT; i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
-        const coffer_tensor *made = coffer_find(copy, tensor->name);
+        const coffer_tensor *made = tensor_named(copy, tensor->name);
         assert_memory_equal(coffer_data(copy, made, NULL), plain + tensor->offset, (size_t)tensor->size);
     }
     coffer_close(copy);
@@ -203,7 +204,7 @@ static void what_a_kind_leaves_out_is_known(void **state)
     coffer_error err;
     coffer *model = open_coded(&store, COFFER_VERIFY_NOTHING, false);
     assert_true(store.reads <= 2);
-    assert_null(coffer_data(model, coffer_find(model, LARGE[0].name), &err));
+    assert_null(coffer_data(model, tensor_named(model, LARGE[0].name), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     coffer_close(model);
     coffer__source source;
