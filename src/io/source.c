@@ -65,6 +65,20 @@ void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t
     return size == 0 ? &nothing : source->ops->map(source, offset, size, access, populate, map, err);
 }
 
+void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer_error *err)
+{
+    if (access == COFFER_MAP_PRIVATE) {
+        (void)coffer__fail(
+            err, COFFER_ERR_NOT_MAPPED,
+            "memory that was handed in is not to be changed, and COFFER_MAP_PRIVATE makes no copy of it: "
+            "use COFFER_MAP");
+        return NULL;
+    }
+    void *address = NULL;
+    memcpy(&address, &bytes, sizeof address);
+    return address;
+}
+
 /* ---- which version of the bytes it is ---------------------------------------------------------------------------------- */
 
 const coffer__os_info *coffer__source_seen(const coffer__source *source)

@@ -147,6 +147,10 @@ coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t
 void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                          bool populate, coffer__os_map *map, coffer_error *err);
 
+/* For a kind's map: the address of memory that the caller lends to be read. It loses its const here, where COFFER_MAP_PRIVATE is
+   refused; with any other access nobody writes. */
+void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer_error *err);
+
 /* ---- which version of the bytes it is ---------------------------------------------------------------------------------- */
 
 /* The file as it was looked at; NULL: the source is none. */

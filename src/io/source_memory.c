@@ -29,17 +29,7 @@ static void *source_memory_map(const coffer__source *source, uint64_t offset, ui
     (void)size;
     (void)populate;
     (void)map;
-    if (access == COFFER_MAP_PRIVATE) {
-        coffer__fail(err, COFFER_ERR_NOT_MAPPED,
-                     "memory that was handed in is not to be changed, and COFFER_MAP_PRIVATE makes no copy of it: use "
-                     "COFFER_MAP");
-        return NULL;
-    }
-    /* The address loses its const here: nobody writes where the access is not COFFER_MAP_PRIVATE. */
-    const uint8_t *bytes = source_memory_of(source)->bytes + (size_t)offset;
-    void *address = NULL;
-    memcpy(&address, &bytes, sizeof address);
-    return address;
+    return coffer__source_lent_memory(source_memory_of(source)->bytes + (size_t)offset, access, err);
 }
 
 static void source_memory_close(coffer__source *source)

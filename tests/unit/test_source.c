@@ -453,7 +453,7 @@ static void test_custom(void **state)
 {
     (void)state;
     own_source own = { COFFER_OK, false, 0, 0 };
-    const coffer_source given = { own_read_at, own_close, &own, SIZE };
+    const coffer_source given = { .read_at = own_read_at, .close = own_close, .ctx = &own, .size = SIZE };
     coffer__source source;
     coffer_error err;
     uint8_t buffer[8];
@@ -476,7 +476,7 @@ static void test_custom(void **state)
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     close_mapped(&source);
     assert_int_equal(own.closes, 1);
-    const coffer_source without_close = { own_read_at, NULL, &own, SIZE };
+    const coffer_source without_close = { .read_at = own_read_at, .ctx = &own, .size = SIZE };
     coffer__source_custom(&source, &without_close);
     close_mapped(&source);
 }
