@@ -108,7 +108,7 @@ static coffer_status open_pipe(coffer **model, const coffer_open_options *option
         free_pipe(pipe);
         return status;
     }
-    const coffer_source source = { read_pipe_at, free_pipe, pipe, pipe->size };
+    const coffer_source source = { .read_at = read_pipe_at, .close = free_pipe, .ctx = pipe, .size = pipe->size };
     return coffer_open_source(model, &source, options, err);
 }
 

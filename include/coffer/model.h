@@ -18,12 +18,25 @@ typedef struct coffer coffer;
    read_at fills all `size` bytes from `offset` (never past `size` of the source) and returns COFFER_OK, or fails with a
    status of its choice; it may fill *err (never NULL), else the library does. It is called from several threads at once
    and must not call back into the same model. close (may be NULL) is called once, by coffer_close or by a failed open.
- */
+   What follows `size` may be left zero. The struct is copied. */
 typedef struct coffer_source {
     coffer_status (*read_at)(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err);
     void (*close)(void *ctx);
     void *ctx;
-    uint64_t size;
+    uint64_t size; /* in bytes; it does not change */
+    /* A read costs a journey, however little it asks for: a server, a tape. Data then comes in few large reads with
+       the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time whatever the number of processors. */
+    bool far;
+    /* The address of byte 0 of all `size` bytes in memory, a multiple of 8, valid until close: coffer_data then has
+       the tensors there, and they are read from there. The bytes must not change and are not written to, so that
+       COFFER_MAP_PRIVATE fails. NULL when there is no such memory; it may fill *err (never NULL), else the library
+       does. Called by the thread that wants the data, and not by two at once. NULL: the bytes are not in memory. */
+    const void *(*map)(void *ctx, coffer_error *err);
+    /* Lends a descriptor that can be read by position, in which the source's byte 0 is at *offset, until give_back.
+       coffer_writer_copy then has the system copy from it, and headers come in several small reads. Fails as
+       read_at does; may be called from several threads at once. Both are NULL, or none. */
+    coffer_status (*borrow)(void *ctx, int *fd, uint64_t *offset, coffer_error *err);
+    void (*give_back)(void *ctx);
 } coffer_source;
 
 typedef enum coffer_access {

@@ -91,7 +91,7 @@ static uint64_t transfer_run_count(const coffer__row *row)
 
 static const transfer_shape *transfer_shape_of(const coffer__row *row)
 {
-    return row->map == NULL && row->source->ops->read_watched != NULL ? &transfer_far : &transfer_near;
+    return row->map == NULL && row->source->is.far ? &transfer_far : &transfer_near;
 }
 
 /* Runs of a row that make one piece. From far away as many as one window has, when they lie close enough for one. */

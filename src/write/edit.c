@@ -620,7 +620,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
         .progress_ctx = job,
     };
     coffer__source source;
-    coffer_status status = coffer__source_fd(&source, job->fd, 0, job->info.size, err);
+    coffer_status status = coffer__source_fd(&source, job->fd, err);
     if (status != COFFER_OK) {
         return status;
     }

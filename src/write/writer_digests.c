@@ -199,7 +199,7 @@ static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffe
 /* Hashes what did not come in order, from the sink. Tensors without bytes are among them. */
 static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
 {
-    const coffer_source given = { writer_digests_read, NULL, sink, UINT64_MAX };
+    const coffer_source given = { .read_at = writer_digests_read, .ctx = sink, .size = UINT64_MAX };
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);

@@ -203,7 +203,7 @@ static void from_every_source(void **state)
     assert_copies(model);
     coffer_close(model);
 
-    const coffer_source custom = { read_image, NULL, NULL, model_image.size };
+    const coffer_source custom = { .read_at = read_image, .size = model_image.size };
     assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
     assert_copies(model);
     coffer_close(model);

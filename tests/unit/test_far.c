@@ -41,7 +41,7 @@ static coffer_status lying_read(void *ctx, uint64_t offset, void *buffer, size_t
 
 static coffer *open_lying(lying *from, size_t size, const coffer_allocator *allocator)
 {
-    const coffer_source source = { lying_read, NULL, from, size };
+    const coffer_source source = { .read_at = lying_read, .ctx = from, .size = size };
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.verify = COFFER_VERIFY_ALL;
     options.allocator = allocator;

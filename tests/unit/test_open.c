@@ -91,7 +91,7 @@ static void counted_close(void *ctx)
 static coffer_source source_of(counted *c, const image *from)
 {
     *c = (counted){ .bytes = from->bytes, .size = from->size };
-    return (coffer_source){ counted_read, counted_close, c, from->size };
+    return (coffer_source){ .read_at = counted_read, .close = counted_close, .ctx = c, .size = from->size };
 }
 
 /* ---- looking up -------------------------------------------------------------------------------------------------- */

@@ -87,7 +87,7 @@ static coffer *open_by(way how, const coffer_allocator *allocator)
         status = coffer_open_fd(&model, fd, RANGE_OFFSET, UINT64_MAX, &options, &err);
         close(fd);
     } else if (how == BY_CALLER) {
-        const coffer_source source = { counted_read, NULL, &counts, model_image.size };
+        const coffer_source source = { .read_at = counted_read, .ctx = &counts, .size = model_image.size };
         counts_reset(0);
         status = coffer_open_source(&model, &source, &options, &err);
     } else {

@@ -419,7 +419,7 @@ static void verifying_is_no_second_pass(void **state)
     write_large();
     uint8_t *bytes = file_read("large", &size);
     counting from = { bytes, 0 };
-    const coffer_source source = { count_read, NULL, &from, size };
+    const coffer_source source = { .read_at = count_read, .ctx = &from, .size = size };
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.verify = COFFER_VERIFY_ALL;
     coffer *model = NULL;
