@@ -1076,4 +1076,6 @@ COFFER_API bool coffer_manifest_follows_links(const coffer_manifest *manifest);
 }
 #endif
 
+#include "coffer/rewrite.h"
+
 #endif

@@ -70,71 +70,33 @@ static bool takes(const char *glob, uint32_t code, const char **rest)
     return wanted == code;
 }
 
-/* A match on its way. */
-typedef struct match {
-    const char *name;
-    size_t at;
-    const char *star;      /* behind the last star that was met, or NULL */
-    size_t resume;         /* where what that star takes ends so far */
-    cli_capture *captures; /* NULL: nobody wants them */
-    size_t count;          /* stars that were met */
-} match;
-
-static void meet_star(match *m, const char *behind)
+bool cli_matches(const char *glob, const char *name, size_t name_len)
 {
-    m->star = behind;
-    m->resume = m->at;
-    if (m->captures != NULL) {
-        m->captures[m->count++] = (cli_capture){ m->name + m->at, 0 };
-    }
-}
-
-/* The last star takes one character more, and the rest begins anew. */
-static void stretch_star(match *m, size_t name_len)
-{
-    uint32_t code = 0;
-    m->resume += read_any(m->name + m->resume, name_len - m->resume, &code);
-    m->at = m->resume;
-    if (m->captures != NULL) {
-        cli_capture *last = &m->captures[m->count - 1];
-        last->len = (size_t)(m->name + m->resume - last->text);
-    }
-}
-
-static bool match_all(const char *glob, match *m, size_t name_len)
-{
-    while (m->at < name_len) {
+    const char *star = NULL; /* after the last star that was met, or NULL */
+    size_t resume = 0;       /* where what that star takes ends so far */
+    size_t at = 0;
+    while (at < name_len) {
         uint32_t code = 0;
         const char *rest = NULL;
-        const size_t size = read_any(m->name + m->at, name_len - m->at, &code);
+        const size_t size = read_any(name + at, name_len - at, &code);
         if (*glob == '*') {
-            meet_star(m, ++glob);
+            star = ++glob;
+            resume = at;
         } else if (takes(glob, code, &rest)) {
             glob = rest;
-            m->at += size;
-        } else if (m->star != NULL) {
-            stretch_star(m, name_len);
-            glob = m->star;
+            at += size;
+        } else if (star != NULL) {
+            resume += read_any(name + resume, name_len - resume, &code);
+            at = resume;
+            glob = star;
         } else {
             return false;
         }
     }
     while (*glob == '*') {
-        meet_star(m, ++glob);
+        glob++;
     }
     return *glob == '\0';
-}
-
-bool cli_matches(const char *glob, const char *name, size_t name_len)
-{
-    match m = { .name = name };
-    return match_all(glob, &m, name_len);
-}
-
-bool cli_match(const char *glob, const char *name, size_t name_len, cli_capture captures[CLI_CAPTURES_MOST])
-{
-    match m = { .name = name, .captures = captures };
-    return match_all(glob, &m, name_len);
 }
 
 /* ---- Order ---- */
