@@ -102,3 +102,20 @@ int cli_guard_read_only(cli *app, const char *path, bool force)
     snprintf(err.message, sizeof err.message, "the file is read-only; change a copy, or allow it (-f)");
     return cli_fail(app, path, &err);
 }
+
+int cli_guard_link(cli *app, const char *path, bool force)
+{
+    struct stat about;
+    if (force || lstat(path, &about) != 0) {
+        return CLI_EXIT_OK; /* opening it will say why */
+    }
+    const bool link = S_ISLNK(about.st_mode);
+    if (!link && !(S_ISREG(about.st_mode) && about.st_nlink > 1)) {
+        return CLI_EXIT_OK;
+    }
+    coffer_error err = { .code = COFFER_ERR_LINKED, .offset = COFFER_NO_OFFSET };
+    snprintf(err.message, sizeof err.message,
+             "%s, so others see it under another name; write another file (-o), or allow it (-f)",
+             link ? "this is a symbolic link" : "the file has several names (hard links)");
+    return cli_fail(app, path, &err);
+}

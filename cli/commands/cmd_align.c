@@ -18,35 +18,15 @@ static bool read_alignment(const char *text, uint64_t *alignment)
            (*alignment & (*alignment - 1)) == 0;
 }
 
-/* Marks what does not stand where its dtype wants it. */
-static void plan(cli_rewrite *rewrite, uint64_t alignment)
-{
-    const uint64_t start = coffer_table_data_offset(coffer_shard_table(rewrite->model, 0));
-    rewrite->needed = start % alignment != 0;
-    rewrite->nothing = "its tensors are aligned already";
-    rewrite->alignment = alignment > rewrite->alignment ? alignment : rewrite->alignment;
-    for (size_t i = 0; i < rewrite->count; i++) {
-        cli_rewrite_tensor *tensor = &rewrite->tensors[i];
-        tensor->unaligned = tensor->from->offset % coffer_dtype_alignment(tensor->dtype) != 0;
-        rewrite->needed = rewrite->needed || tensor->unaligned;
-    }
-}
-
 static int run_align(cli *app, const cli_arguments *arguments)
 {
     const char *to = cli_value(arguments, CLI_OPTION_TO);
-    uint64_t alignment = ALIGN_LEAST;
-    if (to != NULL && !read_alignment(to, &alignment)) {
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.alignment = ALIGN_LEAST;
+    if (to != NULL && !read_alignment(to, &options.alignment)) {
         return cli_usage_error(app, "--to wants a power of two from 8 on: 64, 4096");
     }
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        plan(&rewrite, alignment);
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    return cli_rewrite(app, arguments, &options, "its tensors are aligned already");
 }
 
 static const cli_option ALIGN_OPTIONS[] = {

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* What is written is as its format's own writers write it. */
-#define CONVERT_ALIGNMENT 8
-
 typedef struct convert_ending {
     const char *text;
     coffer_format format;
@@ -54,16 +51,9 @@ static int run_convert(cli *app, const cli_arguments *arguments)
         return cli_usage_error(
             app, "the new file's name ends neither in .safetensors nor in .bt; say what it is to be: --to");
     }
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        rewrite.format = format;
-        rewrite.alignment = CONVERT_ALIGNMENT;
-        rewrite.slack = 0;
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.format = format;
+    return cli_rewrite(app, arguments, &options, "");
 }
 
 static const cli_option CONVERT_OPTIONS[] = {

@@ -2,33 +2,19 @@
 /* coffer drop PATH GLOB...: a file without some of its tensors. */
 #include "cli_rewrite.h"
 
-/* Marks what matches; a pattern that takes nothing is more likely a slip than a wish. */
-static int plan(cli_rewrite *rewrite, const char *glob)
+#include <string.h>
+
+static int read_drop(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)
 {
-    bool found = false;
-    for (size_t i = 0; i < rewrite->count; i++) {
-        cli_rewrite_tensor *tensor = &rewrite->tensors[i];
-        if (coffer_match(glob, tensor->from->name, tensor->from->name_len)) {
-            tensor->dropped = true;
-            rewrite->needed = true;
-            found = true;
-        }
-    }
-    return found ? CLI_EXIT_OK : cli_rewrite_no_match(rewrite, glob);
+    (void)app;
+    memcpy(pattern, text, strlen(text) + 1);
+    *rule = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_DROP, .pattern = pattern };
+    return CLI_EXIT_OK;
 }
 
 static int run_drop(cli *app, const cli_arguments *arguments)
 {
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    for (size_t i = 1; code == CLI_EXIT_OK && i < arguments->name_count; i++) {
-        code = plan(&rewrite, arguments->names[i]);
-    }
-    if (code == CLI_EXIT_OK) {
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    return cli_rewrite_by_rules(app, arguments, read_drop, "");
 }
 
 static const cli_option DROP_OPTIONS[] = {
