@@ -28,7 +28,7 @@ ROOMS = {
     "write": {"core", "io", "net", "hash", "transfer", "model"},
     "convert": {"core", "io", "hash", "transfer", "model", "write"},
 }
-# Folders that use the library as anyone would: the public header and files of their own.
+# Folders that use the library as anyone would: the public headers and files of their own.
 USERS = ("cli", "examples", "bench", "bindings")
 
 # emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
@@ -38,6 +38,7 @@ C11_HEADERS = CORE_HEADERS | {
     "setjmp.h", "signal.h", "stdalign.h", "stdatomic.h", "stdio.h", "stdlib.h", "stdnoreturn.h", "tgmath.h", "threads.h",
     "time.h", "uchar.h", "wchar.h", "wctype.h",
 }
+PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
 ROOM_HEADERS = {"core": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
 OS_FILES = re.compile(r"src/io/(os(_\w+)?\.[ch])")
@@ -47,6 +48,7 @@ OS_FILES = re.compile(r"src/io/(os(_\w+)?\.[ch])")
 CORE_UNDEFINED = re.compile(
     r"coffer_\w+|(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
 
+LONGEST_LINE = 120
 CODE_FOLDERS = ("include", "src", "cli", "tests", "fuzz", "bench", "examples", "bindings")
 NOT_OURS = {".git", ".venv", ".cache", ".pytest_cache", ".hypothesis", "__pycache__", "build"}
 DATA = re.compile(r"(tests/vectors|fuzz/corpus)/.*(?<!\.py)(?<!\.md)")
@@ -82,8 +84,12 @@ class Tree:
             if match:
                 yield number, match[1]
 
+    def topics(self):
+        """The public headers that have declarations; include/coffer.h includes them."""
+        return [f for f in self.code("include") if f.startswith("include/coffer/")]
+
     def public_functions(self):
-        text = re.sub(r"/\*.*?\*/", "", self.text("include/coffer.h"), flags=re.S)
+        text = re.sub(r"/\*.*?\*/", "", "".join(map(self.text, self.topics())), flags=re.S)
         return set(re.findall(r"^COFFER_API\b[^;(]*?\b(\w+)\(", text, flags=re.M))
 
     def nm(self, library, *options):
@@ -100,8 +106,9 @@ class Tree:
 
 
 def check_layers(tree):
-    """Files of a room include only rooms below it; the command, examples and benchmarks only the public header."""
+    """Files of a room include only rooms below it; the command, examples and benchmarks only the public headers."""
     home = {Path(f).name: f for f in tree.code("src")}
+    public = {f.removeprefix("include/") for f in tree.code("include")}
     for file in tree.code("src"):
         room = file.split("/")[1]
         if room not in ROOMS:
@@ -109,14 +116,26 @@ def check_layers(tree):
             continue
         for line, name in tree.includes(file):
             target = home.get(Path(name).name)
-            if target and target.split("/")[1] not in ROOMS[room] | {room}:
+            if target and name not in public and target.split("/")[1] not in ROOMS[room] | {room}:
                 yield f"{file}:{line}: src/{room} must not include {target}"
     for folder in USERS:
         own = {Path(f).name for f in tree.code(folder)}
         for file in tree.code(folder):
             for line, name in tree.includes(file):
-                if Path(name).name in home and name not in own:
+                if Path(name).name in home and name not in own | public:
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
+
+
+def check_public_headers(tree):
+    """The public headers include each other alone, and coffer.h includes all of them."""
+    public = {Path(f).name for f in tree.topics()}
+    for file in tree.topics():
+        for line, name in tree.includes(file):
+            if name not in public | PUBLIC_SYSTEM_HEADERS:
+                yield f"{file}:{line}: a public header must not include {name}"
+    included = {f"include/{name}" for _, name in tree.includes("include/coffer.h")}
+    for file in sorted(included ^ set(tree.topics())):
+        yield f"include/coffer.h: includes what is not a public header, or leaves one out: {file}"
 
 
 def check_includes_exist(tree):
@@ -142,6 +161,16 @@ def check_system_headers(tree):
                 yield f"{file}:{line}: must not include <{name}>"
 
 
+def check_threads(tree):
+    """One file starts threads, the crew; os_*.c may have one of its own."""
+    for file in tree.code("src"):
+        if file == "src/io/crew.c" or OS_FILES.fullmatch(file):
+            continue
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if "coffer__os_thread_start" in line:
+                yield f"{file}:{number}: starts a thread, which only src/io/crew.c may do"
+
+
 # ---- Symbols --------------------------------------------------------------------------------------------------------
 
 
@@ -154,13 +183,13 @@ def check_core_symbols(tree):
 
 
 def check_exports(tree):
-    """The shared library exports exactly the functions that coffer.h declares."""
+    """The shared library exports exactly the functions that the public headers declare."""
     exported = {symbol for _, _, symbol in tree.nm("libcoffer.so", "-D", "--defined-only")}
     declared = tree.public_functions()
     for symbol in sorted(exported - declared):
-        yield f"libcoffer.so: exports {symbol}, which coffer.h does not declare"
+        yield f"libcoffer.so: exports {symbol}, which no public header declares"
     for symbol in sorted(declared - exported):
-        yield f"libcoffer.so: does not export {symbol}, which coffer.h declares"
+        yield f"libcoffer.so: does not export {symbol}, which a public header declares"
     for symbol in sorted(exported | declared):
         if not symbol.startswith("coffer_") or symbol.startswith("coffer__"):
             yield f"{symbol}: a public name begins with coffer_"
@@ -177,10 +206,10 @@ def check_static_symbols(tree):
 
 
 def check_file_names(tree):
-    """Names of sources and headers are unique in the tree."""
-    places = defaultdict(list)
+    """The names by which sources and headers are included are unique in the tree."""
+    places, topics = defaultdict(list), set(tree.topics())
     for file in tree.code(*CODE_FOLDERS):
-        places[Path(file).name].append(file)
+        places[file.removeprefix("include/") if file in topics else Path(file).name].append(file)
     for files in places.values():
         if len(files) > 1:
             yield f"one name, several files: {', '.join(files)}"
@@ -198,16 +227,25 @@ def check_static_names(tree):
             yield f"the static {name} is in several files: {', '.join(sorted(files))}"
 
 
-# ---- The public header, and every file ------------------------------------------------------------------------------
+# ---- The public headers, and every file -----------------------------------------------------------------------------
 
 
 def check_header_documented(tree):
     """Every public declaration has a comment, its own or its group's: a group is what stands between two blank lines."""
-    number = 1
-    for group in tree.text("include/coffer.h").split("\n\n"):
-        if re.search(r"^COFFER_API\b", group, flags=re.M) and "/*" not in group:
-            yield f"include/coffer.h:{number}: public declarations without a comment"
-        number += group.count("\n") + 2
+    for file in tree.topics():
+        number = 1
+        for group in tree.text(file).split("\n\n"):
+            if re.search(r"^COFFER_API\b", group, flags=re.M) and "/*" not in group:
+                yield f"{file}:{number}: public declarations without a comment"
+            number += group.count("\n") + 2
+
+
+def check_line_length(tree):
+    """Lines of the public headers fit in 120 columns; clang-format sees to code, not to comments."""
+    for file in (f for f in tree.files() if f.startswith("include/")):
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if len(line) > LONGEST_LINE:
+                yield f"{file}:{number}: {len(line)} columns, more than {LONGEST_LINE}"
 
 
 def check_licence(tree):
@@ -264,7 +302,8 @@ NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
 
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 SOUND = {
-    "include/coffer.h": SPDX + "/* A contract. */\n"
+    "include/coffer.h": SPDX + '#include "coffer/sum.h"\n',
+    "include/coffer/sum.h": SPDX + "/* A contract. */\n#include <stddef.h>\n"
                                '#define COFFER_API __attribute__((visibility("default")))\n\n'
                                "/* Sums. */\nCOFFER_API int coffer_sum(int a);\nCOFFER_API int coffer_sum_all(int a);\n",
     "src/core/sum.h": SPDX + "int coffer__add(int a);\n",
@@ -284,7 +323,7 @@ SOUND = {
     ".gitignore": "/.venv\n",
 }
 CORE_C = SPDX + '#include "coffer.h"\n'
-HEADER = SOUND["include/coffer.h"]
+HEADER = SOUND["include/coffer/sum.h"]
 # (the check, a file, its planted contents, words of the violation that the check must report)
 PLANTED = [
     (check_layers, "src/core/up.c", SPDX + '#include "os.h"\n', "src/core must not include src/io/os.h"),
@@ -292,16 +331,20 @@ PLANTED = [
     (check_layers, "src/attic/old.c", SPDX, "src/attic is not a room"),
     (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
     (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
+    (check_public_headers, "include/coffer/sum.h", HEADER + "#include <stdio.h>\n", "must not include stdio.h"),
+    (check_public_headers, "include/coffer/more.h", SPDX, "leaves one out: include/coffer/more.h"),
     (check_includes_exist, "src/core/lost.c", SPDX + '#include "nowhere.h"\n', "nowhere.h"),
     (check_system_headers, "src/core/print.c", SPDX + "#include <stdio.h>\n", "<stdio.h>"),
     (check_system_headers, "src/model/posix.c", SPDX + "#include <unistd.h>\n", "<unistd.h>"),
+    (check_threads, "src/model/alone.c", SPDX + "void coffer__go(void)\n{\n    coffer__os_thread_start();\n}\n",
+     "src/model/alone.c:4: starts a thread"),
     (check_core_symbols, "src/core/size.c",
      CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
               "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "must not need strlen"),
     (check_exports, "src/core/more.c",
      CORE_C + "COFFER_API int coffer_more(int a);\nint coffer_more(int a)\n{\n    return a;\n}\n",
-     "exports coffer_more, which"),
-    (check_exports, "include/coffer.h", HEADER + "COFFER_API int coffer_never(int a);\n",
+     "exports coffer_more, which no"),
+    (check_exports, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_never(int a);\n",
      "does not export coffer_never"),
     (check_exports, "src/core/bare.c",
      CORE_C + "COFFER_API int bare(int a);\nint bare(int a)\n{\n    return a;\n}\n", "bare: a public name"),
@@ -312,7 +355,8 @@ PLANTED = [
     (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
     (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
     (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
-    (check_header_documented, "include/coffer.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
+    (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
+    (check_header_documented, "include/coffer/sum.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
     (check_ignored, ".venv", "a link, once\n", ".venv: .gitignore names it"),

@@ -26,28 +26,12 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_tensor *tensor,
-                                            coffer_algorithm algorithm, uint8_t *digest)
-{
-    coffer__shard *shard = coffer__model_shard(model, tensor);
-    /* Where bytes may have been changed in memory, those of the file are read. */
-    const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
-    return (coffer__digest_row){
-        .source = &shard->source,
-        .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
-        .offset = tensor->offset,
-        .size = tensor->size,
-        .algorithm = algorithm,
-        .digest = digest,
-    };
-}
-
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
         const coffer_tensor *tensor = verify_tensor(job, i);
-        const coffer__shard *shard = coffer__model_shard(job->model, tensor);
+        coffer__shard *shard = coffer__model_shard(job->model, tensor);
         if (shard == NULL) {
             return coffer__model_stranger(err);
         }
@@ -56,8 +40,8 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
             return status;
         }
         memset(&job->digests[i], 0, sizeof job->digests[i]);
-        rows[i] = coffer__model_digest_row(
-            job->model, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
+        rows[i] = coffer__shard_digest_row(
+            shard, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
             job->digests[i].data);
     }
     return COFFER_OK;
@@ -176,16 +160,6 @@ coffer_status coffer_digest_content(const coffer *model, const coffer_digest *di
 }
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
-
-coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
-{
-    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
-    const coffer_table *table = coffer_shard_table(model, shard);
-    if (table != NULL) {
-        (void)coffer__recorded_algorithm(table, &algorithm, NULL);
-    }
-    return algorithm;
-}
 
 /* Reads what a shard records, once. */
 static coffer_status verify_read_shard(const verify_job *job, const coffer__shard *shard, coffer_error *err)

@@ -67,8 +67,7 @@ typedef struct transfer_job {
 typedef struct transfer_worker {
     coffer__crew_worker base;
     transfer_job *job;
-    coffer__watch watch; /* given to what reads from far away */
-    uint64_t asked;      /* when the watch was asked last within a piece, in milliseconds */
+    uint64_t asked; /* when the crew was asked last within a piece, in milliseconds */
     uint8_t *scratch;
     size_t scratch_size;
 } transfer_worker;
@@ -201,7 +200,7 @@ static coffer_status transfer_bytes(const transfer_worker *worker, const coffer_
         memcpy(to, row->map + (size_t)(row->offset + from), (size_t)size);
         return COFFER_OK;
     }
-    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->watch, err);
+    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->base.watch, err);
 }
 
 /* Runs that lie far apart may each take the device a while, so whoever moves many of them looks now and then whether they are still
@@ -213,7 +212,7 @@ static coffer_status transfer_ask(transfer_worker *worker, coffer_error *err)
         return COFFER_OK;
     }
     worker->asked = now;
-    return worker->watch.stop(worker->watch.ctx)
+    return coffer__crew_stop(&worker->base, 0)
                ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback")
                : COFFER_OK;
 }
@@ -375,17 +374,6 @@ static coffer_status transfer_move(transfer_worker *worker, const transfer_piece
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a worker that waits for something far away need not wait any longer. */
-static bool transfer_stop(void *ctx)
-{
-    const transfer_worker *worker = ctx;
-    coffer__crew *crew = worker->base.crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    const bool failed = crew->status != COFFER_OK;
-    coffer__os_mutex_unlock(&crew->mutex);
-    return failed || coffer__crew_tell(&worker->base, 0);
-}
-
 /* The number of the row that a failure is about: of several, the one that has the byte where it was. */
 static size_t transfer_failed_row(const transfer_job *job, const transfer_piece *piece, const coffer_error *error)
 {
@@ -413,8 +401,8 @@ static void transfer_work(void *arg)
             const bool cancelled = status == COFFER_ERR_CANCELLED;
             const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
             coffer__crew_fail(&job->crew, status, &error, row);
-        } else if (coffer__crew_tell(&worker->base, done)) {
-            coffer__crew_cancel(&job->crew);
+        } else {
+            (void)coffer__crew_stop(&worker->base, done); /* which the next look for a piece finds out */
         }
     }
 }
@@ -452,6 +440,17 @@ static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
         return 1;
     }
     return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
+}
+
+/* Whether all of it is read by this library alone: from maps and files, by no caller's functions and no other library. */
+static bool transfer_is_own(const transfer_job *job)
+{
+    for (size_t i = 0; i < job->row_count; i++) {
+        if (job->rows[i].map == NULL && job->rows[i].source->ops->borrow == NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Bytes from the first to the last that a box takes, or `most` when that is less. */
@@ -496,20 +495,28 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     uint8_t *scratch = (uint8_t *)(workers + count);
     for (size_t i = 0; i < count; i++) {
         workers[i].job = job;
-        workers[i].watch = (coffer__watch){ transfer_stop, &workers[i] };
         workers[i].scratch = scratch + i * scratch_size;
         workers[i].scratch_size = scratch_size;
     }
+    job->crew.own_code = transfer_is_own(job);
     const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
     coffer__free(options->allocator, workers, block_size);
     return status;
+}
+
+coffer__crew coffer__transfer_crew(const coffer__transfer_options *options, coffer_error *err)
+{
+    return (coffer__crew){
+        .progress = options->progress, .progress_ctx = options->progress_ctx, .failed = options->failed, .err = err
+    };
 }
 
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
     transfer_job job = { .rows = rows, .row_count = count };
-    job.crew = (coffer__crew){ .options = options, .err = err, .work = transfer_work };
+    job.crew = coffer__transfer_crew(options, err);
+    job.crew.work = transfer_work;
     for (size_t i = 0; i < count; i++) {
         if (!coffer__add_u64(job.crew.total, rows[i].size, &job.crew.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");

@@ -10,6 +10,7 @@
 #define COFFER_TRANSFER_TRANSFER_H
 
 #include "coffer.h"
+#include "crew.h"
 #include "slice.h"
 #include "source.h"
 
@@ -29,6 +30,9 @@ typedef struct coffer__transfer_options {
     uint32_t threads; /* 0: by size and processors */
     size_t *failed;   /* set to the number of the row that could not be moved, if that is the failure; may be NULL */
 } coffer__transfer_options;
+
+/* A crew that tells and fails as the options say. */
+coffer__crew coffer__transfer_crew(const coffer__transfer_options *options, coffer_error *err);
 
 /* Carries out `count` rows; their places must not overlap. On failure the places' contents are undefined. */
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,

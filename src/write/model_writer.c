@@ -11,6 +11,7 @@
 #include "header.h"
 #include "index.h"
 #include "model.h"
+#include "several.h"
 #include "options.h"
 #include "os.h"
 #include "place.h"

@@ -13,7 +13,7 @@
 
 #include "coffer.h"
 #include "content.h"
-#include "discover.h"
+#include "shard_name.h"
 #include "paths.h"
 
 typedef struct coffer__shards {

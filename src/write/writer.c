@@ -575,7 +575,8 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     }
     for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
-        rows[i] = coffer__model_digest_row(copy->model, copy->tensor, writer->digests.algorithm, data[i]);
+        rows[i] = coffer__shard_digest_row(coffer__model_shard(copy->model, copy->tensor), copy->tensor,
+                                           writer->digests.algorithm, data[i]);
     }
     if (status == COFFER_OK) {
         status = coffer__digest(rows, copies->near, &hashing, err);

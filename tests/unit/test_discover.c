@@ -9,6 +9,7 @@
 
 #include "coffer.h"
 #include "discover.h"
+#include "shard_name.h"
 #include "support_file.h"
 #include "support_memory.h"
 
