@@ -44,7 +44,7 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
         snprintf(also, sizeof also, ", %s", strcmp(input, "-") == 0 ? "standard input" : name);
     }
     snprintf(err.message, sizeof err.message,
-             "the command reads this very file%s, and writing there would destroy it: name another one", also);
+             "the command reads this file%s, and writing it would destroy the input: name another file", also);
     return cli_fail(app, output, &err);
 }
 
