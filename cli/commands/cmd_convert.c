@@ -77,14 +77,13 @@ const cli_command cli_convert = {
     .run = run_convert,
     .summary = "write the tensors of a file to a file of another format",
     .usage = "PATH",
-    .about =
-        "Writes the same tensors and metadata to a file (-o) of another format, as that format's own writers would\n"
-        "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is detected by\n"
-        "content. A dtype that the new format lacks is an error that names the tensor; nothing is written\n"
-        "then.\n"
-        "\n"
-        "JSON: path, output, done (\"written\", \"dry_run\"), changes (none), tensors, size of the new file in\n"
-        "bytes, seconds. A file that fails has path and error (see coffer help info).\n",
+    .about = "Writes the same tensors and metadata to a file (-o) of another format, as that format's own writers\n"
+             "would write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is\n"
+             "detected by content. A dtype that the new format lacks is an error that names the tensor; nothing is\n"
+             "written then.\n"
+             "\n"
+             "JSON: path, output, done (\"written\", \"dry_run\"), changes (none), tensors, size of the new file in\n"
+             "bytes, seconds. A file that fails has path and error (see coffer help info).\n",
     .options = CONVERT_OPTIONS,
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,

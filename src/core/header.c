@@ -88,9 +88,9 @@ void coffer_header_free(coffer_header *header)
 
 static coffer_status check_open(const coffer_header *header, coffer_error *err)
 {
-    return header->bytes == NULL ? COFFER_OK
-                                 : coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                                "the header is built already: nothing can be declared any more");
+    return header->bytes == NULL
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the header is already built: nothing more can be declared");
 }
 
 static coffer_status check_text(const char *text, size_t text_len, const char *what, coffer_error *err)
@@ -442,7 +442,7 @@ static coffer_status build_options(coffer_header_options *options, const coffer_
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
     if (status == COFFER_OK && (unsigned)options->format > COFFER_FORMAT_BINTENSORS) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "the option `format` is none that is written: safetensors or bintensors, but not layout A");
+                            "the option `format` cannot be written: use safetensors or bintensors, not layout A");
     }
     return status;
 }

@@ -99,9 +99,9 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
         }
         return refusal;
     }
-    coffer__fail(
-        err, COFFER_ERR_NOT_FOUND,
-        "there is neither model.safetensors nor its index, nor what diffusers calls them: name the file after it");
+    coffer__fail(err, COFFER_ERR_NOT_FOUND,
+                 "there is no model.safetensors, no index of it, and neither by diffusers' names: add the file's name "
+                 "to the URL");
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 

@@ -184,8 +184,7 @@ static coffer_status digest_run(digest_job *job, const coffer__transfer_options 
     const size_t block_size = count * (sizeof(digest_worker) + buffer_size);
     digest_worker *workers = coffer__alloc(allocator, block_size);
     if (workers == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that hashing works with",
-                            (uint64_t)block_size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that hashing needs", (uint64_t)block_size);
     }
     uint8_t *buffers = (uint8_t *)(workers + count);
     coffer_status status = COFFER_OK;

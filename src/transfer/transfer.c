@@ -659,8 +659,7 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
                               memory.slots * (sizeof(transfer_slot) + memory.slot);
     transfer_worker *workers = coffer__alloc(options->allocator, block_size);
     if (workers == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that reading works with",
-                            (uint64_t)block_size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that reading needs", (uint64_t)block_size);
     }
     transfer_slot *slots = (transfer_slot *)(workers + memory.workers);
     coffer_status status = COFFER_OK;
@@ -673,7 +672,7 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
         job->crew.own_code = transfer_is_own(job);
         status = coffer__crew_run(&job->crew, workers, memory.workers, sizeof *workers);
     } else {
-        status = coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
+        status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
     }
     while (locks > 0) {
         coffer__os_mutex_deinit(&slots[--locks].lock);
