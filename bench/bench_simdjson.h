@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct bench_simdjson bench_simdjson;
 
-/* Bytes that must be readable behind the text. */
+/* Bytes that must be readable after the text. */
 size_t bench_simdjson_padding(void);
 /* A parser that keeps its memory from one call to the next, as its manual advises. */
 bench_simdjson *bench_simdjson_new(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passing over values that nobody wants. Keys are measured and then stored, so the bytes have to stand still here: texts
+ * Passing over values that are skipped. Keys are measured and then stored, so the bytes have to stand still here: texts
  * in which a question mark stands for any byte at all.
  */
 #include "json.h"

@@ -58,7 +58,7 @@ has_python() { # 3.11 or newer, able to make a virtual environment
     has python3 && python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-has_xxhash() { # version 0.8 or newer; the library does without where it is not to be had
+has_xxhash() { # version 0.8 or newer; the library does without if it is not available
     ! is_debian || ! has gcc || echo '#include <xxhash.h>
         typedef char known[XXH_VERSION_NUMBER >= 800 ? 1 : -1];' | gcc -fsyntax-only -x c - 2>/dev/null
 }
@@ -67,7 +67,7 @@ has_libcrypto() { # loaded at run time, where digests are wanted
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'libcrypto.so.3' -print -quit 2>/dev/null)" ]
 }
 
-has_simdjson() { # a yardstick of the benchmarks, which do without where it is not to be had
+has_simdjson() { # a yardstick of the benchmarks, which do without if it is not available
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'simdjson-config.cmake' -print -quit 2>/dev/null)" ]
 }
 

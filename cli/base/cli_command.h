@@ -116,7 +116,7 @@ typedef struct cli_arguments {
 typedef struct cli {
     cli_output out;
     const struct cli_command *command; /* the one that runs, or NULL */
-    struct cli_progress *progress;     /* under way, or NULL */
+    struct cli_progress *progress;     /* in progress, or NULL */
     bool json;                         /* --json */
     bool tsv;                          /* --tsv */
     bool quiet;                        /* --quiet: no remarks (cli_remark), no progress */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C, and its siblings SIGTERM and SIGHUP. The first one only raises a flag, so that what is under way ends in order and
+ * Ctrl-C, and its siblings SIGTERM and SIGHUP. The first one only raises a flag, so that the work in progress ends cleanly and
  * leaves nothing half-written: the progress callback (cli_progress.h) cancels the library's work, loops over files and lines
  * stop, and main then dies of the signal, which a shell reports as 130, 143 or 129. The second one kills at once.
  */

@@ -59,7 +59,7 @@ static size_t put_bar(char *line, double share, size_t width)
     return width + 3;
 }
 
-/* Follows the rate. What was done before the first sign, by an earlier command perhaps, counts for nothing. */
+/* Follows the rate. What was done before the first sign, by an earlier command perhaps, is ignored. */
 static void follow_rate(cli_progress *progress, double now)
 {
     const double passed = now - progress->measured;

@@ -40,7 +40,7 @@ typedef struct cli_progress_part {
     uint64_t done;
 } cli_progress_part;
 
-/* Counts bytes; `total` may be 0 when only the library knows it, for work that is a single call. One progress may be under way
+/* Counts bytes; `total` may be 0 when only the library knows it, for work that is a single call. One progress may be in progress
    at a time. */
 void cli_progress_begin(cli_progress *progress, cli *app, const char *label, uint64_t total);
 /* Counts things instead: files. */

@@ -109,7 +109,7 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
     return code;
 }
 
-/* Where in hf://[datasets/|spaces/]owner/name the revision goes: behind the name; 0 when there is one already, or no such place. */
+/* Where in hf://[datasets/|spaces/]owner/name the revision goes: after the name; 0 when there is one already, or no such place. */
 static size_t revision_place(const char *url)
 {
     static const char scheme[] = "hf://";

@@ -157,7 +157,7 @@ typedef enum coffer_status {
     COFFER_ERR_GATED = 152,         /* access to the repository has to be asked for, on its page */
 
     /* integrity */
-    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
+    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not available here: a library is missing */
     COFFER_ERR_NO_DIGESTS = 161,      /* no digests are recorded: nothing can be verified */
     COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
     COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
@@ -225,7 +225,7 @@ COFFER_API void coffer_buffer_free(void *buffer, size_t size);
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
 /* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero
-   answer cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited
+   answer cancels: the call fails with COFFER_ERR_CANCELLED when the work in progress has ended; the network is not waited
    for. It may use the model, but not close it. */
 typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
 

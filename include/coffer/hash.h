@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; XXH3 was
-   compiled in where its header was there. Where one is not to be had, COFFER_ERR_NO_ALGORITHM says what is missing. */
+   compiled in where its header was there. If one is not available, COFFER_ERR_NO_ALGORITHM says what is missing. */
 typedef enum coffer_algorithm {
     COFFER_NO_ALGORITHM = 0,
     COFFER_SHA256 = 1,  /* 32 bytes; nobody can make other bytes for a digest */

@@ -17,7 +17,7 @@ typedef struct coffer_header coffer_header;
 typedef struct coffer_header_options {
     size_t struct_size;
     uint64_t alignment;       /* of the data's start in the file: a power of two, at least 8; 0: 8 */
-    uint64_t slack;           /* spaces to reserve behind the header for later edits of the metadata */
+    uint64_t slack;           /* spaces to reserve after the header for later edits of the metadata */
     uint64_t max_header_size; /* as in coffer_parse_options */
     coffer_format format;     /* COFFER_FORMAT_ANY: safetensors */
     bool empty_metadata;      /* write a place for metadata even when no key was set */

@@ -24,7 +24,7 @@ typedef struct coffer_source {
     void (*close)(void *ctx);
     void *ctx;
     uint64_t size; /* in bytes; it does not change */
-    /* A read costs a journey, however little it asks for: a server, a tape. Data then comes in few large reads with
+    /* A read costs a round trip, however little it asks for: a server, a tape. Data then comes in few large reads with
        the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time whatever the number of processors. */
     bool far;
     /* The address of byte 0 of all `size` bytes in memory, a multiple of 8, valid until close: coffer_data then has
@@ -121,7 +121,7 @@ COFFER_API coffer_status coffer_open_memory(coffer **model, const void *bytes, s
    The descriptor is duplicated; its position is neither used nor moved. */
 COFFER_API coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size,
                                         const coffer_open_options *options, coffer_error *err);
-/* The caller's own source; the struct is copied. Zero-copy data is not to be had. */
+/* The caller's own source; the struct is copied. Zero-copy data is not available. */
 COFFER_API coffer_status coffer_open_source(coffer **model, const coffer_source *source,
                                             const coffer_open_options *options, coffer_error *err);
 /* Releases everything, maps included: pointers from coffer_data and tensors are dead afterwards. */

@@ -125,7 +125,7 @@ typedef enum coffer_note_kind {
     COFFER_NOTE_CONTROL_NAME = 3,  /* a control character or NUL in a tensor's name */
     COFFER_NOTE_EMPTY_NAME = 4,    /* a tensor named "" */
     COFFER_NOTE_UNALIGNED = 5,     /* a tensor whose offset in the file is no multiple of its dtype's alignment */
-    COFFER_NOTE_PADDING = 6, /* padding behind the header that is not spaces (of bintensors: with `hidden_bytes`) */
+    COFFER_NOTE_PADDING = 6, /* padding after the header that is not spaces (of bintensors: with `hidden_bytes`) */
     COFFER_NOTE_CASE = 7,    /* * names that differ only in the case of ASCII letters */
     COFFER_NOTE_UNKNOWN_DTYPE = 8, /* a dtype that this version does not know (only with `unknown_dtypes`) */
     COFFER_NOTE_LONG_NUMBER = 9,   /* of bintensors: a number that is longer than it has to be */

@@ -32,7 +32,7 @@
 #define BT_LEAST_NAME 2u
 #define BT_NO_TENSOR SIZE_MAX
 
-/* Of usual tensors: dimensions, at most; and bytes behind the name, for dtype and rank, the dimensions and the range. */
+/* Of usual tensors: dimensions, at most; and bytes after the name, for dtype and rank, the dimensions and the range. */
 #define BT_USUAL_RANK 8u
 #define BT_USUAL_AHEAD (2 + (size_t)9 * (BT_USUAL_RANK + 2))
 
@@ -298,7 +298,7 @@ static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value
 }
 
 /*
- * Reads a tensor behind its name as nearly all are: far from the header's end, with few dimensions and no number longer than it
+ * Reads a tensor after its name as nearly all are: far from the header's end, with few dimensions and no number longer than it
  * has to be. Else *taken is false, and nothing has changed but for bytes behind `used`, which mean nothing.
  */
 static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_string *name, bool *taken)
@@ -311,7 +311,7 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
         return COFFER_OK;
     }
-    /* In the shape's room is enough for what is copied behind the name. */
+    /* In the shape's room is enough for what is copied after the name. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
     const coffer_status status =
         coffer__builder_reserve(builder, shape_at + BT_USUAL_RANK * sizeof(uint64_t), coffer__left(&in), reader->err);
@@ -348,7 +348,7 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     return COFFER_OK;
 }
 
-/* Reads a tensor behind its name. */
+/* Reads a tensor after its name. */
 static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 {
     coffer__builder *builder = &reader->builder;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict pull reader and a writer for JSON (RFC 8259); json_skip.c passes over values that nobody wants. */
+/* A strict pull reader and a writer for JSON (RFC 8259); json_skip.c passes over values that are skipped. */
 #include "json.h"
 
 #include "error.h"

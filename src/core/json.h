@@ -83,7 +83,7 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
 /* Consumes white space and a plain decimal integer of at most 2^64-1: no sign, no leading zero, no point, no exponent. */
 coffer_status coffer__json_u64(coffer__json *json, uint64_t *value);
 /*
- * Consumes white space and any value whatever, which nobody wants, but which has to be JSON all the same: nested at most to
+ * Consumes white space and any value, which is ignored but has to be JSON all the same: nested at most to
  * COFFER__JSON_MAX_DEPTH (`depth` containers are open already), without a key twice in any object, and without a number
  * beyond a double's range. The keys of the objects that are open are kept in *scratch meanwhile.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passing over a JSON value that nobody wants. It has to be JSON all the same, and the same JSON that the reference accepts:
+ * Passing over a JSON value that is skipped. It has to be JSON all the same, and the same JSON that the reference accepts:
  * containers nested to a limit, numbers that a double can hold; and, which is stricter, no key twice in an object.
  *
  * Nothing recurses. The containers that are open are one bit each. The keys of the objects that are open lie in the scratch

@@ -129,7 +129,7 @@ static coffer_format format_of(const uint8_t *header, const coffer_parse_options
     return header[0] <= 1 ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
 }
 
-/* Reads the header behind the frame, and sees that the file ends where its data do. */
+/* Reads the header after the frame, and sees that the file ends where its data do. */
 static coffer_status parse_header(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
                                   coffer_error *err)
 {

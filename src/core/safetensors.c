@@ -335,7 +335,7 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
     }
     coffer__entry *entry = reader_entry(reader);
     char *copy = (char *)(entry + 1);
-    /* What this reads behind the name was read as the dtype; what it writes behind the name is where the shape will be. */
+    /* What this reads after the name was read as the dtype; what it writes after the name is where the shape will be. */
     coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
     uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);

@@ -193,7 +193,7 @@ typedef struct coffer__os_library {
 
 /* Whether this copy loads any. */
 bool coffer__os_can_load(void);
-/* Loads a library by its name, where the system's loader finds it; false when it is not to be had. NULL: the program, with all that
+/* Loads a library by its name, where the system's loader finds it; false if it is not available. NULL: the program, with all that
    every library finds before its own. */
 bool coffer__os_library_open(coffer__os_library *library, const char *name);
 /* The library that a function is in, which is loaded already; what it depends on is found in it, too. */

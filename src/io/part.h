@@ -6,7 +6,7 @@
  *   the file's bytes | "coffer-part 2\n" and NULs, 16 | its size, u64 | its plan, u64 | the length of what it is of, u64
  *                    | what it is of | a byte for each piece
  *
- * The next process that wants the same goes on with what is there; another wish begins anew. A process is in a part alone. A
+ * The next process that wants the same resumes with what is there; any other starts again. A process is in a part alone. A
  * power cut may lose pieces that are recorded: what a server states of a file's digest is compared in the end.
  *
  * What lies under the name counts only when it is a regular file of the user's own that has no other name: anything else, which
@@ -36,7 +36,7 @@ typedef struct coffer__part {
 /* The name that the file has until it is complete; false when it is too long. */
 bool coffer__part_name(coffer__path *name, const coffer__path *target);
 /* Opens or makes the part of `target`. `origin` says which version of what it is of, "" that this is not known: then nothing is
-   gone on with. `plan` is a number that other contents would not have. coffer__part_close follows in any case. */
+   resumed. `plan` is a number that other contents would not have. coffer__part_close follows in any case. */
 coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, uint64_t size, const char *origin,
                                 uint64_t plan, const coffer_allocator *allocator, coffer_error *err);
 /* Opens a part that is known to be complete, by which file it is; false when that does not lie there. coffer__part_close follows in

@@ -67,7 +67,7 @@ typedef struct pattern_match {
     size_t at;
     const char *star;       /* after the last star that was met; NULL: there was none */
     size_t resume;          /* where what that star takes ends so far */
-    coffer__name *captures; /* NULL: nobody wants them */
+    coffer__name *captures; /* NULL: not needed */
 } pattern_match;
 
 static void pattern_meet_star(pattern_match *match, const char *star)

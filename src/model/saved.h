@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that an interrupted save of a model leaves beside it, and whether they count. What they mean, and the order in which they
- * come and go, is at the top of publication.h; opening a model only asks whether a save is under way.
+ * come and go, is at the top of publication.h; opening a model only asks whether a save is in progress.
  */
 #ifndef COFFER_MODEL_SAVED_H
 #define COFFER_MODEL_SAVED_H
@@ -25,7 +25,7 @@ bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *fo
 typedef enum coffer__interrupted {
     COFFER__INTERRUPTED_NOT,
     COFFER__INTERRUPTED_SAVE,
-    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and counts for nothing */
+    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and is ignored */
 } coffer__interrupted;
 
 /* Whether a save to that path was interrupted. */

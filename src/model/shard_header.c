@@ -139,7 +139,7 @@ static coffer_status shard_never_still(coffer_error *err)
 /*
  * A header that comes in several pieces may have been edited between two of them, and be one that never was. The file's times
  * tell that nobody wrote meanwhile; where they do not, the header is read again until nobody did, or until it was read twice
- * alike. No reading begins while an edit is seen to be under way.
+ * alike. No reading begins while an edit is seen to be in progress.
  */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err)

@@ -10,7 +10,7 @@
  *
  * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say what that
  * one did, is COFFER_ERR_CHANGED. An
- * answer that breaks off is gone on with where it ended. Where redirects led is remembered, and asked again when the address
+ * answer that breaks off is resumed where it ended. Where redirects led is remembered, and asked again when the address
  * there has expired.
  */
 #include "source_http.h"
@@ -176,7 +176,7 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     return status;
 }
 
-/* Puts bytes where they belong; false when nobody wants them. */
+/* Puts bytes where they belong; false if they are not needed. */
 static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, size_t size)
 {
     if (part->to != NULL) {

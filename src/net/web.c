@@ -12,7 +12,7 @@
 
 #define WEB_MOST_IDLE 64
 #define WEB_MOST_REDIRECTS 10
-#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of an answer that nobody wants, to keep its connection */
+#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of an unneeded answer, to keep its connection */
 #define WEB_TIMEOUT_MS 30000
 #define WEB_LONGEST_TIMEOUT_MS 86400000u
 #define WEB_RETRIES 5

@@ -14,7 +14,7 @@
 /* What is hashed right after it was read is still in the processor's cache, and what is in a map costs no copy. */
 #define DIGEST_READ_PIECE ((uint64_t)256 << 10)
 #define DIGEST_MAP_PIECE ((uint64_t)4 << 20)
-/* Of what is far away: a journey is worth more, and several are made side by side. */
+/* Of what is far away: a round trip costs more, and several are made side by side. */
 #define DIGEST_FAR_PIECE ((uint64_t)2 << 20)
 #define DIGEST_ALONE_SIZE ((uint64_t)1 << 20) /* below it starting a thread costs more than it brings */
 #define DIGEST_DEFAULT_THREADS 16u

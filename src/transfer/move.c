@@ -26,7 +26,7 @@ typedef struct move_job {
     const coffer__move *moves;
     size_t count;
     const coffer__transfer_options *options;
-    size_t next;   /* the move that is under way */
+    size_t next;   /* the move in progress */
     uint64_t skip; /* what is done of it */
     uint64_t done; /* of all moves, in bytes */
     uint64_t total;

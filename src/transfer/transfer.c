@@ -11,7 +11,7 @@
  *   runs across the source's      are read in tiles, and turned in memory (tile.h). A tile is large, so there are few: a worker
  *   order, as in a transpose      waits until one is free
  *
- * From far away, where every read is a journey, all of this is larger (transfer_far): runs are short up to a whole window, gaps
+ * From far away, where every read is a round trip, all of this is larger (transfer_far): runs are short up to a whole window, gaps
  * that are read through long, and neighbouring rows come in one window, too. Workers then mostly wait, so there are as many
  * as there are pieces, whatever the number of processors.
  */

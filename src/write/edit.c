@@ -415,7 +415,7 @@ static int edit_sync_names(const edit_job *job)
                                                               : ENAMETOOLONG;
 }
 
-/* Gives the clone its header and then the file's name. *done tells whether it served: where renaming is not to be had, nothing has
+/* Gives the clone its header and then the file's name. *done tells whether it served: where renaming is not possible, nothing has
    happened. */
 static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *clone, size_t first, size_t end,
                                       bool *done, coffer_error *err)
@@ -438,7 +438,7 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
 }
 
-/* *done tells whether it served: where cloning or renaming is not to be had, nothing has happened. */
+/* *done tells whether it served: where cloning or renaming is not possible, nothing has happened. */
 static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;

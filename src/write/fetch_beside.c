@@ -54,7 +54,7 @@ static coffer_status beside_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
 }
 
-/* Whether a file is not to be had, and not because something went wrong. */
+/* Whether a file does not exist, rather than that something went wrong. */
 static bool beside_is_absent(coffer_status status)
 {
     return status == COFFER_ERR_SHARD_MISSING || status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_ACCESS ||

@@ -3,7 +3,7 @@
  * The downloading of all files at once. There is one queue of what is missing, over all files and in their order, and a crew of
  * workers, each with a connection of its own, that take from it. What a worker takes is one run of pieces that follow each other in
  * one file: it asks for it once, and writes what comes as it comes, so that the number of connections is not a question of memory,
- * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces that were under way.
+ * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces in progress.
  *
  * Files of which the server states the SHA-256 are hashed meanwhile, from their first byte on and as far as they are there, by workers
  * that do nothing else: reading them again afterwards would take longer than many a network.
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define PIECES_LEAST ((uint64_t)2 << 20)  /* of a request, unless the file ends: a journey's worth and more */
+#define PIECES_LEAST ((uint64_t)2 << 20)  /* of a request, unless the file ends: worth a round trip and more */
 #define PIECES_MOST ((uint64_t)64 << 20)  /* what a connection that has become slow may hold up */
 #define PIECES_GAP ((uint64_t)128 << 10)  /* of the source, that is read through rather than asked around */
 #define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */

@@ -46,7 +46,7 @@ struct coffer_model_writer {
     coffer__publication publication;
     coffer__mutex mutex; /* guards everything below, and what it says of each file */
     model_writer_file *files;
-    size_t working; /* calls under way */
+    size_t working; /* calls in progress */
     bool finished;
     bool failed;
 };

@@ -36,7 +36,7 @@ struct coffer_writer {
     coffer__mutex mutex; /* guards everything below */
     coffer__writer_digests digests;
     coffer__spans spans; /* of the file, what was written or is being written; the header is not in it */
-    size_t writing;      /* writes under way */
+    size_t writing;      /* writes in progress */
     bool finished;
     bool failed;
 };

@@ -391,7 +391,7 @@ def test_check_notes(tmp_path):
     assert all(note.startswith(f"{path}: note: ") and "(1 time, at byte " in note for note in notes)
     strict = coffer("check", "--strict", path)
     assert (strict.returncode, strict.stderr) == (1, "")
-    assert strict.stdout.splitlines() == [f"{path}: conforms, but not strictly: it has the notes that follow", *notes]
+    assert strict.stdout.splitlines() == [f"{path}: conforms, but not strictly, because of these notes", *notes]
     (entry,) = json.loads(coffer("check", "--strict", "--json", path).stdout)
     assert (entry["ok"], {note["kind"] for note in entry["notes"]}) == (False, {"unaligned", "case"})
     assert data_of("check", path)[0]["ok"] is True

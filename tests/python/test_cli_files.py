@@ -66,7 +66,7 @@ def test_npy_of_too_many_dimensions(tmp_path):
     path = make(tmp_path / "m", {"x": ("U8", [1] * 30000, b"a")})
     result = coffer("get", path, "x", "-o", tmp_path / "x.npy")
     assert result.returncode == 3
-    assert b"30000 dimensions are more than the header of a .npy file holds; --format raw has none" in result.stderr
+    assert b"30000 dimensions do not fit into the header of a .npy file; --format raw has no header" in result.stderr
     assert os.listdir(tmp_path) == ["m"]
 
 

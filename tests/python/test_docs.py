@@ -388,6 +388,137 @@ def test_architecture_has_the_rooms_that_are_checked():
     assert {room: rooms[room] for room in there} == {room: stated[room] for room in there}
 
 
+ARCHITECTURE = SOURCE / "docs/architecture.md"
+# The rooms whose files a heading of the architecture lists, and the text between two headings.
+LISTED = {"core": ["src/core"], "io": ["src/io"], "net": ["src/net"], "hash": ["src/hash"], "manifest": ["src/manifest"],
+          "transfer and model": ["src/transfer", "src/model"], "write": ["src/write"],
+          "cli": ["cli", "cli/base", "cli/commands", "cli/commands/*"]}
+
+
+def sections(document, marks):
+    """A document's headings of this depth, each with the text below it."""
+    parts = re.split(rf"^{marks} (.*)$", document.read_text(encoding="utf-8"), flags=re.M)
+    return {title: re.split(r"^#", text, maxsplit=1, flags=re.M)[0] for title, text in zip(parts[1::2], parts[2::2])}
+
+
+def stems_in(folders):
+    """What tables call the files of some folders: with and without their ending."""
+    files = [path for folder in folders for path in SOURCE.glob(f"{folder}/*.[ch]")]
+    return {path.name for path in files}, {path.stem for path in files}
+
+
+@pytest.mark.parametrize("title", LISTED)
+def test_architecture_lists_the_files_of_each_room(title):
+    """Each file that a table names is in that room, and each file of a room of the library is in a table."""
+    names, stems = stems_in(LISTED[title])
+    listed = set()
+    for row in re.findall(r"^\| (`.*?) \|", sections(ARCHITECTURE, "###")[title], re.M):
+        listed |= set(re.findall(r"`([^`]+)`", row))
+    assert listed and not listed - names - stems, "is not there, or moved"
+    if title != "cli":
+        assert {name for name in names if Path(name).stem not in {Path(file).stem for file in listed}} == set()
+
+
+def calls_in(document):
+    """The lines of drawings that name a function and its file."""
+    return [call for block in blocks_of(document) if block.language == "text"
+            for call in re.findall(r"^ *(\w+) {2,}(\S+\.[ch])$", block.text, re.M)]
+
+
+def test_architecture_names_functions_where_they_are():
+    assert len(calls_in(ARCHITECTURE)) > 20
+    for function, path in calls_in(ARCHITECTURE):
+        assert (SOURCE / path).is_file(), f"{path} is not there, or moved"
+        code = (SOURCE / path).read_text(encoding="utf-8")
+        assert re.search(rf"^[a-z][\w *]*\b{function}\([^;]*?^{{", code, re.M | re.S), f"{function} is not in {path}"
+
+
+def is_there(name):
+    """Whether a file or folder exists that a document names by its path, or by its name alone. NAME and * stand for any name."""
+    pattern = re.sub(r"NAME|TOPIC", "*", name.rstrip("/"))
+    if pattern in FOREIGN:
+        return True
+    return any(SOURCE.glob(f"{place}{pattern}") for place in ("", "*/", "*/*/", "*/*/*/"))
+
+
+# Files that programs make or get, rather than files of this project.
+FOREIGN = {"vocab.txt", "tokenizer.json", "config.json", "notes.txt", "key.pem"}
+
+
+@pytest.mark.parametrize("document", [ARCHITECTURE, SOURCE / "CONTRIBUTING.md", SOURCE / "SECURITY.md"], ids=lambda d: d.name)
+def test_contributors_are_shown_files_that_exist(document):
+    named = re.findall(r"`((?:[\w*-]+/)*[\w*-]+\.(?:c|h|hpp|py|sh|md|txt|pyi)|(?:src|cli|tests|tools|bindings|include|docs)/[\w/*-]+)`",
+                       text_without_blocks(document))
+    assert named
+    assert [name for name in named if not is_there(name)] == []
+
+
+@pytest.mark.parametrize("document", [ARCHITECTURE], ids=lambda d: d.name)
+def test_functions_of_the_architecture_exist(document):
+    code = "".join(path.read_text(encoding="utf-8") for folder in ("src", "cli", "include", "bindings/python")
+                   for path in SOURCE.glob(f"{folder}/**/*.[chp]*") if path.suffix in (".c", ".h", ".py"))
+    known = set(re.findall(r"\w+", code)) | {path.stem for path in SOURCE.glob("*/**/*.[ch]")}
+    named = set(re.findall(r"`(?:const )?(?:cli_command )?([a-z]+_[a-z0-9_]+)\b[^`./]*`", text_without_blocks(document)))
+    assert len(named) > 20
+    assert {name for name in named if name not in known and not name.startswith(("coffer__name", "cli_name"))} == set()
+
+
+def test_threads_names_every_function_that_starts_some():
+    """A function whose options have `threads` starts threads, and docs/threads.md says which functions do."""
+    text = public_headers()
+    structs = dict(re.findall(r"^typedef struct (coffer_\w+_options) \{(.*?)^\}", text, re.M | re.S))
+    threaded = {name for name, body in structs.items() if re.search(r"\bthreads;", body)}
+    declared = re.findall(r"\b(coffer_\w+)\(([^;{]*?)\);", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+    starts = {name for name, parameters in declared if any(f"{options} *" in parameters for options in threaded)}
+    assert len(starts) > 5
+    named = set(re.findall(r"`(coffer_\w+)`", sections(SOURCE / "docs/threads.md", "##")["Threads of its own"]))
+    assert starts - named == set()
+
+
+# Turns of phrase that no engineer would use, with what to write instead. CONTRIBUTING.md says how we write.
+UNWANTED = {
+    r"not to be had": "cannot, or is not available",
+    r"(?:gone|goes|go) on with": "resumed, continues",
+    r"a journey": "a round trip",
+    r"counts? for nothing": "is ignored",
+    r"behind (?:the|its|a) (?:header|data|end|frame|name|number|value|text|list|table|object|colon|comma|file's end)s?\b": "after",
+    r"under way": "in progress",
+    r"whoever looks": "the user who opens the file",
+    r"as it (?:stands|lies) there": "as it is",
+    r"nobody (?:wants|needs to believe)": "is not needed, is not trusted",
+}
+
+
+def prose_of(path):
+    """What people read in a file: all of a document; of code its comments and messages."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".md", ".txt", ".in"):
+        return text
+    if path.suffix in (".c", ".h", ".hpp", ".cpp"):
+        strings = re.sub(r'"\s*"', "", " ".join(re.findall(r'"(?:[^"\\\n]|\\.)*"', text)))
+        return "\n".join(re.sub(r"\n\s*\*? ?", " ", comment) for comment in re.findall(r"/\*.*?\*/", text, re.S)) + strings
+    return re.sub(r"\n\s*#? ?", " ", text)
+
+
+def written_files():
+    listed = subprocess.run(["git", "ls-files"], cwd=SOURCE, check=True, capture_output=True, text=True).stdout.split()
+    ours = re.compile(r"(?:README|CONTRIBUTING|SECURITY)\.md|docs/.*\.md|(?:cli|tools|tests|bindings|examples)/.*\.(?:[ch]|cpp|py|pyi|sh|in|md|txt)|"
+                      r"(?:src|include)/.*\.(?:[ch]|hpp)")
+    left_out = ("tests/vectors/", "tests/abi/", "tests/python/test_docs.py", "CONTRIBUTING.md")
+    return [SOURCE / name for name in listed if ours.fullmatch(name) and not name.startswith(left_out)]
+
+
+def test_phrases_that_must_not_come_back():
+    files = written_files()
+    assert len(files) > 500
+    found = []
+    for path in files:
+        prose = prose_of(path)
+        for phrase, instead in UNWANTED.items():
+            found += [f"{path.relative_to(SOURCE)}: \"{match[0]}\": write {instead}" for match in re.finditer(rf"\b{phrase}", prose)]
+    assert found == []
+
+
 def test_no_document_names_what_is_not_there():
     """Functions, types and constants of the library that the documents name are in the public headers or in the code, but for
     those of which abi.md says that they are no longer."""

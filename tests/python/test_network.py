@@ -54,7 +54,7 @@ def test_a_tensor_is_read_in_pieces_at_once():
     ("slice_", "ranges"),
     [
         ("1000000:1000100", [(1_000_000, 1_000_099)]),
-        # A gap that is shorter than a journey is read through, in windows …
+        # A gap that is cheaper than a round trip is read through, in windows …
         ("1000000:1100000:1000", [(1_000_000, 1_099_000)]),
         ("500000:3100000:50000", [(500_000, 2_500_000), (2_550_000, 3_050_000)]),
         # … and a longer one is not.
@@ -192,7 +192,7 @@ def test_a_small_file_may_come_whole():
 
 def test_a_large_file_may_not():
     with Server(behave=lambda request: request.answer(200, {}, LARGE)) as server:
-        refused(server, "ANSWER", "does not serve ranges", http_status=200, requests=1)
+        refused(server, "ANSWER", "does not support ranges", http_status=200, requests=1)
 
 
 def test_a_large_file_of_unknown_length_may_not_either():
@@ -202,7 +202,7 @@ def test_a_large_file_of_unknown_length_may_not_either():
         request.raw(LARGE)
 
     with Server(behave=behave) as server:
-        refused(server, "ANSWER", "does not serve ranges", requests=1)
+        refused(server, "ANSWER", "does not support ranges", requests=1)
 
 
 def test_a_small_file_of_unknown_length():
@@ -223,9 +223,9 @@ def test_a_small_file_of_unknown_length():
         ("bytes 0-99", "unusable Content-Range"),
         ("bytes 0-98303/*", "how long"),
         ("bytes */1000", "unusable Content-Range"),
-        ("bytes 1-98304/10000000", "bytes 1 to 98304 where 0 to 98303"),
-        ("bytes 0-98304/10000000", "bytes 0 to 98304 where 0 to 98303"),
-        ("bytes 0-99/10000000", "bytes 0 to 99 where 0 to 98303"),
+        ("bytes 1-98304/10000000", "bytes 1 to 98304 instead of 0 to 98303"),
+        ("bytes 0-98304/10000000", "bytes 0 to 98304 instead of 0 to 98303"),
+        ("bytes 0-99/10000000", "bytes 0 to 99 instead of 0 to 98303"),
         ("bytes 0-98302/98303", "98304 bytes and calls them bytes 0 to 98302"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_body_longer_than_its_range():
         request.closes = True
 
     with Server(behave=behave) as server:
-        refused(server, "ANSWER", "more bytes than it says", requests=1)
+        refused(server, "ANSWER", "more bytes than it announced", requests=1)
 
 
 def test_a_compressed_range():
@@ -368,7 +368,7 @@ def test_retry_after_has_a_bound(after):
 
 def test_tries_are_bounded():
     with Server(behave=lambda request: request.answer(503)) as server:
-        refused(server, "HTTP", "status 503: the server is in trouble", http_status=503, requests=4)
+        refused(server, "HTTP", "status 503: the server has failed", http_status=503, requests=4)
 
 
 @pytest.mark.parametrize(
@@ -597,7 +597,7 @@ def test_netrc_goes_to_its_host_alone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("url", "words"), [("ftp://a/b", '"ftp" is no scheme'), ("http://u:secret@127.0.0.1/m", "~/.netrc"), ("http://", "no host")]
+    ("url", "words"), [("ftp://a/b", 'scheme "ftp" is not supported'), ("http://u:secret@127.0.0.1/m", "~/.netrc"), ("http://", "no valid host")]
 )
 def test_urls_that_cannot_be_opened(url, words):
     with Model(url) as model:

@@ -138,7 +138,7 @@ def test_what_is_no_token_in_the_environment(hub, monkeypatch, variable, token):
     monkeypatch.setenv(variable, token)
     with Model("hf://owner/name/model.safetensors") as model:
         assert model.code == "ARGUMENT"
-        assert "HF_TOKEN is no token" in model.message
+        assert "HF_TOKEN is not a token" in model.message
         assert token not in model.message
     assert hub.log == []
     # A token that is given goes before it.
@@ -470,7 +470,7 @@ def test_the_digest_of_a_whole_object_is_checked(store, monkeypatch, is_signed, 
             assert model.code == "OK", model.message
         else:
             assert model.code == "ANSWER", model.message
-            assert "not what the server states" in model.message
+            assert "do not match the SHA-256 that the server states" in model.message
             assert model.err.path.decode() == "s3:/" + wrong
     assert {request.method for request in store.log} == {"GET"}
 

@@ -115,7 +115,7 @@ def test_a_folder_with_one_file_takes_one():
 def test_a_folder_without_a_model():
     with Server() as server, Model(server.url("/a/")) as model:
         assert model.code == "NOT_FOUND"
-        assert "neither model.safetensors nor its index" in model.message
+        assert "there is no model.safetensors, no index of it" in model.message
         assert model.err.path.decode() == server.url("/a/")
         assert len(server.log) == 4
 
@@ -298,4 +298,4 @@ def test_what_else_lies_behind_a_url_is_said_not_to_be_looked_at(command):
     with serve(files, "/model/") as server:
         for url, said in ((server.url("/model/"), True), (server.url("/model/" + INDEX), False)):
             result = subprocess.run([CLI, command, url], capture_output=True, text=True, timeout=60, check=True)
-            assert ("others that may lie here are not looked at" in result.stderr) == said
+            assert ("other models here are ignored" in result.stderr) == said

@@ -21,7 +21,7 @@ static coffer_header_options bintensors(void)
     return options;
 }
 
-/* Builds, and compares the header behind the frame, without its padding, which must be spaces to a multiple of 8; it is freed. */
+/* Builds, and compares the header after the frame, without its padding, which must be spaces to a multiple of 8; it is freed. */
 static void expect_bytes(coffer_header *header, bool empty_metadata, const char *expected, size_t size)
 {
     const void *bytes = NULL;

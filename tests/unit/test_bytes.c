@@ -39,7 +39,7 @@ static void test_short_texts_are_copied(void **state)
 {
     (void)state;
     for (size_t size = 0; size <= 50; size++) {
-        /* Up to 15 bytes behind a text are read and overwritten, and no more. */
+        /* Up to 15 bytes after a text are read and overwritten, and no more. */
         const size_t room = (size + 15) / 16 * 16;
         uint8_t *from = malloc(room + 1);
         uint8_t *to = malloc(room + 1);

@@ -1135,7 +1135,7 @@ static void be_half_edited(void)
     }
 }
 
-/* To be read twice alike is no proof while an edit is under way. */
+/* To be read twice alike is no proof while an edit is in progress. */
 static void test_half_edited_for_a_while(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Digests of bytes that come in pieces: answers that are known from other programs, whatever the pieces; and what is said
- * where an implementation is not to be had, which is played by a dlopen that finds nothing, or the wrong thing.
+ * where an implementation is not available, which is played by a dlopen that finds nothing, or the wrong thing.
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
 

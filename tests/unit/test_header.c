@@ -214,7 +214,7 @@ static void test_refusals_when_building(void **state)
     }
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, NULL, &err), COFFER_ERR_OVERFLOW);
     coffer_header_free(header);
-    /* Eight of them and seven bytes more are 2^64-1, which has room in 64 bits, but not behind a header. */
+    /* Eight of them and seven bytes more are 2^64-1, which has room in 64 bits, but not after a header. */
     header = new_header();
     for (char name = 'a'; name < 'a' + 8; name++) {
         assert_int_equal(coffer_header_add(header, &name, 1, COFFER_U8, huge, 1, NULL), COFFER_OK);

@@ -242,7 +242,7 @@ static void refusals_have_a_reason(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char word[12] = "untouched";
-        /* Without the NUL: a sanitizer sees what is read behind the end. */
+        /* Without the NUL: a sanitizer sees what is read after the end. */
         const size_t len = strlen(cases[i].text);
         char *copy = malloc(len + (len == 0));
         assert_non_null(copy);

@@ -432,7 +432,7 @@ static void test_integers(void **state)
     }
 }
 
-/* ---- values that nobody wants ---- */
+/* ---- values that are skipped ---- */
 
 static coffer_status skip_value(reading *in, size_t depth)
 {

@@ -33,7 +33,7 @@ static void text_put(header_text *text, const char *piece)
     text->size += size;
 }
 
-/* A member in the usual spelling; `space` comes behind its colon. */
+/* A member in the usual spelling; `space` comes after its colon. */
 static void put_member(header_text *text, const char *name, const char *space, const char *dtype, const char *shape,
                        uint64_t begin, uint64_t end)
 {
@@ -747,7 +747,7 @@ static void test_a_member_that_is_taken_back(void **state)
     coffer_table_free(whole);
 }
 
-/* Memory that is not to be had fails at once, whatever of the header is still to come. */
+/* Memory that is not available fails at once, whatever of the header is still to come. */
 static void test_memory_that_runs_out_within_a_window(void **state)
 {
     (void)state;

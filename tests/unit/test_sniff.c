@@ -191,7 +191,7 @@ static void test_text(void **state)
     memcpy(cut + 510, "\xE2\x82\xAC", 3); /* a character that the 512 bytes that are looked at do not have whole */
     assert_int_equal(sniffed(cut, sizeof cut), COFFER_ERR_IS_TEXT);
     assert_int_equal(sniffed(cut, 511), COFFER_OK); /* the file ends within it */
-    cut[511] = 'x';                                 /* what follows does not go on with it */
+    cut[511] = 'x';                                 /* what follows does not continue it */
     assert_int_equal(sniffed(cut, sizeof cut), COFFER_OK);
     cut[510] = 'x';
     cut[511] = 'x';

@@ -252,7 +252,7 @@ static void test_which_case_is_noted(void **state)
 }
 
 /* Names end where they end, whatever lies behind them in memory: here the last's dimension, which is not 0, and NULs of a name that
-   goes on with them. */
+   continues with them. */
 static void test_case_of_names_with_nul(void **state)
 {
     (void)state;
@@ -599,7 +599,7 @@ static void test_what_a_hash_depends_on(void **state)
             memcpy(swapped + at, name, 8);
             assert_int_not_equal(coffer__hash_name(swapped, size), hash);
         }
-        /* What lies behind the name does not count. */
+        /* What lies after the name does not count. */
         name[size] = 'X';
         assert_int_equal(coffer__hash_name(name, size), hash);
     }

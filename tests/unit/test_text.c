@@ -35,7 +35,7 @@ static void test_escape(void **state)
     expect_escaped("\xD8\x9C", 2, "\\u{61c}");
     expect_escaped("\xFF\xC3", 2, "\\xff\\xc3");
     expect_escaped("a b", 3, "a b");
-    /* What stands behind the text does not count. */
+    /* What stands after the text does not count. */
     expect_escaped("a\xC3\xBC", 2, "a\\xc3");
     expect_escaped("\xF0\x9F\x92\xBE", 4, "\xF0\x9F\x92\xBE");
 }
@@ -96,7 +96,7 @@ static void test_escape_cut_keeps_both_ends(void **state)
         assert_memory_equal(out, text, half);
         assert_string_equal(out + strlen(out) - half, text + strlen(text) - half);
     }
-    /* What stands behind the text does not count. */
+    /* What stands after the text does not count. */
     coffer__escape_cut("a name of more than sixteen bytes\xC3\xBC", 34, out, 16);
     assert_string_equal(out, "a name\xE2\x80\xA6"
                              "es\\xc3");
@@ -244,7 +244,7 @@ static void test_short_texts(void **state)
 {
     (void)state;
     for (size_t size = 1; size <= 16; size++) {
-        /* What lies behind the texts differs and must not matter. */
+        /* What lies after the texts differs and must not matter. */
         uint8_t a[32];
         uint8_t b[32];
         memset(a, 'a', sizeof a);

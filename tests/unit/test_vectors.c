@@ -390,8 +390,8 @@ static void test_parse_before_a_guard_page(void **state)
 
 #define ROOM_BEHIND 64
 
-/* Tensors are read in another way where the header goes on behind them. With spaces behind the text nothing else changes, but
-   that what comes behind the header does so later. */
+/* Tensors are read in another way where the header goes on behind them. With spaces after the text nothing else changes, but
+   that what comes after the header does so later. */
 static void test_parse_with_room_behind(void **state)
 {
     (void)state;

@@ -72,7 +72,7 @@ class RefusedError(Error, PermissionError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The memory for it is not to be had."""
+    """There is not enough memory."""
 
 
 _CLASSES: dict[str, type[Error]] = {

@@ -45,7 +45,7 @@ def fetch(
     threads   at most that many at once
     progress  called with the bytes done and in all, of all files
 
-    What was interrupted is gone on with by the same call. Files get their names when all of them are complete.
+    The same call resumes what was interrupted. Files get their names when all of them are complete.
     """
     with _opened(url, token=token, timeout=timeout, to_fetch=True) as source:
         names = _matching(source, filter)

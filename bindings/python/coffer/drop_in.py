@@ -11,8 +11,8 @@ that take a name find Coffer, under the versions whose behaviour it has. Lists o
 are installed when they are. The same holds in Python processes that this one starts, unless these ignore the environment
 (`python -E`, `-I`): a folder in PYTHONPATH has a `sitecustomize` that does it there.
 
-If one of the real ones was imported before, importing this module is an ImportError: code that has its functions would go on
-with them, and half of a program would use one, half the other.
+If one of the real ones was imported before, importing this module is an ImportError: code that has its functions would keep
+using them, and half of a program would use one, half the other.
 """
 
 from __future__ import annotations

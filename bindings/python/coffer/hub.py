@@ -5,7 +5,7 @@
     metadata.parameter_count    # {'F32': 137022720}
 
 Functions, results and errors have the names that they have in huggingface_hub, and the same fields; docs/hub.md says where what
-is behind the names differs. Each error is a coffer.Error, too, with its code, path and byte.
+is after the names differs. Each error is a coffer.Error, too, with its code, path and byte.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
  * Memory for tensors. Fresh memory costs more than the copy that fills it, and how much depends on its pages: huge ones are faulted
  * in several times as fast as small ones where the machine has them at hand, and several times as slowly in a virtual machine
  * whose host took the free ones back. Both occur in one load, the second after the first. So a large load faults its memory in by
- * blocks of huge pages, holds the time of each against that of small pages, and goes on with small ones once huge ones are slower:
+ * blocks of huge pages, holds the time of each against that of small pages, and switches to small ones once huge ones are slower:
  * what is lost is the time of a block or two.
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Signals are looked for this often while nobody wants to see progress: taking the GIL back is not for nothing. */
+/* Signals are looked for this often while no progress is shown: taking the GIL back is not for nothing. */
 #define WATCH_MS 50
 /* Bytes that are written at a time, between looks for signals. */
 #define WATCH_PIECE ((uint64_t)4 << 20)

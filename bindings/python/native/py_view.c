@@ -24,7 +24,7 @@ int py_part_read(const py_state *state, const py_handle *handle, const py_part *
     return 0;
 }
 
-/* Where the part is in the map; NULL when it is not to be had there, with an exception set if that is a failure. */
+/* Where the part is in the map; NULL if it is not available there, with an exception set if that is a failure. */
 static void *view_in_map(const py_state *state, const py_handle *handle, const py_part *part)
 {
     if (!part->contiguous || py_handle_access(handle) == COFFER_READ) {

@@ -9,7 +9,7 @@ typedef struct writer_object {
     PyObject base;
     pthread_mutex_t lock;  /* of the two below, for a moment at a time */
     coffer_writer *writer; /* NULL when it is over */
-    size_t writing;        /* calls of write that are under way */
+    size_t writing;        /* calls of write in progress */
     coffer_header *header;
     PyObject *numbers;  /* the tensors' numbers by name */
     uint64_t size;      /* of the whole file */
@@ -161,7 +161,7 @@ static void writer_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Takes the writer away, so that nobody else ends it; with `*busy` true it stays, because of writes under way. */
+/* Takes the writer away, so that nobody else ends it; with `*busy` true it stays, because of writes in progress. */
 static coffer_writer *writer_take(writer_object *self, bool *busy)
 {
     (void)pthread_mutex_lock(&self->lock);
@@ -331,7 +331,7 @@ static const char writer_doc[] =
     "sync       when the file is made to survive a power cut: \"replace\", before it takes the place of an older one,\n"
     "           \"always\", or \"never\"\n"
     "alignment  of the data's start in the file, in bytes: a power of two from 8 on; 0: 8\n"
-    "slack      spaces to reserve behind the header, for later edits of the metadata\n"
+    "slack      spaces to reserve after the header, for later edits of the metadata\n"
     "in_place   overwrite the file at the path itself, where a rename cannot replace it, as in bind mounts: neither "
     "atomic nor\n"
     "           safe in a crash\n"

@@ -58,7 +58,7 @@ def counts_from_the_end(item):
 
 
 def is_backwards(item):
-    """A slice that begins behind its end: SystemError in the reference."""
+    """A slice that begins after its end: SystemError in the reference."""
     return isinstance(item, slice) and all(isinstance(bound, int) for bound in (item.start, item.stop)) and item.start > item.stop
 
 
