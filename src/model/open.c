@@ -9,8 +9,8 @@
 #include "alloc.h"
 #include "discover.h"
 #include "error.h"
-#include "format.h"
 #include "options.h"
+#include "parse.h"
 #include "saved.h"
 #include "table.h"
 #include "trust.h"
@@ -113,9 +113,7 @@ void coffer_close(coffer *model)
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
-                                const coffer__supply *supply, const coffer_allocator *allocator,
-                                const coffer_open_options *options, coffer_error *err)
+static coffer_parse_options open_parse_options(const coffer_open_options *options, uint64_t file_size)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.file_size = file_size;
@@ -124,9 +122,7 @@ static coffer_status open_parse(coffer__shard *shard, const void *bytes, size_t 
     parse.unknown_dtypes = options->unknown_dtypes;
     parse.hidden_bytes = options->hidden_bytes;
     parse.format = options->format;
-    const coffer_status status =
-        coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
-    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+    return parse;
 }
 
 static coffer_status open_empty(coffer_error *err)
@@ -169,16 +165,22 @@ static coffer_status open_read(const coffer__source *source, open_reading *readi
     return status;
 }
 
-typedef struct open_supplied {
-    const coffer__source *source;
-    open_reading *reading;
-} open_supplied;
-
-static coffer_status open_supply(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+/* Reads whatever the parser needs, until it has its table. */
+static coffer_status open_parse(const coffer__source *source, open_reading *reading, coffer__reading *parsing,
+                                coffer_table **table, coffer_error *err)
 {
-    const open_supplied *supplied = ctx;
-    supplied->reading->several = true;
-    return open_read(supplied->source, supplied->reading, offset, to, size, err);
+    for (;;) {
+        coffer__wish wish;
+        coffer_status status = coffer__reading_go_on(parsing, &wish, table, err);
+        if (status != COFFER_NEED_MORE) {
+            return status;
+        }
+        reading->several = true;
+        status = open_read(source, reading, wish.offset, wish.to, wish.size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
 }
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
@@ -190,13 +192,21 @@ static coffer_status open_read_header(coffer__shard *shard, open_reading *readin
     const coffer__source *source = &shard->source;
     uint8_t window[OPEN_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
-    const coffer_status status = open_read(source, reading, 0, window, size, err);
+    coffer_status status = open_read(source, reading, 0, window, size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const open_supplied supplied = { source, reading };
-    const coffer__supply supply = { open_supply, &supplied, window, source->ops->far ? 0 : sizeof window };
-    return open_parse(shard, window, size, file_size, &supply, allocator, options, err);
+    coffer__reading parsing;
+    const coffer_parse_options parse = open_parse_options(options, file_size);
+    status = coffer__reading_begin(&parsing, window, size, allocator, &parse, err);
+    if (!source->ops->far) {
+        coffer__reading_slide(&parsing, window, sizeof window);
+    }
+    if (status == COFFER_OK) {
+        status = open_parse(source, reading, &parsing, &shard->table, err);
+    }
+    coffer__reading_end(&parsing);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
 /* A file that ends early is read once more when what is whole in it is wanted: its header is, or the failure were another. */
@@ -631,6 +641,16 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     return status;
 }
 
+/* A header that is in memory is parsed where it is. */
+static coffer_status open_bytes(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
+                                const coffer_allocator *allocator, const coffer_open_options *options,
+                                coffer_error *err)
+{
+    const coffer_parse_options parse = open_parse_options(options, file_size);
+    const coffer_status status = coffer_parse(&shard->table, NULL, bytes, size, allocator, &parse, err);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+}
+
 coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
                                  coffer_error *err)
 {
@@ -650,10 +670,9 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
         return COFFER_ERR_MEMORY;
     }
     made->shards->phase = (uint64_t)(uintptr_t)bytes;
-    status =
-        size == 0 ? open_empty(err) : open_parse(made->shards, bytes, size, size, NULL, &made->allocator, &known, err);
+    status = size == 0 ? open_empty(err) : open_bytes(made->shards, bytes, size, size, &made->allocator, &known, err);
     if (status == COFFER_ERR_DATA_TRUNCATED && known.partial) {
-        status = open_parse(made->shards, bytes, size, 0, NULL, &made->allocator, &known, err);
+        status = open_bytes(made->shards, bytes, size, 0, &made->allocator, &known, err);
     }
     if (status != COFFER_OK) {
         coffer_close(made);

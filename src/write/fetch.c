@@ -8,7 +8,6 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "header.h"
 #include "options.h"
 #include "text.h"
 
@@ -103,8 +102,7 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
     const void *head = NULL;
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     const coffer_table *table = file->shard->table;
-    const bool bintensors = coffer_table_format(table) != COFFER_FORMAT_SAFETENSORS;
-    options.format = bintensors ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
+    options.format = coffer_format_to_write(coffer_table_format(table));
     coffer_status status = fetch_declare(job, file, shard, err);
     if (status == COFFER_OK) {
         status = coffer_header_build(file->header, &options, &head, &file->head_size, &built, err);

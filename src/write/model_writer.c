@@ -7,8 +7,9 @@
 #include "alloc.h"
 #include "coffer.h"
 #include "content.h"
+#include "declared.h"
 #include "error.h"
-#include "header.h"
+#include "formats.h"
 #include "index.h"
 #include "model.h"
 #include "options.h"
@@ -233,8 +234,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
             "index may have: without : \\ and control characters");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
-    const bool safetensors = files->format == COFFER_FORMAT_ANY || files->format == COFFER_FORMAT_SAFETENSORS;
-    if (files->in_place || files->replaces != NULL || !safetensors || (unsigned)files->sync > COFFER_SYNC_NEVER) {
+    const coffer__format *format = coffer__format_at(files->format);
+    const bool has_indices = format != NULL && format->has_indices;
+    if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
         return coffer__fail(
             err, COFFER_ERR_ARGUMENT,
             "of the options of the files, in_place, replaces and other formats than safetensors do not go "

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define WRITER_DIGESTS_FRAME 8
-
 struct coffer__writer_digest {
     coffer_hasher *hasher; /* that has seen the first `hashed` bytes; NULL before the first, and behind the last */
     uint64_t hashed;
@@ -258,17 +256,14 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
                                            size_t size, coffer_error *err)
 {
     const coffer_edit edit = { COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), list, list_len };
-    const size_t header_size = size - WRITER_DIGESTS_FRAME;
     char digest[2 * COFFER_LARGEST_DIGEST_SIZE];
     coffer__edit_text text;
-    coffer_status status =
-        coffer__edit_text_plan(&text, table, built + WRITER_DIGESTS_FRAME, header_size, &edit, 1, err);
+    coffer_status status = coffer__edit_text_plan(&text, table, built, &edit, 1, err);
     if (status == COFFER_OK) {
-        status = coffer__edit_text_add_digest(&text, table, header_size, &edit, 1, digests->algorithm, digest, err);
+        status = coffer__edit_text_add_digest(&text, table, &edit, 1, digests->algorithm, digest, err);
     }
     if (status == COFFER_OK) {
-        memcpy(bytes, built, size);
-        coffer__edit_text_write(&text, bytes + WRITER_DIGESTS_FRAME);
+        coffer__edit_text_write(&text, bytes, size);
     }
     coffer__edit_text_deinit(&text);
     return status;
