@@ -16,7 +16,7 @@ set(coffer_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coffer)
 
 install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
 install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
-install(FILES ${PROJECT_SOURCE_DIR}/include/coffer.h ${PROJECT_SOURCE_DIR}/include/coffer.hpp TYPE INCLUDE COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE COMPONENT development)
 set(coffer_parts shared static)
 if(TARGET coffer_cli)
   install(TARGETS coffer_cli EXPORT coffer_cli RUNTIME COMPONENT command)

@@ -7,11 +7,11 @@
 #define _DEFAULT_SOURCE /* guarded.h */
 
 #include "coffer.h"
-#include "discover.h"
 #include "fuzz_input.h"
 #include "guarded.h"
 #include "pattern.h"
 #include "place.h"
+#include "shard_name.h"
 
 #include <string.h>
 

@@ -2,19 +2,20 @@
 /*
  * coffer.hpp - coffer.h for C++17 and later: objects that release themselves, spans, and exceptions.
  *
- * All of it is inline and none of it has a thought of its own: what a function does, costs and refuses is said in coffer.h, at
- * the function of the same name. Where C takes a `coffer_*` struct of options, so does C++; `nullptr` stands for the defaults.
- * What cannot fail and hands out nothing to be released, such as coffer_version and coffer_dtype_bits, is called as it is.
+ * All of it is inline and none of it has a thought of its own: what a function does, costs and refuses is said in
+ * coffer.h, at the function of the same name. Where C takes a `coffer_*` struct of options, so does C++; `nullptr`
+ * stands for the defaults. What cannot fail and hands out nothing to be released, such as coffer_version and
+ * coffer_dtype_bits, is called as it is.
  *
- *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing else is
- *     thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, hasher, manifest and buffer own what they hold; they can be moved and not
- *     copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the model
- *     that they came from, which may be moved meanwhile, but must outlive them.
+ *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
+ *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
+ *   - Ownership: model, header, writer, model_writer, hasher, manifest and buffer own what they hold; they can be moved
+ *     and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed,
+ *     from the model that they came from, which may be moved meanwhile, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
- *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the machine
- *     is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which are any dtype's
- *     bytes. tensor::decode works everywhere and with every dtype.
+ *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
+ *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
+ *     are any dtype's bytes. tensor::decode works everywhere and with every dtype.
  *
  * The namespace is not `coffer`, because in C that is the type of an opened model.
  */
@@ -44,7 +45,7 @@
 namespace cofferpp
 {
 
-/* ---- Spans ----------------------------------------------------------------------------------------------------------- */
+/* ---- Spans ------------------------------------------------------------------------------------------------------- */
 
 #if defined(__cpp_lib_span)
 template <class T> using span = std::span<T>;
@@ -83,7 +84,7 @@ private:
 };
 #endif
 
-/* ---- Failing --------------------------------------------------------------------------------------------------------- */
+/* ---- Failing ----------------------------------------------------------------------------------------------------- */
 
 /* What went wrong, where, and what to do. what() is the message with the path in front of it. */
 class error : public std::runtime_error
@@ -221,7 +222,7 @@ template <class T> void require_dtype(coffer_dtype dtype, const coffer_tensor *t
 
 } // namespace detail
 
-/* ---- Memory and slices ----------------------------------------------------------------------------------------------- */
+/* ---- Memory and slices ------------------------------------------------------------------------------------------- */
 
 /* Memory from coffer_buffer_new: what is read into it fastest. */
 class buffer
@@ -326,14 +327,14 @@ private:
     std::vector<coffer_index> indices_;
 };
 
-/* ---- Digests --------------------------------------------------------------------------------------------------------- */
+/* ---- Digests ----------------------------------------------------------------------------------------------------- */
 
 /* Computes digests of bytes that come in pieces, one after the other. */
 class hasher
 {
 public:
     explicit hasher(coffer_algorithm algorithm)
-        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, coffer_libc_allocator()))
+        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, nullptr))
     {
     }
 
@@ -363,7 +364,7 @@ private:
     detail::handle<coffer_hasher, coffer_hasher_free> self_;
 };
 
-/* ---- Models ---------------------------------------------------------------------------------------------------------- */
+/* ---- Models ------------------------------------------------------------------------------------------------------ */
 
 /* A tensor of an opened model: a view, to be copied as one likes. */
 class tensor
@@ -430,7 +431,7 @@ public:
         read(part, place, options);
         return place;
     }
-    /* Reads into a vector of numbers, which is the most convenient way and not the fastest: vectors are filled twice. */
+    /* Reads into a vector of numbers, which is the most convenient way and not the fastest: they are filled twice. */
     template <class T> std::vector<T> values() const { return values<T>(slice{}); }
     template <class T> std::vector<T> values(const slice &part) const
     {
@@ -455,14 +456,14 @@ public:
         return numbers;
     }
 
-    coffer_digest digest(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    coffer_digest digest(coffer_algorithm algorithm, const coffer_digest_options *options = nullptr) const
     {
         coffer_digest found;
         detail::call(coffer_digest_tensors, model_, &self_, std::size_t{ 1 }, algorithm, &found, options);
         return found;
     }
     /* Throws when the tensor is not the one whose digest its file records. */
-    void verify(const coffer_read_options *options = nullptr) const
+    void verify(const coffer_digest_options *options = nullptr) const
     {
         detail::call(coffer_verify, model_, &self_, std::size_t{ 1 }, nullptr, options);
     }
@@ -534,7 +535,7 @@ public:
     tensor operator[](std::size_t i) const & { return { get(), coffer_at(get(), i) }; }
     std::optional<tensor> find(std::string_view name) const &
     {
-        const coffer_tensor *found = coffer_find_n(get(), detail::present(name), name.size());
+        const coffer_tensor *found = coffer_find(get(), detail::present(name), name.size());
         return found == nullptr ? std::nullopt : std::optional<tensor>(tensor(get(), found));
     }
     /* The tensor of that name; COFFER_ERR_NO_TENSOR when there is none. */
@@ -642,12 +643,12 @@ public:
     }
 
     /* The digests of all tensors, in their order; or of some. */
-    std::vector<coffer_digest> digests(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    std::vector<coffer_digest> digests(coffer_algorithm algorithm, const coffer_digest_options *options = nullptr) const
     {
         return digest(nullptr, size(), algorithm, options);
     }
     std::vector<coffer_digest> digests(span<const coffer_tensor *const> tensors, coffer_algorithm algorithm,
-                                       const coffer_read_options *options = nullptr) const
+                                       const coffer_digest_options *options = nullptr) const
     {
         return digest(listed(tensors), tensors.size(), algorithm, options);
     }
@@ -664,16 +665,16 @@ public:
         return coffer_recorded_algorithm(get(), shard);
     }
     coffer_algorithm recorded_content() const noexcept { return coffer_recorded_content(get()); }
-    /* Throws when not everything is what the files' digests say; before it does, `sound` has an answer for each tensor. */
-    void verify(const coffer_read_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
-    void verify(span<bool> sound, const coffer_read_options *options = nullptr) const
+    /* Throws when not everything is what the files' digests say, after `sound` has an answer for each tensor. */
+    void verify(const coffer_digest_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
+    void verify(span<bool> sound, const coffer_digest_options *options = nullptr) const
     {
         require_count(sound.size(), size());
         verify(nullptr, size(), sound, options);
     }
     /* The same for some tensors; an empty `sound` is not wanted. */
     void verify(span<const coffer_tensor *const> tensors, span<bool> sound = {},
-                const coffer_read_options *options = nullptr) const
+                const coffer_digest_options *options = nullptr) const
     {
         if (!sound.empty()) {
             require_count(sound.size(), tensors.size());
@@ -690,7 +691,7 @@ public:
         return counts;
     }
 
-    /* Downloads or copies the model into a folder that exists; or files with those tensors that are wanted, by number. */
+    /* Downloads or copies the model into a folder that exists; or files with the wanted tensors only, by number. */
     void fetch(const std::string &folder, const coffer_fetch_options *options = nullptr) const
     {
         detail::call(coffer_fetch, get(), nullptr, folder.c_str(), options);
@@ -717,14 +718,14 @@ private:
         return tensors.empty() ? &nobody : tensors.data();
     }
     std::vector<coffer_digest> digest(const coffer_tensor *const *tensors, std::size_t count,
-                                      coffer_algorithm algorithm, const coffer_read_options *options) const
+                                      coffer_algorithm algorithm, const coffer_digest_options *options) const
     {
         std::vector<coffer_digest> found(count);
         detail::call(coffer_digest_tensors, get(), tensors, count, algorithm, found.data(), options);
         return found;
     }
     void verify(const coffer_tensor *const *tensors, std::size_t count, span<bool> sound,
-                const coffer_read_options *options) const
+                const coffer_digest_options *options) const
     {
         detail::call(coffer_verify, get(), tensors, count, sound.empty() ? nullptr : sound.data(), options);
     }
@@ -732,13 +733,13 @@ private:
     detail::handle<coffer, coffer_close> self_;
 };
 
-/* ---- Writing --------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* A header under construction. */
 class header
 {
 public:
-    header() : self_(detail::make(coffer_header_new, coffer_libc_allocator())) {}
+    header() : self_(detail::make(coffer_header_new, nullptr)) {}
 
     /* Declares a tensor and returns its number. */
     std::size_t add(std::string_view name, coffer_dtype dtype, span<const std::uint64_t> shape)
@@ -858,7 +859,8 @@ public:
     }
 };
 
-/* A model being written, as many files as it takes and their index. One that goes away before finish() leaves the old one. */
+/* A model being written, as many files as it takes and their index. One that goes away before finish() leaves the old
+ * one. */
 class model_writer : public detail::writing<coffer_model_writer, coffer_model_writer_free, coffer_model_writer_write,
                                             coffer_model_writer_copy, coffer_model_writer_finish>
 {
@@ -878,7 +880,7 @@ public:
     std::size_t shard_of(std::size_t i) const noexcept { return coffer_model_writer_shard_of(get(), i); }
 };
 
-/* ---- Editing --------------------------------------------------------------------------------------------------------- */
+/* ---- Editing ----------------------------------------------------------------------------------------------------- */
 
 /* A file of a model, and whether it is there. */
 struct listed_file {
@@ -948,7 +950,7 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
     detail::call(coffer_recover, path.c_str(), options);
 }
 
-/* ---- Manifests ------------------------------------------------------------------------------------------------------- */
+/* ---- Manifests --------------------------------------------------------------------------------------------------- */
 
 /* Digests of files, kept beside them. */
 class manifest

@@ -7,7 +7,7 @@
 
 Recorded is what programs that were built before rely on:
 
-    functions.txt    every function that the shared library exports, as coffer.h declares it
+    functions.txt    every function that the shared library exports, as the public headers declare it
     types-64.txt     size and alignment of every public type, offset and size of every field, value of every constant,
     types-32.txt     by compilers for machines of 64 and of 32 bits; a program made from coffer.h prints them
 
@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include/coffer.h"
+INCLUDE = ROOT / "include"
 RECORDS = ROOT / "tests/abi"
 
 # name: (compiler, what runs its programs, which record holds for it)
@@ -34,12 +34,13 @@ MACHINES = {
 }
 
 
-# ---- Reading the header ---------------------------------------------------------------------------------------------
+# ---- Reading the headers --------------------------------------------------------------------------------------------
 
 
 def declarations():
-    """The header's text without comments."""
-    return re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.S)
+    """The text of the public headers without comments."""
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(INCLUDE.glob("coffer/*.h")))
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
 
 def functions(text):
@@ -88,11 +89,11 @@ def layout_program(text):
              "#define FIELD(t, f) printf(\"    %zu: \" #f \", %zu bytes\\n\", offsetof(t, f), sizeof(((t *)0)->f))",
              "#define NUMBER(n) printf(\"    \" #n \" = %llu\\n\", (unsigned long long)(n))",
              "int main(void)", "{"]
-    for name, fields in structs(text).items():
+    for name, fields in sorted(structs(text).items()):
         lines += [f"    TYPE({name});", *(f"    FIELD({name}, {field});" for field in fields)]
-    for name, constants in enums(text).items():
+    for name, constants in sorted(enums(text).items()):
         lines += [f"    TYPE({name});", *(f"    NUMBER({constant});" for constant in constants)]
-    lines += ["    puts(\"macros\");", *(f"    NUMBER({name});" for name in numbers(text)), "    return 0;", "}"]
+    lines += ["    puts(\"macros\");", *(f"    NUMBER({name});" for name in sorted(numbers(text))), "    return 0;", "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -101,7 +102,7 @@ def types_of(machine, text):
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "layout.c"), Path(folder, "layout")
         source.write_text(layout_program(text), encoding="utf-8")
-        subprocess.run([*compiler, "-std=c11", f"-I{HEADER.parent}", source, "-o", program], check=True)
+        subprocess.run([*compiler, "-std=c11", f"-I{INCLUDE}", source, "-o", program], check=True)
         return subprocess.run([*runner, program], check=True, capture_output=True, text=True).stdout
 
 
@@ -109,7 +110,7 @@ def exports_of(library, text):
     output = subprocess.run(["nm", "-D", "-P", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     declared = functions(text)
     symbols = sorted(line.split()[0].split("@")[0] for line in output.splitlines())
-    return "".join(declared.get(symbol, f"{symbol}: not in coffer.h") + "\n" for symbol in symbols)
+    return "".join(declared.get(symbol, f"{symbol}: not in a public header") + "\n" for symbol in symbols)
 
 
 # ---- Comparing and recording ----------------------------------------------------------------------------------------

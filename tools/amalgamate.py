@@ -4,8 +4,9 @@
 
     tools/amalgamate.py FOLDER    writes FOLDER/coffer.c and FOLDER/coffer.h
 
-coffer.c is every file of src, each header where it is first included, behind the headers of the system, which come first:
+coffer.c is every file of src, each header where it is first included, after the headers of the system, which come first:
 what follows them is hidden from other libraries, as it is in libcoffer.so. What src includes conditionally keeps its condition.
+coffer.h is the public header with the headers of its topics in it.
 """
 
 import re
@@ -99,12 +100,29 @@ class Amalgamation:
         return "".join(lines) + '\n#include "coffer.h"\n'
 
 
+def public_header(root):
+    """include/coffer.h with each of its topics in the place where it is first included."""
+    seen = set()
+
+    def inlined(text, folder):
+        return re.sub(r'^#include "([^"]+)"\n', lambda include: topic(folder / include[1]), text, flags=re.M)
+
+    def topic(path):
+        if path in seen:
+            return ""
+        seen.add(path)
+        return inlined("".join(Amalgamation.without_frame(path)), path.parent)
+
+    umbrella = root / "include/coffer.h"
+    return Amalgamation.tidy(inlined(umbrella.read_text(encoding="utf-8"), umbrella.parent))
+
+
 def amalgamate(root):
     sources = [path for room in ROOMS for path in sorted(root.glob(f"src/{room}/*.c"))]
     lost = {path for path in root.glob("src/*/*.c")} - set(sources)
     if lost:
         raise SystemExit(f"amalgamate: a room that this program does not know: {sorted(lost)}")
-    header = (root / "include/coffer.h").read_text(encoding="utf-8")
+    header = public_header(root)
     version = re.search(r'COFFER_VERSION_STRING "([^"]+)"', header)[1]
     all_of_it = Amalgamation(root)
     body = "".join(all_of_it.add(path) for path in sources)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what a compiler does not: who includes whom, what is exported, that names are unique.
+"""Checks what a compiler does not: who includes whom, circles of files, what is exported, that names are unique, lengths.
 
     tools/check_structure.py [--build DIR]    check this checkout; DIR holds libcoffer.so and libcoffer.a
     tools/check_structure.py --self-test      see each check catch a violation that is planted for it
@@ -10,6 +10,7 @@ Every check is a function of a Tree that returns its violations, one line each. 
 
 import argparse
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 ROOMS = {
     "core": set(),
     "format": {"core"},
-    "io": {"core"},
+    "io": {"core", "format"},
     "hash": {"core", "io"},
     "net": {"core", "io"},
     "manifest": {"core", "io", "hash"},
@@ -31,7 +32,7 @@ ROOMS = {
 }
 # Rooms that run where there is no system: of libc they want four functions.
 PURE_ROOMS = ("core", "format")
-# Folders that use the library as anyone would: the public header and files of their own.
+# Folders that use the library as anyone would: the public headers and files of their own.
 USERS = ("cli", "examples", "bench", "bindings")
 
 # emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
@@ -41,14 +42,24 @@ C11_HEADERS = CORE_HEADERS | {
     "setjmp.h", "signal.h", "stdalign.h", "stdatomic.h", "stdio.h", "stdlib.h", "stdnoreturn.h", "tgmath.h", "threads.h",
     "time.h", "uchar.h", "wchar.h", "wctype.h",
 }
+PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
 ROOM_HEADERS = {"core": CORE_HEADERS, "format": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
 OS_FILES = re.compile(r"src/io/(os(_\w+)?\.[ch])")
+# Who starts threads, besides the operating system's files, and by what.
+THREAD_FILE = "src/io/crew.c"
+THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_create|thrd_create)\s*\(")
 
 # What the objects of the pure rooms may want from outside: four functions of libc (their checked twins too, which compilers put in
 # their place where _FORTIFY_SOURCE is on by default) and the compiler's own helpers.
 CORE_UNDEFINED = re.compile(
-    r"coffer_\w+|(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
+    r"(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
+
+LONGEST_LINE = 120
+# Functions of the library and of the command, in lines from the first of the signature to the closing brace, with the comments
+# and empty lines between them.
+LONGEST_FUNCTION = 60
+MEDIAN_FUNCTION = 12
 
 CODE_FOLDERS = ("include", "src", "cli", "tests", "fuzz", "bench", "examples", "bindings")
 NOT_OURS = {".git", ".venv", ".cache", ".pytest_cache", ".hypothesis", "__pycache__", "build"}
@@ -85,8 +96,25 @@ class Tree:
             if match:
                 yield number, match[1]
 
+    def topics(self):
+        """The public headers that have declarations; include/coffer.h includes them."""
+        return [f for f in self.code("include") if f.startswith("include/coffer/")]
+
+    def functions(self, file):
+        """(line number, name, lines) of each function. clang-format sees to it that only those have a brace in the first
+        column, and nothing empty between that and the signature."""
+        lines = self.text(file).splitlines()
+        for number, line in enumerate(lines):
+            if line == "{":
+                first = number
+                while first > 0 and re.match(r"[\w ]", lines[first - 1]):
+                    first -= 1
+                end = lines.index("}", number)
+                name = re.search(r"(\w+)\(", " ".join(lines[first:number]))
+                yield first + 1, name[1] if name else "?", end - first + 1
+
     def public_functions(self):
-        text = re.sub(r"/\*.*?\*/", "", self.text("include/coffer.h"), flags=re.S)
+        text = re.sub(r"/\*.*?\*/", "", "".join(map(self.text, self.topics())), flags=re.S)
         return set(re.findall(r"^COFFER_API\b[^;(]*?\b(\w+)\(", text, flags=re.M))
 
     def nm(self, library, *options):
@@ -103,8 +131,9 @@ class Tree:
 
 
 def check_layers(tree):
-    """Files of a room include only rooms below it; the command, examples and benchmarks only the public header."""
+    """Files of a room include only rooms below it; the command, examples and benchmarks only the public headers."""
     home = {Path(f).name: f for f in tree.code("src")}
+    public = {f.removeprefix("include/") for f in tree.code("include")}
     for file in tree.code("src"):
         room = file.split("/")[1]
         if room not in ROOMS:
@@ -112,14 +141,26 @@ def check_layers(tree):
             continue
         for line, name in tree.includes(file):
             target = home.get(Path(name).name)
-            if target and target.split("/")[1] not in ROOMS[room] | {room}:
+            if target and name not in public and target.split("/")[1] not in ROOMS[room] | {room}:
                 yield f"{file}:{line}: src/{room} must not include {target}"
     for folder in USERS:
         own = {Path(f).name for f in tree.code(folder)}
         for file in tree.code(folder):
             for line, name in tree.includes(file):
-                if Path(name).name in home and name not in own:
+                if Path(name).name in home and name not in own | public:
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
+
+
+def check_public_headers(tree):
+    """The public headers include each other alone, and coffer.h includes all of them."""
+    public = {Path(f).name for f in tree.topics()}
+    for file in tree.topics():
+        for line, name in tree.includes(file):
+            if name not in public | PUBLIC_SYSTEM_HEADERS:
+                yield f"{file}:{line}: a public header must not include {name}"
+    included = {f"include/{name}" for _, name in tree.includes("include/coffer.h")}
+    for file in sorted(included ^ set(tree.topics())):
+        yield f"include/coffer.h: includes what is not a public header, or leaves one out: {file}"
 
 
 def check_includes_exist(tree):
@@ -145,26 +186,122 @@ def check_system_headers(tree):
                 yield f"{file}:{line}: must not include <{name}>"
 
 
+def check_threads(tree):
+    """One file starts threads, the crew; os_*.c may have one of its own."""
+    for file in tree.code("src"):
+        if file == "src/io/crew.c" or OS_FILES.fullmatch(file):
+            continue
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if "coffer__os_thread_start" in line:
+                yield f"{file}:{number}: starts a thread, which only src/io/crew.c may do"
+
+
+def check_thread_starts(tree):
+    """One file of src starts threads."""
+    for file in tree.code("src"):
+        if file != THREAD_FILE and not OS_FILES.fullmatch(file):
+            for number, line in enumerate(tree.text(file).splitlines(), 1):
+                if THREAD_START.search(line):
+                    yield f"{file}:{number}: only {THREAD_FILE} starts threads"
+
+
+# ---- Circles --------------------------------------------------------------------------------------------------------
+
+
+def circles(edges):
+    """Each group of nodes that reach each other, sorted; edges: {node: nodes}. By Tarjan's algorithm, without recursion."""
+    index, low, stack, on_stack = {}, {}, [], set()
+    for root in sorted(edges):
+        work = [(root, None)] if root not in index else []
+        while work:
+            node, targets = work.pop()
+            if targets is None:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                on_stack.add(node)
+                targets = iter(sorted(edges.get(node, ())))
+            for target in targets:
+                if target not in index:
+                    work += [(node, targets), (target, None)]
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], low[target])
+            else:
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    group = stack[at:]
+                    del stack[at:]
+                    on_stack -= set(group)
+                    if len(group) > 1:
+                        yield sorted(group)
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+
+
+def check_include_circles(tree):
+    """No units of src include each other in a circle; a unit is a source and the header of its name, or either alone."""
+    home = {Path(f).name: str(Path(f).with_suffix("")) for f in tree.code("src")}
+    edges = defaultdict(set)
+    for file in tree.code("src"):
+        unit = home[Path(file).name]
+        edges[unit] |= {home[Path(name).name] for _, name in tree.includes(file) if Path(name).name in home} - {unit}
+    for group in circles(edges):
+        yield f"files that include each other in a circle: {', '.join(group)}"
+
+
+def check_symbol_circles(tree):
+    """No objects of the static library need each other in a circle: each file can be read and tested with those below it."""
+    symbols = list(tree.nm("libcoffer.a", "--extern-only"))
+    owner = {symbol: member for member, kind, symbol in symbols if kind in "TDRBVW"}
+    edges = defaultdict(set)
+    for member, kind, symbol in symbols:
+        if kind == "U" and owner.get(symbol, member) != member:
+            edges[member].add(owner[symbol])
+    for group in circles(edges):
+        wanted = sorted({symbol for member, kind, symbol in symbols
+                         if kind == "U" and member in group and owner.get(symbol, member) in set(group) - {member}})
+        yield f"objects that need each other in a circle: {', '.join(group)}; by {', '.join(wanted)}"
+
+
+# ---- Lengths --------------------------------------------------------------------------------------------------------
+
+
+def check_function_lengths(tree):
+    """No function of the library or the command is longer than LONGEST_FUNCTION lines, and the median is at most
+    MEDIAN_FUNCTION, both counted with signature and braces."""
+    lengths = []
+    for file in tree.code("src", "cli"):
+        for line, name, length in tree.functions(file):
+            lengths.append(length)
+            if length > LONGEST_FUNCTION:
+                yield f"{file}:{line}: {name} has {length} lines, and {LONGEST_FUNCTION} are allowed"
+    if lengths and statistics.median(lengths) > MEDIAN_FUNCTION:
+        yield f"src, cli: the median function has {statistics.median(lengths)} lines, and {MEDIAN_FUNCTION} are allowed"
+
+
 # ---- Symbols --------------------------------------------------------------------------------------------------------
 
 
 def check_core_symbols(tree):
     """The objects of the pure rooms want nothing from outside but memcpy, memmove, memset and memcmp."""
-    rooms = {Path(f).name: f.split("/")[1] for f in tree.code("src") if f.split("/")[1] in PURE_ROOMS}
-    for member, _, symbol in tree.nm("libcoffer.a", "--undefined-only"):
-        room = rooms.get(re.sub(r"\.o$", "", member))
-        if room is not None and not CORE_UNDEFINED.fullmatch(symbol):
-            yield f"{member}: src/{room} must not need {symbol}"
+    members = {room: {Path(f).name + ".o" for f in tree.code("src") if f.startswith(f"src/{room}/")} for room in PURE_ROOMS}
+    defined = [(member, symbol) for member, _, symbol in tree.nm("libcoffer.a", "--defined-only")]
+    for room in PURE_ROOMS:
+        below = set().union(members[room], *(members[other] for other in ROOMS[room]))
+        own = {symbol for member, symbol in defined if member in below}
+        for member, _, symbol in tree.nm("libcoffer.a", "--undefined-only"):
+            if member in members[room] and symbol not in own and not CORE_UNDEFINED.fullmatch(symbol):
+                yield f"{member}: src/{room} must not need {symbol}"
 
 
 def check_exports(tree):
-    """The shared library exports exactly the functions that coffer.h declares."""
+    """The shared library exports exactly the functions that the public headers declare."""
     exported = {symbol for _, _, symbol in tree.nm("libcoffer.so", "-D", "--defined-only")}
     declared = tree.public_functions()
     for symbol in sorted(exported - declared):
-        yield f"libcoffer.so: exports {symbol}, which coffer.h does not declare"
+        yield f"libcoffer.so: exports {symbol}, which no public header declares"
     for symbol in sorted(declared - exported):
-        yield f"libcoffer.so: does not export {symbol}, which coffer.h declares"
+        yield f"libcoffer.so: does not export {symbol}, which a public header declares"
     for symbol in sorted(exported | declared):
         if not symbol.startswith("coffer_") or symbol.startswith("coffer__"):
             yield f"{symbol}: a public name begins with coffer_"
@@ -181,10 +318,10 @@ def check_static_symbols(tree):
 
 
 def check_file_names(tree):
-    """Names of sources and headers are unique in the tree."""
-    places = defaultdict(list)
+    """The names by which sources and headers are included are unique in the tree."""
+    places, topics = defaultdict(list), set(tree.topics())
     for file in tree.code(*CODE_FOLDERS):
-        places[Path(file).name].append(file)
+        places[file.removeprefix("include/") if file in topics else Path(file).name].append(file)
     for files in places.values():
         if len(files) > 1:
             yield f"one name, several files: {', '.join(files)}"
@@ -202,16 +339,25 @@ def check_static_names(tree):
             yield f"the static {name} is in several files: {', '.join(sorted(files))}"
 
 
-# ---- The public header, and every file ------------------------------------------------------------------------------
+# ---- The public headers, and every file -----------------------------------------------------------------------------
 
 
 def check_header_documented(tree):
     """Every public declaration has a comment, its own or its group's: a group is what stands between two blank lines."""
-    number = 1
-    for group in tree.text("include/coffer.h").split("\n\n"):
-        if re.search(r"^COFFER_API\b", group, flags=re.M) and "/*" not in group:
-            yield f"include/coffer.h:{number}: public declarations without a comment"
-        number += group.count("\n") + 2
+    for file in tree.topics():
+        number = 1
+        for group in tree.text(file).split("\n\n"):
+            if re.search(r"^COFFER_API\b", group, flags=re.M) and "/*" not in group:
+                yield f"{file}:{number}: public declarations without a comment"
+            number += group.count("\n") + 2
+
+
+def check_line_length(tree):
+    """Lines of the public headers fit in 120 columns; clang-format sees to code, not to comments."""
+    for file in (f for f in tree.files() if f.startswith("include/")):
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if len(line) > LONGEST_LINE:
+                yield f"{file}:{number}: {len(line)} columns, more than {LONGEST_LINE}"
 
 
 def check_licence(tree):
@@ -261,14 +407,15 @@ def check_pins(tree):
 
 CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
 NEED_GIT = (check_ignored,)
-NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
+NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols, check_symbol_circles)
 
 
 # ---- Seeing them fail -----------------------------------------------------------------------------------------------
 
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 SOUND = {
-    "include/coffer.h": SPDX + "/* A contract. */\n"
+    "include/coffer.h": SPDX + '#include "coffer/sum.h"\n',
+    "include/coffer/sum.h": SPDX + "/* A contract. */\n#include <stddef.h>\n"
                                '#define COFFER_API __attribute__((visibility("default")))\n\n'
                                "/* Sums. */\nCOFFER_API int coffer_sum(int a);\nCOFFER_API int coffer_sum_all(int a);\n",
     "src/core/sum.h": SPDX + "int coffer__add(int a);\n",
@@ -289,7 +436,7 @@ SOUND = {
     ".gitignore": "/.venv\n",
 }
 CORE_C = SPDX + '#include "coffer.h"\n'
-HEADER = SOUND["include/coffer.h"]
+HEADER = SOUND["include/coffer/sum.h"]
 # (the check, a file, its planted contents, words of the violation that the check must report)
 PLANTED = [
     (check_layers, "src/core/up.c", SPDX + '#include "os.h"\n', "src/core must not include src/io/os.h"),
@@ -299,9 +446,21 @@ PLANTED = [
     (check_layers, "src/attic/old.c", SPDX, "src/attic is not a room"),
     (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
     (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
+    (check_public_headers, "include/coffer/sum.h", HEADER + "#include <stdio.h>\n", "must not include stdio.h"),
+    (check_public_headers, "include/coffer/more.h", SPDX, "leaves one out: include/coffer/more.h"),
     (check_includes_exist, "src/core/lost.c", SPDX + '#include "nowhere.h"\n', "nowhere.h"),
     (check_system_headers, "src/core/print.c", SPDX + "#include <stdio.h>\n", "<stdio.h>"),
     (check_system_headers, "src/model/posix.c", SPDX + "#include <unistd.h>\n", "<unistd.h>"),
+    (check_threads, "src/model/alone.c", SPDX + "void coffer__go(void)\n{\n    coffer__os_thread_start();\n}\n",
+     "src/model/alone.c:4: starts a thread"),
+    (check_thread_starts, "src/model/busy.c", SPDX + "int coffer__busy(void)\n{\n    return pthread_create();\n}\n", "busy.c:4"),
+    (check_include_circles, "src/core/sum.h", SPDX + '#include "deep.h"\n', "src/core/sum, src/model/deep"),
+    (check_symbol_circles, "src/core/sum.c", SOUND["src/core/sum.c"].replace("return a + ", "return coffer_sum_all(a) + "),
+     "all.c.o, sum.c.o; by coffer__add, coffer_sum_all"),
+    (check_function_lengths, "src/core/long.c",
+     SPDX + "int coffer__long(\n    int a)\n{\n" + "    a++;\n" * 56 + "    return a;\n}\n", "coffer__long has 61 lines"),
+    (check_function_lengths, "cli/many.c",
+     SPDX + ("static int many(int a)\n{\n" + "    a++;\n" * 9 + "    return a;\n}\n\n") * 9, "the median function has 13"),
     (check_core_symbols, "src/core/size.c",
      CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
               "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "must not need strlen"),
@@ -309,10 +468,12 @@ PLANTED = [
     (check_core_symbols, "src/format/size.c",
      CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
               "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "src/format must not need strlen"),
+    (check_core_symbols, "src/core/up.c",
+     CORE_C + "int coffer__up(int a);\nint coffer__up(int a)\n{\n    return coffer_sum_all(a);\n}\n", "must not need coffer_sum_all"),
     (check_exports, "src/core/more.c",
      CORE_C + "COFFER_API int coffer_more(int a);\nint coffer_more(int a)\n{\n    return a;\n}\n",
-     "exports coffer_more, which"),
-    (check_exports, "include/coffer.h", HEADER + "COFFER_API int coffer_never(int a);\n",
+     "exports coffer_more, which no"),
+    (check_exports, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_never(int a);\n",
      "does not export coffer_never"),
     (check_exports, "src/core/bare.c",
      CORE_C + "COFFER_API int bare(int a);\nint bare(int a)\n{\n    return a;\n}\n", "bare: a public name"),
@@ -323,7 +484,8 @@ PLANTED = [
     (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
     (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
     (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
-    (check_header_documented, "include/coffer.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
+    (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
+    (check_header_documented, "include/coffer/sum.h", HEADER + "\nCOFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
     (check_ignored, ".venv", "a link, once\n", ".venv: .gitignore names it"),
@@ -334,7 +496,7 @@ PLANTED = [
 
 def make_tree(root, planted=()):
     files = dict(SOUND, **dict(planted))
-    files.setdefault("src/model/deep.h", SPDX)
+    files.setdefault("src/model/deep.h", SPDX + '#include "sum.h"\n')
     for file, text in files.items():
         path = Path(root, file)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -325,7 +325,7 @@ class Mutator:
 
 def mutants_of(root, files):
     texts = {f: (root / f).read_text(encoding="utf-8") for f in core_files(root)}
-    types = types_named_in([*texts.values(), (root / "include/coffer.h").read_text(encoding="utf-8")])
+    types = types_named_in([*texts.values(), *(p.read_text(encoding="utf-8") for p in root.glob("include/**/*.h"))])
     return [mutant for file in files for mutant in Mutator(file, texts[file], types).all()]
 
 

@@ -7,9 +7,6 @@
 
 #include <stdio.h>
 
-/* What is written is as its format's own writers write it. */
-#define CONVERT_ALIGNMENT 8
-
 /* What --to says, or the name of the new file; COFFER_FORMAT_ANY when neither names a format that is written. */
 static coffer_format wanted_format(const cli_arguments *arguments)
 {
@@ -35,7 +32,7 @@ static int unknown_ending(cli *app)
 {
     char endings[CLI_VALUES_SIZE];
     list_endings(endings, sizeof endings);
-    return cli_usage_error(app, "the new file's name ends %s; say what it is to be: --to", endings);
+    return cli_usage_error(app, "the new file's name ends %s; give its format: --to", endings);
 }
 
 static int run_convert(cli *app, const cli_arguments *arguments)
@@ -47,21 +44,14 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     if (format == COFFER_FORMAT_ANY) {
         return unknown_ending(app);
     }
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        rewrite.format = format;
-        rewrite.alignment = CONVERT_ALIGNMENT;
-        rewrite.slack = 0;
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.format = format;
+    return cli_rewrite(app, arguments, &options, "");
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending says the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending says", CLI_VALUES_FORMATS },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", CLI_VALUES_FORMATS },
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST,
@@ -78,11 +68,11 @@ static const cli_example CONVERT_EXAMPLES[] = {
 const cli_command cli_convert = {
     .name = "convert",
     .run = run_convert,
-    .summary = "write the tensors of a file to one of another format",
+    .summary = "write the tensors of a file to a file of another format",
     .usage = "PATH",
     .about =
         "Writes the same tensors and metadata to a file (-o) of another format, as that format's own writers would\n"
-        "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). What PATH is is told by its\n"
+        "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is detected by\n"
         "content. A dtype that the new format lacks is an error that names the tensor; nothing is written\n"
         "then.\n"
         "\n"

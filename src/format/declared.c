@@ -47,10 +47,10 @@ size_t coffer_header_count(const coffer_header *header)
     return header->tensors.used / sizeof(declared_tensor);
 }
 
-coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
 {
-    if (header == NULL || allocator == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_new needs a header and an allocator");
+    if (header == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a header needs a place for its handle");
     }
     *header = coffer__alloc_zeroed(allocator, sizeof **header);
     if (*header == NULL) {

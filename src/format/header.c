@@ -11,6 +11,7 @@
 #include "error.h"
 #include "formats.h"
 #include "options.h"
+#include "parse.h"
 #include "sort.h"
 #include "text.h"
 
@@ -128,7 +129,7 @@ static coffer_status validate_head(coffer_header *header, const coffer_header_op
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.max_header_size = options->max_header_size;
     const coffer_status status =
-        coffer_parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
+        coffer__parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
     if (status != COFFER_OK) {
         drop_built(header);
     }

@@ -123,11 +123,11 @@ coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish
     return COFFER_OK;
 }
 
-coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
 {
-    if (table == NULL || allocator == NULL || (bytes == NULL && size > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_parse needs a table, the bytes and an allocator");
+    if (table == NULL || (bytes == NULL && size > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "parsing needs a place for the table, and the bytes");
     }
     *table = NULL;
     coffer__reading reading;

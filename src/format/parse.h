@@ -48,4 +48,8 @@ coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish
                                     coffer_error *err);
 void coffer__reading_end(coffer__reading *reading);
 
+/* coffer_parse with an allocator that is not NULL. */
+coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err);
+
 #endif

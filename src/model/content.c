@@ -208,6 +208,16 @@ static coffer_status content_read_record(const coffer *model, content_record *re
     return status;
 }
 
+coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
+{
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    const coffer_table *table = coffer_shard_table(model, shard);
+    if (table != NULL) {
+        (void)coffer__recorded_algorithm(table, &algorithm, NULL);
+    }
+    return algorithm;
+}
+
 coffer_algorithm coffer_recorded_content(const coffer *model)
 {
     size_t len = 0;

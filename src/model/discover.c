@@ -7,64 +7,21 @@
 #include "missing.h"
 #include "os.h"
 #include "saved.h"
+#include "shard_name.h"
 #include "sort.h"
 #include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define DISCOVER_FILE ".safetensors"
-#define DISCOVER_INDEX DISCOVER_FILE COFFER__INDEX_SUFFIX
+#define DISCOVER_INDEX COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX
 /* Names of interest in one folder. */
 #define DISCOVER_MOST_NAMES 200000u
 #define DISCOVER_MOST_BYTES ((size_t)64 << 20)
 
-static bool discover_ends(coffer__name name, const char *suffix)
-{
-    const size_t len = strlen(suffix);
-    return name.len > len && memcmp(name.text + name.len - len, suffix, len) == 0;
-}
-
 static bool discover_is(coffer__name name, const char *wanted)
 {
     return name.len == strlen(wanted) && memcmp(name.text, wanted, name.len) == 0;
-}
-
-/* ---- names of shards --------------------------------------------------------------------------------------------- */
-
-/* Reads the 5 or 6 digits that end at `end`; how many, or 0. */
-static size_t discover_digits(const char *name, size_t end, uint32_t *value)
-{
-    size_t digits = 0;
-    while (digits < end && digits < 7 && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') {
-        digits++;
-    }
-    *value = 0;
-    for (size_t i = end - digits; i < end; i++) {
-        *value = *value * 10 + (uint32_t)(name[i] - '0');
-    }
-    return digits == 5 || digits == 6 ? digits : 0;
-}
-
-bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
-{
-    static const char of[] = "-of-";
-    const size_t of_len = sizeof of - 1;
-    const size_t suffix_len = sizeof DISCOVER_FILE - 1;
-    if (name_len <= suffix_len || memcmp(name + name_len - suffix_len, DISCOVER_FILE, suffix_len) != 0) {
-        return false;
-    }
-    const size_t end = name_len - suffix_len;
-    const size_t total_digits = discover_digits(name, end, &parts->total);
-    if (total_digits == 0 || end - total_digits < of_len ||
-        memcmp(name + end - total_digits - of_len, of, of_len) != 0) {
-        return false;
-    }
-    const size_t number_end = end - total_digits - of_len;
-    parts->digits = discover_digits(name, number_end, &parts->number);
-    parts->prefix_len = number_end - parts->digits;
-    const bool separated = parts->prefix_len > 0 && strchr("-_", name[parts->prefix_len - 1]) != NULL;
-    return parts->digits == total_digits && separated && parts->number >= 1 && parts->number <= parts->total;
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -100,8 +57,8 @@ static bool discover_add(discover_list *list, coffer__name name)
 /* What a save leaves between the old model and the new one is called so. */
 static bool discover_is_left(coffer__name name)
 {
-    return discover_ends(name, DISCOVER_INDEX COFFER__SAVED_READY) ||
-           discover_ends(name, DISCOVER_INDEX COFFER__SAVED_OLD);
+    return coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_READY) ||
+           coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_OLD);
 }
 
 static bool discover_see(void *ctx, const char *text)
@@ -113,8 +70,8 @@ static bool discover_see(void *ctx, const char *text)
     }
     list->is_pipeline = list->is_pipeline || discover_is(name, "model_index.json");
     list->interrupted = list->interrupted || discover_is_left(name);
-    list->failed =
-        (discover_ends(name, DISCOVER_FILE) || discover_ends(name, DISCOVER_INDEX)) && !discover_add(list, name);
+    list->failed = (coffer__name_ends(name, COFFER__FILE_SUFFIX) || coffer__name_ends(name, DISCOVER_INDEX)) &&
+                   !discover_add(list, name);
     return !list->failed;
 }
 
@@ -241,24 +198,12 @@ static bool discover_has(const discover_list *list, const char *wanted)
 /* The name that every loader looks for first; NULL when there is none of them. */
 static const char *discover_usual(const discover_list *list)
 {
-    static const char *const usual[] = { "model" DISCOVER_FILE, "model" DISCOVER_INDEX,
-                                         "diffusion_pytorch_model" DISCOVER_FILE,
-                                         "diffusion_pytorch_model" DISCOVER_INDEX };
-    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
-        if (discover_has(list, usual[i])) {
-            return usual[i];
+    for (size_t i = 0; i < COFFER__USUAL_NAMES; i++) {
+        if (discover_has(list, coffer__usual_names[i])) {
+            return coffer__usual_names[i];
         }
     }
     return NULL;
-}
-
-static bool discover_same_set(coffer__name a, coffer__name b)
-{
-    coffer__shard_name x;
-    coffer__shard_name y;
-    return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
-           x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0 && x.total == y.total &&
-           x.digits == y.digits;
 }
 
 static coffer_status discover_ambiguous(coffer__name first, coffer__name second, const char *what, coffer_error *err)
@@ -329,7 +274,7 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
 {
     const coffer__name *index = NULL;
     for (size_t i = 0; i < list->count; i++) {
-        if (discover_ends(list->names[i], DISCOVER_INDEX)) {
+        if (coffer__name_ends(list->names[i], DISCOVER_INDEX)) {
             if (index != NULL) {
                 return discover_ambiguous(*index, list->names[i], "the indices", err);
             }
@@ -347,7 +292,7 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         return status;
     }
     for (size_t i = 1; i < list->count; i++) {
-        if (!discover_same_set(list->names[0], list->names[i])) {
+        if (!coffer__shard_name_same_set(list->names[0], list->names[i])) {
             return discover_ambiguous(list->names[0], list->names[i], "there are", err);
         }
     }
@@ -365,7 +310,7 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
 {
     const char *usual = discover_usual(list);
     if (usual != NULL) {
-        found->is_index = discover_ends((coffer__name){ usual, strlen(usual) }, DISCOVER_INDEX);
+        found->is_index = coffer__name_ends((coffer__name){ usual, strlen(usual) }, DISCOVER_INDEX);
         return discover_path(found, folder, usual, err);
     }
     coffer_status status = COFFER_OK;

@@ -33,18 +33,4 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
                                coffer_error *err);
 void coffer__found_free(coffer__found *found, const coffer_allocator *allocator);
 
-/* What the name of an index ends in. */
-#define COFFER__INDEX_SUFFIX ".index.json"
-
-/* The name of one of several files: PREFIX-00001-of-00003.safetensors, with 5 or 6 digits. */
-typedef struct coffer__shard_name {
-    size_t prefix_len; /* the sign before the digits included */
-    size_t digits;
-    uint32_t number; /* 1 to total */
-    uint32_t total;
-} coffer__shard_name;
-
-/* False for any other name. */
-bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len);
-
 #endif

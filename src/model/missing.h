@@ -4,7 +4,6 @@
 #define COFFER_MODEL_MISSING_H
 
 #include "coffer.h"
-#include "discover.h"
 #include "names.h"
 #include "paths.h"
 
@@ -19,8 +18,5 @@ typedef struct coffer__missing {
 void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__name name);
 /* Fails with all of them, of a model of `total` files; `why` is what that may come from. */
 coffer_status coffer__missing_fail(const coffer__missing *missing, size_t total, const char *why, coffer_error *err);
-
-/* Name `number` of the set that the file `first` is named as one of; `parts` are those of `first`. */
-void coffer__shard_name_make(coffer__path *name, const char *first, const coffer__shard_name *parts, uint32_t number);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes of a model: those of its shards together, and what is legal but odd about several files as a whole. */
-#include "model.h"
-
 #include "alloc.h"
-#include "discover.h"
 #include "error.h"
+#include "several.h"
+#include "shard_name.h"
 #include "sort.h"
 
 #include <string.h>

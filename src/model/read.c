@@ -32,19 +32,6 @@ static coffer_status read_check(coffer_read_options *options, const coffer_read_
     return status == COFFER_OK ? read_check_place(buffer, buffer_size, size, err) : status;
 }
 
-coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
-                                                size_t *failed)
-{
-    coffer__transfer_options transfer = {
-        .allocator = allocator,
-        .progress = options->progress,
-        .progress_ctx = options->progress_ctx,
-        .threads = options->threads,
-    };
-    transfer.failed = failed;
-    return transfer;
-}
-
 static coffer_status read_rows(const coffer *model, const coffer__row *rows, size_t count,
                                const coffer_read_options *options, size_t *failed, coffer_error *err)
 {

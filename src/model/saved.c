@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "saved.h"
 
-#include "discover.h"
+#include "shard_name.h"
 
 #include <string.h>
 

@@ -4,87 +4,6 @@
 #include "alloc.h"
 #include "error.h"
 #include "record.h"
-#include "table.h"
-
-#include <string.h>
-
-/* ---- a shard's record -------------------------------------------------------------------------------------------- */
-
-coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
-                                  coffer_error *err)
-{
-    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
-    if (verify == COFFER_VERIFY_NOTHING ||
-        (verify == COFFER_VERIFY_RECORDED &&
-         coffer__recorded_algorithm(shard->table, &algorithm, NULL) == COFFER_ERR_NO_DIGESTS)) {
-        return COFFER_OK;
-    }
-    const size_t count = coffer_table_count(shard->table);
-    coffer_hasher *hasher = NULL;
-    coffer_status status = coffer__recorded_read(&shard->recorded, shard->table, allocator, err);
-    if (status == COFFER_OK) {
-        status = coffer_hasher_new(&hasher, shard->recorded.algorithm, allocator, err);
-    }
-    if (status == COFFER_OK) {
-        status = coffer__recorded_metadata(hasher, shard->table, err);
-    }
-    coffer_hasher_free(hasher);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    shard->trusted = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *shard->trusted);
-    return shard->trusted != NULL
-               ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify %u tensors", (uint64_t)count);
-}
-
-void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
-{
-    if (shard->verified != NULL) {
-        coffer__free(allocator, shard->verified, shard->verified->size);
-    }
-    if (shard->recorded.digests != NULL) {
-        coffer__recorded_free(&shard->recorded);
-    }
-    if (shard->trusted != NULL) {
-        coffer__free(allocator, shard->trusted, (coffer_table_count(shard->table) + 1) * sizeof *shard->trusted);
-    }
-}
-
-/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the empty ones
-   come first, and of those in the order in which they lie in memory. */
-static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
-{
-    if (a->offset != b->offset) {
-        return a->offset < b->offset;
-    }
-    return a->size != b->size ? a->size < b->size : (uintptr_t)a < (uintptr_t)b;
-}
-
-/* Where the tensor's mark is. */
-static _Atomic(uint8_t) *trust_mark(const coffer__shard *shard, const coffer_tensor *tensor)
-{
-    size_t low = 0;
-    size_t high = coffer_table_count(shard->table);
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const bool before = trust_before(coffer_table_at(shard->table, middle), tensor);
-        low = before ? middle + 1 : low;
-        high = before ? high : middle;
-    }
-    return &shard->trusted[low];
-}
-
-bool coffer__trust_is_far(const coffer__shard *shard)
-{
-    return shard->trusted != NULL && shard->source.ops->far;
-}
-
-bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor)
-{
-    return coffer__trust_is_far(shard) ||
-           (shard->trusted != NULL && atomic_load_explicit(trust_mark(shard, tensor), memory_order_acquire) == 0);
-}
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
@@ -97,7 +16,7 @@ static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *
         return status;
     }
     if (coffer__recorded_has(&shard->recorded, record)) {
-        atomic_store_explicit(trust_mark(shard, tensor), 1, memory_order_release);
+        coffer__trust_mark(shard, tensor);
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
@@ -134,10 +53,10 @@ static void trust_plan(const trust_reading *reading)
 {
     for (size_t i = 0; i < reading->count; i++) {
         const coffer_read_target *target = &reading->targets[i];
-        const coffer__shard *shard = coffer__model_shard(reading->model, target->tensor);
+        coffer__shard *shard = coffer__model_shard(reading->model, target->tensor);
         const bool due = coffer__trust_is_due(shard, target->tensor);
-        reading->rows[i] = coffer__model_digest_row(
-            reading->model, target->tensor, due ? shard->recorded.algorithm : COFFER_NO_ALGORITHM, reading->data[i]);
+        reading->rows[i] = coffer__shard_digest_row(
+            shard, target->tensor, due ? shard->recorded.algorithm : COFFER_NO_ALGORITHM, reading->data[i]);
         reading->rows[i].to = target->buffer;
         if (target->buffer != NULL) {
             reading->rows[i].map = NULL; /* as all reading into memory: without a map */
@@ -292,7 +211,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     looking.progress = options->progress == NULL ? NULL : trust_wait;
     looking.progress_ctx = &waiting;
     *held = NULL;
-    if (!coffer__trust_is_far(coffer__model_shard(model, tensor))) {
+    if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
     *held = trust_find_held(model, tensor);

@@ -12,22 +12,8 @@
 
 #include "coffer.h"
 #include "model.h"
+#include "trusted.h"
 
-/* Reads what the file records, if that is wanted, and verifies its metadata. To be ended even when it fails. */
-coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
-                                  coffer_error *err);
-void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
-
-/* A tensor from far away in memory, verified. */
-struct coffer__verified {
-    const coffer_tensor *tensor;
-    size_t users; /* under the lock of the model's first shard; the model itself is one of them */
-    size_t size;  /* of this block */
-    uint8_t bytes[];
-};
-
-/* Whether a tensor has yet to be verified: one from far away always. */
-bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);
 /* Holds a digest of the tensor's data, by the algorithm that the shard records, against the record. COFFER_ERR_TENSOR_DIGEST
    names tensor and path. */
 coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tensor, const uint8_t *data,
@@ -35,8 +21,6 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 /* Reads tensors to their places, and verifies those that are due. */
 coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *targets, size_t count,
                                  const coffer_read_options *options, coffer_error *err);
-/* Whether the tensors of a shard are verified, and come from far away. */
-bool coffer__trust_is_far(const coffer__shard *shard);
 /* What a part of a tensor, of `size` bytes, may be taken from: sees to it that the tensor is verified. *held is its copy where it
    comes from far away, to be let go of, and NULL where it may be read again. The user is asked meanwhile whether to go on. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,

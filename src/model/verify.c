@@ -26,28 +26,12 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-coffer__digest_row coffer__model_digest_row(const coffer *model, const coffer_tensor *tensor,
-                                            coffer_algorithm algorithm, uint8_t *digest)
-{
-    coffer__shard *shard = coffer__model_shard(model, tensor);
-    /* Where bytes may have been changed in memory, those of the file are read. */
-    const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
-    return (coffer__digest_row){
-        .source = &shard->source,
-        .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
-        .offset = tensor->offset,
-        .size = tensor->size,
-        .algorithm = algorithm,
-        .digest = digest,
-    };
-}
-
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
         const coffer_tensor *tensor = verify_tensor(job, i);
-        const coffer__shard *shard = coffer__model_shard(job->model, tensor);
+        coffer__shard *shard = coffer__model_shard(job->model, tensor);
         if (shard == NULL) {
             return coffer__model_stranger(err);
         }
@@ -56,18 +40,24 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
             return status;
         }
         memset(&job->digests[i], 0, sizeof job->digests[i]);
-        rows[i] = coffer__model_digest_row(
-            job->model, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
+        rows[i] = coffer__shard_digest_row(
+            shard, tensor, job->recorded == NULL ? algorithm : job->recorded[shard - job->model->shards].algorithm,
             job->digests[i].data);
     }
     return COFFER_OK;
 }
 
 static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
-                                     const coffer_read_options *options, coffer_error *err)
+                                     const coffer_digest_options *options, coffer_error *err)
 {
     size_t failed = job->count;
-    const coffer__transfer_options transfer = coffer__model_transfer(&job->model->allocator, options, &failed);
+    const coffer__transfer_options transfer = {
+        .allocator = &job->model->allocator,
+        .progress = options->progress,
+        .progress_ctx = options->progress_ctx,
+        .threads = options->threads,
+        .failed = &failed,
+    };
     const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;
@@ -99,7 +89,7 @@ static coffer_status verify_finish_records(const verify_job *job, const coffer__
 
 /* Computes job->digests, by `algorithm` or by that of each shard's record. */
 static coffer_status verify_digest(const verify_job *job, coffer_algorithm algorithm,
-                                   const coffer_read_options *options, coffer_error *err)
+                                   const coffer_digest_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
     coffer__digest_row *rows = NULL;
@@ -123,9 +113,9 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
 
 coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                     coffer_algorithm algorithm, coffer_digest *digests,
-                                    const coffer_read_options *options, coffer_error *err)
+                                    const coffer_digest_options *options, coffer_error *err)
 {
-    coffer_read_options known;
+    coffer_digest_options known;
     if (model == NULL || (digests == NULL && count > 0) || coffer_algorithm_digest_size(algorithm) == 0 ||
         (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -176,16 +166,6 @@ coffer_status coffer_digest_content(const coffer *model, const coffer_digest *di
 }
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
-
-coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
-{
-    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
-    const coffer_table *table = coffer_shard_table(model, shard);
-    if (table != NULL) {
-        (void)coffer__recorded_algorithm(table, &algorithm, NULL);
-    }
-    return algorithm;
-}
 
 /* Reads what a shard records, once. */
 static coffer_status verify_read_shard(const verify_job *job, const coffer__shard *shard, coffer_error *err)
@@ -281,7 +261,7 @@ static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_err
     return status == COFFER_OK ? coffer__content_check(job->model, err) : status;
 }
 
-static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_read_options *options,
+static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_digest_options *options,
                                 coffer_error *err)
 {
     coffer_status status = verify_read_shards(job, err);
@@ -292,9 +272,9 @@ static coffer_status verify_run(const verify_job *job, bool *sound, const coffer
 }
 
 coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
-                            const coffer_read_options *options, coffer_error *err)
+                            const coffer_digest_options *options, coffer_error *err)
 {
-    coffer_read_options known;
+    coffer_digest_options known;
     if (model == NULL || (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "verifying needs a model, and a count that is that of its tensors");

@@ -15,7 +15,6 @@
 #include "crew.h"
 #include "error.h"
 #include "fetch.h"
-#include "source_http.h"
 #include "trouble.h"
 
 #include <string.h>
@@ -45,7 +44,6 @@ typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
     bool hashes; /* what others bring */
-    coffer__watch watch;
     coffer__taker taker;
     coffer__fetch_file *file;
     uint64_t at;          /* the file's next byte that is to be written … */
@@ -68,7 +66,7 @@ static uint64_t pieces_min(uint64_t a, uint64_t b)
 /* How much the next one may take. What has to come from the file's first byte on comes at a stretch. */
 static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
 {
-    if (coffer__source_is_sequential(file->source)) {
+    if (file->source->is.sequential) {
         return UINT64_MAX;
     }
     const uint64_t share = job->left / (2 * (uint64_t)job->workers);
@@ -207,7 +205,7 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     const coffer__fetch_file *file = worker->file;
     const coffer__move *move = &file->moves[worker->move];
     const coffer__move *last = file->moves + file->move_count - 1;
-    const uint64_t gap = coffer__source_is_sequential(file->source) ? UINT64_MAX : PIECES_GAP;
+    const uint64_t gap = file->source->is.sequential ? UINT64_MAX : PIECES_GAP;
     while (move < last && move[1].to < worker->end && move[1].from >= move->from + move->size &&
            move[1].from - (move->from + move->size) <= gap) {
         move++;
@@ -215,7 +213,7 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
 }
 
-/* From a source that is near. */
+/* From a source that does not stream. */
 static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -223,7 +221,7 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
         const uint64_t step = pieces_min(left, PIECES_BUFFER);
         uint8_t *read = worker->buffer + PIECES_BUFFER;
         status = coffer__source_read(worker->file->source, worker->from, read, (size_t)step, err);
-        if (status == COFFER_OK && worker->watch.stop(worker->watch.ctx)) {
+        if (status == COFFER_OK && coffer__crew_stop(&worker->base, 0)) {
             status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
         }
         if (status == COFFER_OK && !pieces_receive(worker, read, (size_t)step)) {
@@ -242,9 +240,9 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     worker->from = file->moves[worker->move].from + (worker->at - file->moves[worker->move].to);
     const uint64_t size = pieces_reach(worker) - worker->from;
     const coffer_status status =
-        file->source->ops->stream == NULL
-            ? pieces_copy(worker, size, err)
-            : file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->watch, err);
+        file->source->is.streams
+            ? file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->base.watch, err)
+            : pieces_copy(worker, size, err);
     if (worker->status != COFFER_OK) {
         *err = worker->error;
         return worker->status;
@@ -270,18 +268,6 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
         status = pieces_bring(worker, err);
     }
     return status;
-}
-
-/* ---- the crew ---------------------------------------------------------------------------------------------------- */
-
-static bool pieces_stop(void *ctx)
-{
-    const pieces_worker *worker = ctx;
-    coffer__crew *crew = worker->base.crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    const bool failed = crew->status != COFFER_OK;
-    coffer__os_mutex_unlock(&crew->mutex);
-    return failed || coffer__crew_tell(&worker->base, 0);
 }
 
 /* ---- digests on the way ------------------------------------------------------------------------------------------ */
@@ -389,8 +375,8 @@ static void pieces_work(void *arg)
         const coffer_status status = pieces_carry_out(worker, &error);
         if (status != COFFER_OK) {
             coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
-        } else if (coffer__crew_tell(&worker->base, 0)) {
-            coffer__crew_cancel(&worker->job->crew);
+        } else {
+            (void)coffer__crew_stop(&worker->base, 0); /* which the next look for something to take finds out */
         }
     }
 }
@@ -402,7 +388,7 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     bool far = false;
     for (size_t i = 0; i < fetch->file_count; i++) {
         takes += fetch->files[i].size / PIECES_LEAST + 1;
-        far = far || fetch->files[i].source->ops->stream != NULL;
+        far = far || fetch->files[i].source->is.far;
     }
     takes = pieces_min(takes, left / PIECES_LEAST + fetch->file_count);
     const size_t connections = coffer__os_descriptors() / PIECES_DESCRIPTORS;
@@ -415,14 +401,15 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
 
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
-    const coffer__transfer_options options = {
-        .allocator = job->allocator,
+    pieces_job queue = { .fetch = job, .left = job->total - job->done };
+    queue.crew = (coffer__crew){
+        .work = pieces_work,
         .progress = job->options->progress,
         .progress_ctx = job->options->progress_ctx,
+        .total = job->total,
+        .err = err,
+        .done = job->done,
     };
-    pieces_job queue = { .fetch = job, .left = job->total - job->done };
-    queue.crew =
-        (coffer__crew){ .options = &options, .total = job->total, .err = err, .work = pieces_work, .done = job->done };
     queue.workers = pieces_workers(job, queue.left);
     const size_t count = queue.workers + pieces_hashers(job);
     const size_t block_size = count * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
@@ -434,7 +421,6 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
     for (size_t i = 0; i < count; i++) {
         workers[i].job = &queue;
         workers[i].hashes = i >= queue.workers;
-        workers[i].watch = (coffer__watch){ pieces_stop, &workers[i] };
         workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
         workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
     }

@@ -10,13 +10,16 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$here/../.." && pwd)
 build=$(cd "$1" && pwd)
-version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/include/coffer.h")
+version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/include/coffer/base.h")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 "$checkout/tools/amalgamate.py" .
-cmp coffer.h "$checkout/include/coffer.h"
+if grep '#include "' coffer.h; then
+    echo 'coffer.h needs the headers above beside it' >&2
+    exit 1
+fi
 
 silently() { # silently COMMAND...: succeeds and says nothing
     "$@" >said 2>&1 || { cat said >&2; echo "failed: $*" >&2; exit 1; }

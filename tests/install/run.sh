@@ -9,7 +9,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$here/../.." && pwd)
 build=$(cd "$1" && pwd)
-version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/include/coffer.h")
+version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' "$checkout/include/coffer/base.h")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -50,8 +50,8 @@ if grep -rIlF -e "$prefix" -e "$checkout" -e "$work" "$prefix" "$work/stage"; th
     echo 'the files above name the place where they were built or installed' >&2
     exit 1
 fi
-for file in bin/coffer include/coffer.h include/coffer.hpp share/man/man1/coffer.1 share/zsh/site-functions/_coffer \
-    share/bash-completion/completions/coffer share/fish/vendor_completions.d/coffer.fish; do
+for file in bin/coffer include/coffer.h include/coffer/base.h include/coffer.hpp share/man/man1/coffer.1 \
+    share/zsh/site-functions/_coffer share/bash-completion/completions/coffer share/fish/vendor_completions.d/coffer.fish; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 [ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]
@@ -116,10 +116,10 @@ expect_needed "$work/by-pkg-config" yes
 cc -std=c11 -static "$here/consumer.c" -o "$work/by-pkg-config-static" $(pkg-config --static --cflags --libs coffer)
 expect_version 'pkg-config --static' "$work/by-pkg-config-static"
 
-# ---- The header alone -------------------------------------------------------------------------------------------------
+# ---- The headers, each alone ------------------------------------------------------------------------------------------
 
 strict=(-pedantic -Wall -Wextra -Wconversion -Wshadow -Werror -I"$prefix/include")
-grep -o 'COFFER_[A-Z]*_OPTIONS_INIT' "$prefix/include/coffer.h" | sort -u >"$work/initialisers"
+grep -rho 'COFFER_[A-Z_]*_OPTIONS_INIT' "$prefix/include/coffer" | sort -u >"$work/initialisers"
 while read -r initialiser; do
     grep -q "= $initialiser;" "$here/header_alone.c" || { echo "header_alone.c does not use $initialiser" >&2; exit 1; }
 done <"$work/initialisers"
@@ -128,5 +128,11 @@ for compiler in gcc clang; do
     "$work/header-c"
     "$compiler" -x c++ -std=c++17 "${strict[@]}" "$here/header_alone.c" -o "$work/header-c++"
     "$work/header-c++"
-    echo "ok: coffer.h alone, $compiler, as C11 and as C++17"
+    (cd "$prefix/include" && ls coffer/*.h) >"$work/topics"
+    while read -r topic; do
+        echo "#include <$topic>" >"$work/topic.c"
+        "$compiler" -x c -std=c11 "${strict[@]}" -fsyntax-only "$work/topic.c"
+        "$compiler" -x c++ -std=c++17 "${strict[@]}" -fsyntax-only "$work/topic.c"
+    done <"$work/topics"
+    echo "ok: coffer.h and each of its $(wc -l <"$work/topics") topics alone, $compiler, as C11 and as C++17"
 done

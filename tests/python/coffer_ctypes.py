@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of include/coffer.h that the tests use, by ctypes, and thin Python around it.
+"""The part of include/coffer/*.h that the tests use, by ctypes, and thin Python around it.
 
-The shared library is the one that COFFER_LIB names. Constants are read from the header, so that they are written once.
+The shared library is the one that COFFER_LIB names. Constants are read from the headers, so that they are written once.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_s
 from typing import NamedTuple, Optional
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADER = (ROOT / "include" / "coffer.h").read_text()
+HEADER = "".join(path.read_text() for path in sorted(ROOT.glob("include/coffer/*.h")))
 
 
 def _enum(prefix):

@@ -9,13 +9,13 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "crew.h"
 #include "digest.h"
 #include "move.h"
 #include "source.h"
 #include "support_file.h"
 #include "support_model.h"
 #include "transfer.h"
-#include "waiting.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -41,11 +41,11 @@ static void look_again(void)
     (void)nanosleep(&moment, NULL);
 }
 
-static coffer_status stuck_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                        const coffer__watch *watch, coffer_error *err)
+static coffer_status stuck_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                const coffer__watch *watch, coffer_error *err)
 {
     (void)offset;
-    stuck *state = source->as.custom.ctx;
+    stuck *state = source->state.kept;
     if (state->serves && pthread_equal(pthread_self(), state->served)) {
         while (atomic_load(&state->waiting) == 0) {
             look_again();
@@ -54,24 +54,13 @@ static coffer_status stuck_read_watched(const coffer__source *source, uint64_t o
         return COFFER_OK;
     }
     atomic_fetch_add(&state->waiting, 1);
+    assert_non_null(watch);
     while (!watch->stop(watch->ctx)) {
         look_again();
     }
     memset(err, 0, sizeof *err);
     err->code = COFFER_ERR_CANCELLED;
     return COFFER_ERR_CANCELLED;
-}
-
-static coffer_status stuck_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                coffer_error *err)
-{
-    (void)source;
-    (void)offset;
-    (void)buffer;
-    (void)size;
-    (void)err;
-    fail_msg("read without a watch");
-    return COFFER_ERR_IO;
 }
 
 static void stuck_close(coffer__source *source)
@@ -81,14 +70,13 @@ static void stuck_close(coffer__source *source)
 
 static coffer__source make_stuck(stuck *state, uint64_t size, bool serves)
 {
-    static const coffer__source_ops ops = {
-        .read_at = stuck_read, .close = stuck_close, .far = true, .read_watched = stuck_read_watched
-    };
+    static const coffer__source_ops ops = { .kind = "a test", .read_at = stuck_read, .close = stuck_close };
     state->served = pthread_self();
     state->serves = serves;
     atomic_init(&state->waiting, 0);
-    coffer__source source = { .ops = &ops, .size = size };
-    source.as.custom.ctx = state;
+    coffer__source source;
+    coffer__source_init(&source, &ops, size, (coffer__source_traits){ .far = true });
+    source.state.kept = state;
     return source;
 }
 
@@ -231,47 +219,55 @@ static void opening_ends(void **state)
 
 /* ---- threads that wait --------------------------------------------------------------------------------------------- */
 
+typedef struct waiter {
+    coffer__crew_worker base;
+    const coffer__watch *watch;
+} waiter;
+
 static void wait_until_stopped(void *arg)
 {
-    coffer__waiting *waiting = arg;
-    while (!waiting->watch.stop(waiting->watch.ctx)) {
+    const waiter *worker = arg;
+    while (!worker->watch->stop(worker->watch->ctx)) {
         look_again();
     }
-    coffer__waiting_leave(waiting);
+}
+
+/* A crew whose workers wait until the user has lost patience. */
+static void wait_by(size_t count, bool caller_asks, patience *of, uint64_t total)
+{
+    coffer_error err;
+    waiter workers[4];
+    coffer__crew crew = {
+        .work = wait_until_stopped,
+        .progress = lose_patience,
+        .progress_ctx = of,
+        .total = total,
+        .err = &err,
+        .caller_asks = caller_asks,
+    };
+    const coffer__watch watch = coffer__crew_watch(&crew);
+    for (size_t i = 0; i < 4; i++) {
+        workers[i].watch = &watch;
+    }
+    assert_int_equal(coffer__crew_run(&crew, workers, count, sizeof workers[0]), COFFER_ERR_CANCELLED);
+    assert_int_equal(err.code, COFFER_ERR_CANCELLED);
 }
 
 static void waiting_ends(void **state)
 {
     (void)state;
     patience some = { .most = 2 };
-    coffer__waiting waiting;
-    coffer__thread threads[3];
-    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 7));
-    waiting.working = 3;
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(coffer__os_thread_start(&threads[i], wait_until_stopped, &waiting), 0);
-    }
-    coffer__waiting_wait(&waiting);
-    for (size_t i = 0; i < 3; i++) {
-        coffer__os_thread_join(&threads[i]);
-    }
+    wait_by(4, true, &some, 7);
     assert_int_equal(some.asked, 3);
-    assert_true(waiting.stopped && some.total == 7);
-    coffer__waiting_end(&waiting);
+    assert_int_equal(some.total, 7);
 }
 
 static void waiting_alone_ends(void **state)
 {
     (void)state;
     patience some = { .most = 2 };
-    coffer__waiting waiting;
-    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 1));
-    waiting.alone = true;
-    waiting.working = 1;
-    wait_until_stopped(&waiting);
-    coffer__waiting_wait(&waiting);
+    wait_by(1, true, &some, 1);
     assert_int_equal(some.asked, 3);
-    coffer__waiting_end(&waiting);
 }
 
 /* ---- runs that lie far apart --------------------------------------------------------------------------------------- */
@@ -314,7 +310,7 @@ static void slicing_ends(void **state)
     options.progress = lose_patience;
     options.progress_ctx = &none;
     options.threads = 1;
-    assert_int_equal(coffer_read_slice(model, coffer_find(model, "t"), column, 2, got, sizeof got, &options, &err),
+    assert_int_equal(coffer_read_slice(model, tensor_named(model, "t"), column, 2, got, sizeof got, &options, &err),
                      COFFER_ERR_CANCELLED);
     /* All of it is one piece. Whoever asks only after it has read everything. */
     assert_true(file.reads > 0 && file.reads < ROWS);

@@ -18,7 +18,7 @@ from coffer import _native
 
 
 def test_one_version():
-    header = Path(os.environ["COFFER_SOURCE_DIR"], "include/coffer.h").read_text()
+    header = Path(os.environ["COFFER_SOURCE_DIR"], "include/coffer/base.h").read_text()
     stated = re.search(r'COFFER_VERSION_STRING "(.*)"', header)[1]
     assert coffer.__version__ == _native.VERSION == importlib.metadata.version("coffer") == stated
 

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer/edit.h - metadata of a file changed in place, and what an interrupted change left. */
+#ifndef COFFER_EDIT_H
+#define COFFER_EDIT_H
+
+#include "write.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coffer_edit {
+    const char *key; /* UTF-8; of no bytes, NULL too */
+    size_t key_len;
+    const char *value; /* NULL: remove the key, which need not exist */
+    size_t value_len;
+} coffer_edit;
+
+typedef enum coffer_edit_mode {
+    COFFER_EDIT_AUTO =
+        0, /* in place when it fits in the header's slack, else by sharing the data's blocks, else by a rewrite */
+    COFFER_EDIT_IN_PLACE = 1, /* in place or COFFER_ERR_NO_SLACK */
+    COFFER_EDIT_REWRITE = 2   /* always by a rewrite, which leaves slack for the next edit */
+} coffer_edit_mode;
+
+/* How an edit was done. */
+typedef enum coffer_edit_way {
+    COFFER_EDITED_NOTHING = 0, /* the file already said so */
+    COFFER_EDITED_CLONE =
+        1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
+    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it meanwhile */
+    COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
+    COFFER_EDITED_INSERT = 4    /* room was put in before the data, where they are: see coffer_edit_options */
+} coffer_edit_way;
+
+typedef struct coffer_edit_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* as in coffer_open_options */
+    uint64_t max_header_size;          /* as in coffer_parse_options */
+    uint64_t slack;                    /* what a rewrite leaves; 0: 4096 */
+    coffer_edit_mode mode;
+    bool follow_links;        /* edit what a symbolic link points to, and files that have several names */
+    coffer_sync sync;         /* of a clone or rewrite; an edit in place is always durable */
+    coffer_progress progress; /* of a rewrite, in bytes of the file, first before anything is copied; NULL: none */
+    void *progress_ctx;
+    /* Where the new header does not fit, have the file system put blocks in before the data instead of rewriting:
+       milliseconds for any size, on ext4 and XFS of Linux. The data move to another place in the file, so nobody else
+       may have it open, and none can open it meanwhile: COFFER_ERR_LOCKED. COFFER_ERR_UNSUPPORTED where the file system
+       cannot do it, or the file is not the user's. A kill is recovered from, as in place; a power cut in those
+       milliseconds may cost the data. */
+    bool insert;
+    bool read_only; /* edit a file that must not be written, too: by a new file in its place, of the same mode */
+} coffer_edit_options;
+#define COFFER_EDIT_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_edit_options), NULL, 0, 0, COFFER_EDIT_AUTO, false, COFFER_SYNC_REPLACE, NULL, NULL, false,      \
+            false                                                                                                      \
+    }
+
+/*
+ * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the
+ * header keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it
+ * is done `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude
+ * each other by a lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves
+ * there meanwhile stays, and the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done. Where
+ * digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata
+ * that it does not fit fail with COFFER_ERR_METADATA_DIGEST.
+ */
+COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
+                                              const coffer_edit_options *options, coffer_edit_way *way,
+                                              coffer_error *err);
+/* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when
+   there is none, or when it is not this file's, or a stranger's (then nothing is changed). Only allocator and
+   follow_links of the options count. When it was a coffer_model_writer for that path that was interrupted, its save is
+   finished or undone. */
+COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
+/* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`,
+   whose place it is to take, as every writer here does: owner, group, mode and access control list. What is not
+   permitted is left out, and then nobody may do more with the new file than with the old one. COFFER_ERR_NOT_FOUND,
+   COFFER_ERR_IO. Any thread may call it. */
+COFFER_API coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

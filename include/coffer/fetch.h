@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer/fetch.h - models from elsewhere, downloaded into a folder. */
+#ifndef COFFER_FETCH_H
+#define COFFER_FETCH_H
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coffer_fetch_options {
+    size_t struct_size;
+    coffer_progress progress; /* in bytes of all files, those that were there already included; NULL: none */
+    void *progress_ctx;
+    uint32_t threads; /* connections at most, up to 64; 0: 64, or fewer where that many do not pay */
+    bool force;       /* replace files that are there, and take a model of one file away that is in the way */
+} coffer_fetch_options;
+#define COFFER_FETCH_OPTIONS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(coffer_fetch_options), NULL, NULL, 0, false                                                             \
+    }
+
+/*
+ * Downloads a model that was opened by URL (or copies one that was opened by path) into a folder that exists, under its
+ * files' names; of several files with an index, of a model named as a whole with its config.json, tokenizer and the
+ * like. Open it with `to_fetch`. `wanted` has a flag for each tensor, by its number for coffer_at: then the files have
+ * only those tensors, and the index names those; NULL: all, and every file as it is, byte for byte, the index too.
+ * Files get their names when every one of them is complete, and those of several files as by coffer_model_writer:
+ * COFFER_ERR_SHADOWED, COFFER_ERR_LOCKED, COFFER_ERR_UNFINISHED. Until then they are NAME.coffer-part, with which the
+ * next call for the same goes on, whatever ended this one. A SHA-256 that the server states is compared.
+ * docs/network.md has the rest.
+ */
+COFFER_API coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
+                                      const coffer_fetch_options *options, coffer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer/hash.h - digests of bytes: the algorithms, and hashers for bytes that come in pieces. */
+#ifndef COFFER_HASH_H
+#define COFFER_HASH_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; XXH3 was
+   compiled in where its header was there. Where one is not to be had, COFFER_ERR_NO_ALGORITHM says what is missing. */
+typedef enum coffer_algorithm {
+    COFFER_NO_ALGORITHM = 0,
+    COFFER_SHA256 = 1,  /* 32 bytes; nobody can make other bytes for a digest */
+    COFFER_XXH3_128 = 2 /* 16 bytes, in the canonical order; many times as fast, and against accidents only */
+} coffer_algorithm;
+
+#define COFFER_LARGEST_DIGEST_SIZE 32
+
+/* "sha256", "xxh3-128"; "" for any other. Static. */
+COFFER_API const char *coffer_algorithm_name(coffer_algorithm algorithm);
+/* The algorithm of a name (exact, lower case); COFFER_NO_ALGORITHM for any other. */
+COFFER_API coffer_algorithm coffer_algorithm_from_name(const char *name, size_t name_len);
+/* Bytes of a digest; 0 for no algorithm. */
+COFFER_API size_t coffer_algorithm_digest_size(coffer_algorithm algorithm);
+
+/* Computes digests of bytes that come in pieces. */
+typedef struct coffer_hasher coffer_hasher;
+
+/* Making a hasher may load a library, so one for many digests is faster than many. */
+COFFER_API coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorithm,
+                                           const coffer_allocator *allocator, coffer_error *err);
+COFFER_API coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err);
+/* Writes the digest of all bytes since the last one, to memory of exactly its size; the next digest then begins. */
+COFFER_API coffer_status coffer_hasher_finish(coffer_hasher *hasher, void *digest, size_t digest_size,
+                                              coffer_error *err);
+COFFER_API void coffer_hasher_free(coffer_hasher *hasher);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer/write.h - writing a file of tensors, or a model of several, and publishing it atomically. */
+#ifndef COFFER_WRITE_H
+#define COFFER_WRITE_H
+
+#include "header.h"
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- One file ---------------------------------------------------------------------------------------------------- */
+
+typedef struct coffer_writer coffer_writer;
+
+/* When what was written is made to survive a power cut. docs/durability.md says what each survives. */
+typedef enum coffer_sync {
+    COFFER_SYNC_REPLACE = 0, /* when an existing file is replaced: its new bytes are durable before the rename */
+    COFFER_SYNC_ALWAYS = 1,  /* always, and the directory entry too, before finish returns */
+    COFFER_SYNC_NEVER = 2    /* and a large file that is replaced is given up by a thread that outlives the call */
+} coffer_sync;
+
+/* The caller's own place to write to. write_at stores all `size` bytes at `offset` or fails, like coffer_source's
+   read_at; called from the threads that call coffer_writer_write. finish (may be NULL) is called once when everything
+   was written; discard (may be NULL) once instead, when the writer is freed unfinished or failed, or could not be
+   opened. */
+typedef struct coffer_sink {
+    coffer_status (*write_at)(void *ctx, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
+    coffer_status (*finish)(void *ctx, coffer_error *err);
+    void (*discard)(void *ctx);
+    void *ctx;
+} coffer_sink;
+
+typedef struct coffer_writer_options {
+    size_t struct_size;
+    uint64_t alignment;       /* as in coffer_header_options */
+    uint64_t slack;           /* as in coffer_header_options */
+    uint64_t max_header_size; /* as in coffer_parse_options */
+    coffer_sync sync;         /* of a path or descriptor */
+    /* Of a path: overwrite the existing file itself. Neither atomic nor crash-safe: for files that a rename cannot
+       replace (bind mounts, some FUSE mounts). */
+    bool in_place;
+    bool empty_metadata;  /* as in coffer_header_options */
+    coffer_format format; /* as in coffer_header_options */
+    /* Record digests in the metadata: they are computed as the tensors come, best in order, and the header is written
+       last. A pipe is refused; where the writer cannot read back (a descriptor, `in_place`, the caller's sink), so are
+       pieces out of order. */
+    coffer_algorithm digests;
+    /* Of a path: what was read from this model, one file that was opened by its path, is written again. Its file is the
+       only one that is replaced: when the path leads to another one by then, or somebody wrote to it, finishing fails
+       with COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: whatever lies there is replaced.
+       Borrowed by coffer_writer_open alone. */
+    const coffer *replaces;
+    /* Asked now and then by whoever waits in coffer_writer_finish for bytes to become durable, or in
+       coffer_writer_write for the reader of a pipe, with the bytes that are and those of the file. Non-zero:
+       COFFER_ERR_CANCELLED, and the writer can only be freed. Other writing takes as long as the pieces are. NULL:
+       none. */
+    coffer_progress progress;
+    void *progress_ctx;
+} coffer_writer_options;
+#define COFFER_WRITER_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_writer_options), 0, 0, 0, COFFER_SYNC_REPLACE, false, false, COFFER_FORMAT_ANY,                  \
+            COFFER_NO_ALGORITHM, NULL, NULL, NULL                                                                      \
+    }
+
+/*
+ * Opens a writer: builds the header (coffer_header_build) and writes it. The header stays the caller's and must live
+ * until the writer is freed; coffer_header_at says where each tensor goes. path    a complete temporary file beside
+ * `path` takes its place when the writer finishes: whoever has the old file open keeps it, and a crash at any point
+ * leaves the old or the new file whole. An existing file's mode is kept, a new one's is what the umask asks for. A
+ * symbolic link is itself replaced, not what it points to. fd      at the descriptor's position, or at any position
+ * where it cannot seek (a pipe: write in file order then); borrowed memory  `size` bytes, exactly as many as the file
+ * has: the last tensor's end, see coffer_table_data_size sink    the caller's own; the struct is copied
+ */
+COFFER_API coffer_status coffer_writer_open(coffer_writer **writer, coffer_header *header, const char *path,
+                                            const coffer_writer_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_header *header, int fd,
+                                               const coffer_writer_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
+                                                   size_t size, const coffer_writer_options *options,
+                                                   coffer_error *err);
+COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
+                                                 const coffer_writer_options *options, coffer_error *err);
+/* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in
+   any order and from any number of threads at once; a byte written twice or outside its tensor is
+   COFFER_ERR_WRITE_RANGE. After a failure the writer can only be freed. The bytes are little-endian, as they will be in
+   the file. */
+COFFER_API coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes,
+                                             uint64_t size, coffer_error *err);
+/* One of the tensors that coffer_writer_copy copies: `tensor` of `model` becomes tensor number `to` of the declaration,
+   which must be of its size. */
+typedef struct coffer_copy {
+    size_t to;
+    const coffer *model;
+    const coffer_tensor *tensor;
+} coffer_copy;
+
+/* Writes `count` whole tensors with the bytes that opened models have for them, from any number of models and to any
+   sink. Where the system can, the bytes go from file to file without coming into memory; else through a buffer of at
+   most 16 MiB. Neighbours are copied together, however they are given, so one call for many tensors is much faster than
+   many calls. The bytes count as if coffer_writer_write had written them, the same rules for threads hold, and a
+   failure has the same consequence. `progress` counts bytes; cancelling is a failure too. */
+COFFER_API coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
+                                            const coffer_read_options *options, coffer_error *err);
+/* Checks that every byte was written and publishes the file. When it fails, nothing was published, unless the message
+   says that only making it durable failed (COFFER_SYNC_ALWAYS); with COFFER_ERR_REPLACE the complete file is kept under
+   the name that the message states. Then only coffer_writer_free is left to call. */
+COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err);
+/* Releases the writer; one that was not finished leaves nothing behind. */
+COFFER_API void coffer_writer_free(coffer_writer *writer);
+
+/* ---- Several files ----------------------------------------------------------------------------------------------- */
+
+/*
+ * A model of as many files as a limit asks for, and their index. Tensors go into files in the order of their
+ * declaration, as every writer of such models does it, and so are the files named: of `FOLDER/NAME.safetensors`, which
+ * is what the model is called if one file is enough, come NAME-00001-of-00003.safetensors… and
+ * NAME.safetensors.index.json. Of an older model there and the new one, nobody ever finds a mixture: docs/durability.md
+ * says what is there when.
+ */
+typedef struct coffer_model_writer coffer_model_writer;
+
+typedef struct coffer_model_writer_options {
+    size_t struct_size;
+    uint64_t max_shard_size; /* bytes of tensors in a file; 0: 5,000,000,000. A larger tensor has a file of its own */
+    bool balanced;           /* as many files as without it, but of sizes as even as the order allows */
+    bool force;              /* take a model of one file away that is in the way, else COFFER_ERR_SHADOWED */
+    const coffer_writer_options *files; /* of each file; NULL: the default. Not in_place, and only safetensors */
+} coffer_model_writer_options;
+#define COFFER_MODEL_WRITER_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(coffer_model_writer_options), 0, false, false, NULL                                                     \
+    }
+
+/* Opens a writer. The header declares all tensors, and the metadata of every file; it need not be built, and must live
+   until the writer is freed. What an interrupted save left at `path` is finished or undone first. COFFER_ERR_LOCKED
+   while another one saves in that folder. */
+COFFER_API coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffer_header *header,
+                                                  const char *path, const coffer_model_writer_options *options,
+                                                  coffer_error *err);
+/* The plan: how many files, the name of each (NULL when there is none of that number), and which one a tensor of the
+   declaration goes to. */
+COFFER_API size_t coffer_model_writer_count(const coffer_model_writer *writer);
+COFFER_API const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard);
+COFFER_API size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i);
+/* As coffer_writer_write, _copy, _finish and _free. A file is made durable when its last byte has come; a file whose
+   tensors are all empty, by finish. At most as many are open at once as tensors are being written to. */
+COFFER_API coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset,
+                                                   const void *bytes, uint64_t size, coffer_error *err);
+COFFER_API coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
+                                                  const coffer_read_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err);
+COFFER_API void coffer_model_writer_free(coffer_model_writer *writer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

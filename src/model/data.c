@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors in memory without a copy: where the map of a model has them, and whether it has them whole and aligned. */
+#include "error.h"
+#include "model.h"
+#include "trust.h"
+
+bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
+{
+    const coffer__shard *shard = coffer__model_shard(model, tensor);
+    return shard != NULL && coffer__shard_is_whole(shard, tensor);
+}
+
+/* The bytes of a tensor in the map; NULL, with *err filled, when they cannot be handed out. */
+static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err)
+{
+    if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
+        coffer__trust_tensor(model, tensor, NULL, err) != COFFER_OK) {
+        return NULL;
+    }
+    uint8_t *base = coffer__shard_base(shard, err);
+    if (base == NULL) {
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    return base + (size_t)tensor->offset;
+}
+
+const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+{
+    coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
+    if (shard == NULL) {
+        coffer__model_stranger(err);
+        return NULL;
+    }
+    return data_of(model, shard, tensor, err);
+}
+
+void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+{
+    coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
+    if (shard == NULL) {
+        coffer__model_stranger(err);
+        return NULL;
+    }
+    if (shard->access != COFFER_MAP_PRIVATE) {
+        coffer__fail(err, COFFER_ERR_NOT_MAPPED, "data can be changed only in a model opened with COFFER_MAP_PRIVATE");
+        coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
+        return NULL;
+    }
+    return data_of(model, shard, tensor, err);
+}
+
+bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor)
+{
+    const coffer__shard *shard = coffer__model_shard(model, tensor);
+    const uint32_t alignment = coffer_dtype_alignment(tensor->dtype);
+    /* The sum may wrap around: the alignments are powers of two. */
+    return shard != NULL && (alignment == 0 || (shard->phase + tensor->offset) % alignment == 0);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a model and releasing it: see model.h. */
+#include "model.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "text.h"
+#include "trusted.h"
+#include "web.h"
+
+#include <string.h>
+
+/* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
+#define MODEL_DESCRIPTORS 64u
+
+static coffer_status model_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
+}
+
+/* ---- of one file ------------------------------------------------------------------------------------------------- */
+
+coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err)
+{
+    coffer *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
+    coffer__shard *shard = coffer__alloc_zeroed(options->allocator, sizeof *shard);
+    if (made == NULL || shard == NULL || coffer__os_mutex_init(&shard->lock) != 0) {
+        coffer__free(options->allocator, made, sizeof *made);
+        coffer__free(options->allocator, shard, sizeof *shard);
+        source->ops->close(source);
+        (void)model_no_memory(err);
+        return NULL;
+    }
+    made->allocator = *options->allocator;
+    made->shard_count = 1;
+    made->shards = shard;
+    shard->source = *source;
+    shard->access = options->access;
+    shard->populate = options->populate;
+    return made;
+}
+
+/* ---- of several -------------------------------------------------------------------------------------------------- */
+
+static coffer__several *model_several_new(const coffer_allocator *allocator)
+{
+    coffer__several *several = coffer__alloc_zeroed(allocator, sizeof *several);
+    if (several == NULL) {
+        return NULL;
+    }
+    several->names.allocator = &several->allocator;
+    if (!coffer__turns_begin(&several->turns, allocator, &several->allocator)) {
+        coffer__free(allocator, several, sizeof *several);
+        return NULL;
+    }
+    if (coffer__pool_init(&several->pool, MODEL_DESCRIPTORS, &several->allocator) != 0) {
+        coffer__turns_end(&several->turns);
+        coffer__free(allocator, several, sizeof *several);
+        return NULL;
+    }
+    return several;
+}
+
+coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    if (made == NULL) {
+        (void)model_no_memory(err);
+        return NULL;
+    }
+    made->several = model_several_new(allocator);
+    if (made->several == NULL) {
+        coffer__free(allocator, made, sizeof *made);
+        (void)model_no_memory(err);
+        return NULL;
+    }
+    made->allocator = *allocator;
+    return made;
+}
+
+coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
+{
+    model->shards = coffer__alloc_zeroed(&model->several->allocator, count * sizeof *model->shards);
+    if (model->shards == NULL) {
+        return model_no_memory(err);
+    }
+    size_t made = 0;
+    while (made < count && coffer__os_mutex_init(&model->shards[made].lock) == 0) {
+        made++;
+    }
+    model->shard_count = count;
+    return made == count ? COFFER_OK : model_no_memory(err);
+}
+
+coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err)
+{
+    if (model->several != NULL) {
+        *place = model->several->place;
+        return COFFER_OK;
+    }
+    memset(place, 0, sizeof *place);
+    place->web = model->web;
+    const char *commit = coffer__source_commit(&model->shards->source);
+    (void)coffer__text_append(place->commit, sizeof place->commit, commit, coffer__text_len(commit));
+    return coffer__place_beside(place, model->shards->path, err);
+}
+
+/* ---- releasing --------------------------------------------------------------------------------------------------- */
+
+static void model_several_free(coffer *model)
+{
+    coffer__several *several = model->several;
+    if (several == NULL) {
+        return;
+    }
+    coffer__names_free(&several->names);
+    coffer__free(&several->allocator, several->tensors, several->count * sizeof *several->tensors);
+    coffer__free(&several->allocator, several->extra, several->extra_size);
+    coffer__free(&several->allocator, several->metadata, several->metadata_len);
+    coffer__free(&several->allocator, several->index_path, several->index_path_size);
+    coffer__place_forget(&several->index, &several->allocator);
+    coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
+    coffer__pool_deinit(&several->pool);
+    coffer__turns_end(&several->turns);
+    coffer__free(&model->allocator, several, sizeof *several);
+}
+
+void coffer_close(coffer *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = model->allocator;
+    const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__trust_end(&model->shards[i], shared);
+        coffer__shard_end(&model->shards[i], shared);
+    }
+    coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);
+    model_several_free(model);
+    coffer__web_free(model->web);
+    coffer__listing_free(&model->listing, &allocator);
+    coffer__free(&allocator, model, sizeof *model);
+}

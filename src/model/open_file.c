@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of one file, or of any other one source. */
+#include "opening.h"
+
+coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
+                                  const coffer_open_options *options, coffer_error *err)
+{
+    coffer *made = coffer__model_of_source(source, options, err);
+    if (made == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    const coffer_status status = coffer__shard_read_header(made->shards, path, &made->allocator, options, err);
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *path, coffer_status status,
+                                    coffer_error *err)
+{
+    if (status == COFFER_OK) {
+        status = coffer__shard_set_path(made->shards, path, &made->allocator, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_close(made);
+        return status;
+    }
+    *model = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer__open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
+{
+    coffer__source source;
+    coffer_status status = coffer__source_path(&source, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer *made = NULL;
+    status = coffer__open_source(&made, &source, path, options, err);
+    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    const coffer_status again = coffer__source_path_again(&source, path, err);
+    return coffer__open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
+}

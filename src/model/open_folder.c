@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The model that a folder holds. A folder is not listed at one moment, and somebody may be saving a model in it: what was opened
+ * counts when the folder is seen to hold it still.
+ */
+#include "opening.h"
+
+#include "discover.h"
+#include "error.h"
+#include "several.h"
+
+#include <string.h>
+
+/* Opens what was found in a folder. */
+static coffer_status open_found(coffer **model, const coffer__found *found, const coffer_open_options *options,
+                                coffer_error *err)
+{
+    if (found->is_index) {
+        return coffer__several_open(model, found->path.text, NULL, options, err);
+    }
+    if (found->set_count > 0) {
+        return coffer__several_open_set(model, found->path.text, found->set, found->set_count, options, err);
+    }
+    const coffer_status status = coffer__open_file(model, found->path.text, options, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, found->path.text);
+}
+
+static bool open_found_same(const coffer__found *one, const coffer__found *other)
+{
+    bool same = one->is_index == other->is_index && one->set_count == other->set_count &&
+                strcmp(one->path.text, other->path.text) == 0;
+    for (size_t i = 0; i < one->set_count && same; i++) {
+        same =
+            one->set[i].len == other->set[i].len && memcmp(one->set[i].text, other->set[i].text, one->set[i].len) == 0;
+    }
+    return same;
+}
+
+/* Whether the folder is seen to hold the same model still: where it has an index that sees to it, and one file is one. Files without
+   an index must not have got one, nor be getting one: it is then that another model's take their names. */
+static bool open_is_still(const coffer__found *found, const char *path, coffer_status status,
+                          const coffer_open_options *options)
+{
+    if (found->set_count == 0 && status != COFFER_ERR_NOT_FOUND) {
+        return true;
+    }
+    coffer__found now;
+    const coffer_status again = coffer__discover(&now, path, options->allocator, NULL);
+    const bool same = again == COFFER_ERR_MEMORY || (again == COFFER_OK && open_found_same(found, &now));
+    coffer__found_free(&now, options->allocator);
+    return same;
+}
+
+/* Looks for what the folder holds, and opens it. *still: it holds that still, as far as can be told; a folder is not listed at one
+   moment. */
+static coffer_status open_folder_now(coffer **model, const char *path, const coffer_open_options *options, bool *still,
+                                     coffer_error *err)
+{
+    coffer__found found;
+    coffer_status status = coffer__discover(&found, path, options->allocator, err);
+    *still = status != COFFER_ERR_NO_MODEL && status != COFFER_ERR_AMBIGUOUS && status != COFFER_ERR_SHARD_MISSING;
+    if (status == COFFER_OK) {
+        status = open_found(model, &found, options, err);
+        *still = open_is_still(&found, path, status, options);
+    }
+    coffer__found_free(&found, options->allocator);
+    return status;
+}
+
+/* A folder: what it holds is looked for when opening it has shown what it is, so that a file costs nothing more. Failures carry
+   the path. */
+coffer_status coffer__open_folder(coffer **model, const char *path, const coffer_open_options *options,
+                                  coffer_error *err)
+{
+    bool still = false;
+    coffer_status status = COFFER_OK;
+    coffer_status before = COFFER_OK;
+    for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && !still; round++) {
+        coffer_close(*model);
+        *model = NULL;
+        status = open_folder_now(model, path, options, &still, err);
+        still = still || (status != COFFER_OK && status == before);
+        before = status;
+    }
+    if (status == COFFER_OK && !still) {
+        coffer_close(*model);
+        *model = NULL;
+        coffer__fail(
+            err, COFFER_ERR_CHANGED,
+            "models are being saved in this folder all the time; open it again when whoever saves has finished");
+        return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
+    }
+    if (status == COFFER_OK) {
+        (*model)->named_whole = true;
+    }
+    return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways to open a model, of which coffer_open takes the one that a path or URL asks for. Options are known to be right here, and
+ * *model is NULL before; what is handed out has its path.
+ */
+#ifndef COFFER_MODEL_OPENING_H
+#define COFFER_MODEL_OPENING_H
+
+#include "coffer.h"
+#include "model.h"
+
+/* So often what somebody changes meanwhile is looked at. */
+#define COFFER__OPEN_MOST_ROUNDS 16u
+
+/* open_file.c: takes over `source`, of the file `path` or of none (NULL): opens a model from it or closes it. */
+coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
+                                  const coffer_open_options *options, coffer_error *err);
+/* Hands out what was opened, under its path or URL; or closes it when that or something before has failed. */
+coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *path, coffer_status status,
+                                    coffer_error *err);
+/* One file. Failures do not carry the path. */
+coffer_status coffer__open_file(coffer **model, const char *path, const coffer_open_options *options,
+                                coffer_error *err);
+/* open_folder.c: the model that a folder holds. Failures carry the path. */
+coffer_status coffer__open_folder(coffer **model, const char *path, const coffer_open_options *options,
+                                  coffer_error *err);
+/* open_url.c: a file, an index, a folder or a repository of the Hub at a URL. Failures carry the URL. */
+coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening several files as one model: what it needs of model.h is made here, in the order of this list. */
+#ifndef COFFER_MODEL_SEVERAL_H
+#define COFFER_MODEL_SEVERAL_H
+
+#include "coffer.h"
+#include "model.h"
+
+/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is
+   NULL for a path that is no URL; the model does not own it yet. The options are known to be right. Failures carry the path. */
+coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+                                   const coffer_open_options *options, coffer_error *err);
+coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
+                                       const coffer_open_options *options, coffer_error *err);
+
+/* several_files.c: makes the shards of a model, and reads their headers with several threads. Failures carry the path. */
+coffer_status coffer__several_open_files(coffer *model, const coffer__index_shard *files, size_t count,
+                                         const coffer_open_options *options, coffer_error *err);
+/* several_join.c: makes one model of the shards, whose headers are read; then compares it with what its index says. */
+coffer_status coffer__several_join(coffer *model, coffer_error *err);
+coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err);
+/* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some, are open. */
+coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
+                                   coffer_error *err);
+
+#endif

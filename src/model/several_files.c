@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening the files of a model: their headers are read by several threads. Which failure is reported does not depend on chance: that
+ * of the first shard that has one.
+ */
+#include "alloc.h"
+#include "crew.h"
+#include "error.h"
+#include "missing.h"
+#include "several.h"
+#include "web.h"
+
+#include <string.h>
+
+/* Reading a header is waiting, on a network file system most of all, so processors do not bound it. */
+#define FILES_THREADS 16u
+/* From a server it is nothing but waiting, so that most models are asked for all of their files at once: each turn less is one round
+   trip less. A connection takes three descriptors, and half of those that the process may have are left to it. */
+#define FILES_THREADS_FAR 192u
+#define FILES_DESCRIPTORS_FAR 6u
+
+typedef struct files_job {
+    coffer *model;
+    const coffer__index_shard *files;
+    const coffer_open_options *options;
+    coffer__crew crew;  /* whose mutex guards what follows; it counts shards */
+    size_t next;        /* the shard that is taken next */
+    size_t failed;      /* the first that could not be opened, … */
+    coffer_error error; /* … and why */
+} files_job;
+
+typedef struct files_worker {
+    coffer__crew_worker base;
+    files_job *job;
+} files_worker;
+
+static coffer_status files_open_one(const files_job *job, size_t i, coffer_error *err)
+{
+    coffer__several *several = job->model->several;
+    coffer__shard *shard = &job->model->shards[i];
+    const coffer__name file = job->files[i].file;
+    coffer_status status = coffer__place_open(&several->place, file, &several->allocator, &several->pool,
+                                              &shard->pooled, &shard->source, err);
+    if (status != COFFER_OK) {
+        shard->source.ops = NULL;
+        return status;
+    }
+    shard->access = job->options->access;
+    shard->populate = job->options->populate;
+    status = coffer__shard_read_header(shard, shard->pooled.path, &several->allocator, job->options, err);
+    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    const coffer_status again =
+        shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
+    return again == COFFER_OK ? status : again;
+}
+
+/* Takes the next shard; false when there is none, or when one before it has failed. */
+static bool files_take(files_job *job, size_t *i)
+{
+    coffer__os_mutex_lock(&job->crew.mutex);
+    const bool taken = job->next < job->failed;
+    *i = taken ? job->next++ : 0;
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return taken;
+}
+
+/* Opens the next shard; false when there is none. */
+static bool files_work_once(files_job *job)
+{
+    size_t i = 0;
+    if (!files_take(job, &i)) {
+        return false;
+    }
+    coffer_error error;
+    const coffer_status status = files_open_one(job, i, &error);
+    coffer__os_mutex_lock(&job->crew.mutex);
+    if (status == COFFER_OK) {
+        job->crew.done++;
+    } else if (i < job->failed) {
+        job->failed = i;
+        job->error = error;
+    }
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return true;
+}
+
+static void files_work(void *arg)
+{
+    const files_worker *worker = arg;
+    while (!coffer__crew_stop(&worker->base, 0) && files_work_once(worker->job)) {}
+}
+
+/* How many files are asked for at once. */
+static size_t files_threads(const coffer__place *place)
+{
+    if (place->web == NULL) {
+        return FILES_THREADS;
+    }
+    const size_t connections = coffer__os_descriptors() / FILES_DESCRIPTORS_FAR;
+    return connections < FILES_THREADS_FAR ? connections : FILES_THREADS_FAR;
+}
+
+static coffer_status files_run(files_job *job, coffer_error *err)
+{
+    files_worker workers[FILES_THREADS_FAR + 1];
+    coffer__web *web = job->model->several->place.web;
+    const size_t bound = files_threads(&job->model->several->place);
+    const size_t most = job->failed < bound ? job->failed : bound;
+    job->crew = (coffer__crew){
+        .work = files_work,
+        .progress = job->options->progress,
+        .progress_ctx = job->options->progress_ctx,
+        .total = job->failed,
+        .err = err,
+        /* While all of them wait for a server, somebody has to ask the user. */
+        .caller_asks = web != NULL && job->options->progress != NULL,
+    };
+    const size_t others = job->crew.caller_asks ? 1 : 0;
+    const coffer__watch watch = coffer__crew_watch(&job->crew);
+    const coffer__watch *before = web == NULL ? NULL : coffer__web_watch(web, &watch);
+    for (size_t i = 0; i < FILES_THREADS_FAR + 1; i++) {
+        workers[i].job = job;
+    }
+    const coffer_status status =
+        coffer__crew_run(&job->crew, workers, most == 0 ? 1 : most + others, sizeof workers[0]);
+    if (web != NULL) {
+        (void)coffer__web_watch(web, before);
+    }
+    return status;
+}
+
+/* Gives the shards their paths, as they are shown. */
+static coffer_status files_set_paths(coffer *model, const coffer__index_shard *files, coffer_error *err)
+{
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__path path;
+        (void)coffer__place_join(&model->several->place, files[i].file, &path);
+        const coffer_status status =
+            coffer__shard_set_path(&model->shards[i], path.text, &model->several->allocator, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* A failure that is about one missing file is about all that are missing; of what is far away each would be asked for once more. */
+static void files_tell_missing(const coffer *model, const coffer__index_shard *files, coffer_error *err)
+{
+    coffer__missing missing = { .count = 0 };
+    for (size_t i = 0; model->several->place.web == NULL && i < model->shard_count; i++) {
+        coffer__missing_look(&missing, model->shards[i].path, files[i].file);
+    }
+    if (missing.count > 1 && err != NULL) {
+        const int os_error = err->os_error;
+        coffer__missing_fail(&missing, model->shard_count,
+                             "the download is not complete, or the index is of another model", err);
+        coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
+    }
+}
+
+/* Lets the threads read all headers. The job says of which shard the failure is: the first that has one. */
+static coffer_status files_open_all(files_job *job, coffer_error *err)
+{
+    coffer *model = job->model;
+    const coffer_status status = files_run(job, err);
+    if (status != COFFER_OK || job->failed == model->shard_count) {
+        return status;
+    }
+    if (err != NULL) {
+        *err = job->error;
+    }
+    if (job->error.code == COFFER_ERR_SHARD_MISSING) {
+        files_tell_missing(model, job->files, err);
+    }
+    return coffer__fail_path(err, job->error.code, model->shards[job->failed].path);
+}
+
+coffer_status coffer__several_open_files(coffer *model, const coffer__index_shard *files, size_t count,
+                                         const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = coffer__model_make_shards(model, count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = files_set_paths(model, files, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    files_job job = { .model = model, .files = files, .options = options, .failed = count };
+    return files_open_all(&job, err);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making one model of several files whose headers are read: one list of tensors in order of (shard, offset), an index of their
+ * names, and the shards in order of where their tables lie, which tells the shard of a tensor. Nothing is read here.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "several.h"
+#include "sort.h"
+#include "table.h"
+
+static coffer_status join_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
+}
+
+static coffer__name join_name_of(const void *ctx, uint32_t item)
+{
+    const coffer_tensor *tensor = ((const coffer__several *)ctx)->tensors[item];
+    return (coffer__name){ tensor->name, tensor->name_len };
+}
+
+/* Tensor `k` of a table that nobody else has seen yet, which is told its shard. */
+static const coffer_tensor *join_number(coffer_table *table, size_t k, uint32_t shard)
+{
+    const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->order_at);
+    coffer__entry *entry = (coffer__entry *)(void *)((char *)table + (size_t)order[k] * 8);
+    entry->tensor.shard = shard;
+    return &entry->tensor;
+}
+
+/* Lists all tensors and numbers their shards. */
+static coffer_status join_list(coffer *model, coffer_error *err)
+{
+    coffer__several *several = model->several;
+    uint64_t count = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        count += coffer_table_count(model->shards[i].table);
+    }
+    if (count > SIZE_MAX / sizeof *several->tensors || count > UINT32_MAX / 2) {
+        return join_no_memory(err);
+    }
+    several->tensors = coffer__alloc(&several->allocator, (size_t)count * sizeof *several->tensors);
+    if (several->tensors == NULL) {
+        return count == 0 ? COFFER_OK : join_no_memory(err);
+    }
+    several->count = (size_t)count;
+    size_t at = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer_table *table = model->shards[i].table;
+        for (size_t k = 0; k < table->count; k++) {
+            several->tensors[at++] = join_number(table, k, (uint32_t)i);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status join_in_two(const coffer *model, const coffer_tensor *second, coffer_error *err)
+{
+    const coffer_tensor *first = second;
+    for (size_t i = 0; first == second && i < second->shard; i++) {
+        const coffer_tensor *found = coffer_table_find(model->shards[i].table, second->name, second->name_len);
+        first = found == NULL ? second : found;
+    }
+    coffer__fail(err, COFFER_ERR_TWO_SHARDS, "the tensor %q is in two files of the model; the other one is %p",
+                 second->name, (size_t)second->name_len, model->shards[first->shard].path);
+    return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
+}
+
+static coffer_status join_index_names(coffer *model, coffer_error *err)
+{
+    coffer__several *several = model->several;
+    uint32_t twice = 0;
+    several->names = (coffer__names){ &several->allocator, join_name_of, several, several->count, 0, NULL, NULL };
+    const coffer_status status = coffer__names_build(&several->names, &twice, err);
+    if (status != COFFER_OK || twice == COFFER__NO_NAME) {
+        return status;
+    }
+    return join_in_two(model, several->tensors[twice], err);
+}
+
+static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer *model = ctx;
+    return (uintptr_t)model->shards[a].table < (uintptr_t)model->shards[b].table;
+}
+
+static coffer_status join_order_addresses(coffer *model, coffer_error *err)
+{
+    uint32_t *order = coffer__alloc(&model->several->allocator, model->shard_count * sizeof *order);
+    if (order == NULL) {
+        return join_no_memory(err);
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, model->shard_count, join_address_before, model);
+    model->several->by_address = order;
+    return COFFER_OK;
+}
+
+coffer_status coffer__several_join(coffer *model, coffer_error *err)
+{
+    coffer_status status = join_list(model, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = join_order_addresses(model, err);
+    return status == COFFER_OK ? join_index_names(model, err) : status;
+}
+
+/* ---- what the index says ----------------------------------------------------------------------------------------- */
+
+static coffer_status join_not_there(const coffer *model, const coffer__index_entry *entry, const coffer_tensor *found,
+                                    coffer_error *err)
+{
+    if (found == NULL) {
+        coffer__fail_at(
+            err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+            "at byte %u, the index names the tensor %q, which its file %q does not have: index and file are "
+            "not of the same model, or of different versions of it",
+            (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len);
+    } else {
+        coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+                        "at byte %u, the index says that the tensor %q is in %q, but it is in %p",
+                        (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len,
+                        model->shards[found->shard].path);
+    }
+    return coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
+}
+
+coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err)
+{
+    for (size_t i = 0; i < index->count; i++) {
+        const coffer__index_entry *entry = &index->entries[i];
+        if (entry->shard == COFFER__INDEX_LEFT_OUT) {
+            continue;
+        }
+        const coffer_tensor *found = coffer_find(model, entry->name.text, entry->name.len);
+        if (found == NULL || found->shard != entry->shard) {
+            return join_not_there(model, entry, found, err);
+        }
+    }
+    return COFFER_OK;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the header of a shard. A header is read, never parsed from a map: the bytes that were validated are then surely those
+ * that were parsed. Only memory that the caller lends is parsed where it is.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "parse.h"
+#include "shard.h"
+#include "table.h"
+#include "trusted.h"
+
+#include <string.h>
+
+/* This much of a header is in memory at a time. One read of it holds the whole header of most files. It lies on the stack, where
+   a thread of 64 KiB has room for it, so that reading a header takes no memory but its table's. */
+#define SHARD_WINDOW_SIZE 16384u
+/* So often a header is read that somebody changes meanwhile. */
+#define SHARD_MOST_ROUNDS 16u
+
+static coffer_parse_options shard_parse_options(const coffer_open_options *options, uint64_t file_size)
+{
+    coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+    parse.file_size = file_size;
+    parse.max_header_size = options->max_header_size;
+    parse.all_notes = options->all_notes;
+    parse.unknown_dtypes = options->unknown_dtypes;
+    parse.hidden_bytes = options->hidden_bytes;
+    parse.format = options->format;
+    return parse;
+}
+
+static coffer_status shard_empty(coffer_error *err)
+{
+    coffer__fail_at(err, COFFER_ERR_EMPTY, 0,
+                    "the file is empty: a download or a copy may have failed before its first byte; fetch it again");
+    return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
+}
+
+/* One reading of a header: whether it took more than the first window, and what it read. */
+typedef struct shard_reading {
+    bool several;
+    bool summed;
+    uint64_t sum; /* of every piece, when it is `summed` */
+} shard_reading;
+
+/* Takes eight bytes at a time: it is to tell one version of a header from another, and stands in nobody's way. */
+static uint64_t shard_sum(uint64_t sum, const uint8_t *bytes, size_t size)
+{
+    uint64_t word = 0;
+    size_t at = 0;
+    for (; size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 32;
+    }
+    for (; at < size; at++) {
+        sum = (sum ^ bytes[at]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return sum ^ size;
+}
+
+static coffer_status shard_read(const coffer__source *source, shard_reading *reading, uint64_t offset, void *to,
+                                size_t size, coffer_error *err)
+{
+    const coffer_status status = coffer__source_read(source, offset, to, size, err);
+    if (status == COFFER_OK && reading->summed) {
+        reading->sum = shard_sum(reading->sum, to, size);
+    }
+    return status;
+}
+
+/* Reads whatever the parser needs, until it has its table. */
+static coffer_status shard_feed(const coffer__source *source, shard_reading *reading, coffer__reading *parsing,
+                                coffer_table **table, coffer_error *err)
+{
+    for (;;) {
+        coffer__wish wish;
+        coffer_status status = coffer__reading_go_on(parsing, &wish, table, err);
+        if (status != COFFER_NEED_MORE) {
+            return status;
+        }
+        reading->several = true;
+        status = shard_read(source, reading, wish.offset, wish.to, wish.size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+}
+
+/* Reads the header: at once when it is of ordinary size. A longer one comes through the window where the source lends a
+   descriptor, so that small reads are the system's own and cheap; any other source is asked once more, for the rest of it.
+   Where the file ends is compared with a `file_size` that is not 0. */
+static coffer_status shard_read_header(coffer__shard *shard, shard_reading *reading, uint64_t file_size,
+                                       const coffer_allocator *allocator, const coffer_open_options *options,
+                                       coffer_error *err)
+{
+    const coffer__source *source = &shard->source;
+    uint8_t window[SHARD_WINDOW_SIZE];
+    const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
+    coffer_status status = shard_read(source, reading, 0, window, size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__reading parsing;
+    const coffer_parse_options parse = shard_parse_options(options, file_size);
+    status = coffer__reading_begin(&parsing, window, size, allocator, &parse, err);
+    if (source->is.lends) {
+        coffer__reading_slide(&parsing, window, sizeof window);
+    }
+    if (status == COFFER_OK) {
+        status = shard_feed(source, reading, &parsing, &shard->table, err);
+    }
+    coffer__reading_end(&parsing);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+}
+
+/* A file that ends early is read once more when what is whole in it is wanted: its header is, or the failure were another. */
+static coffer_status shard_read_once(coffer__shard *shard, shard_reading *reading, const coffer_allocator *allocator,
+                                     const coffer_open_options *options, coffer_error *err)
+{
+    const uint64_t size = shard->source.size;
+    if (size == 0) {
+        return shard_empty(err);
+    }
+    const coffer_status status = shard_read_header(shard, reading, size, allocator, options, err);
+    return status == COFFER_ERR_DATA_TRUNCATED && options->partial
+               ? shard_read_header(shard, reading, 0, allocator, options, err)
+               : status;
+}
+
+/* Forgets what was read of a header. */
+static void shard_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
+{
+    coffer__trust_end(shard, allocator);
+    coffer_table_free(shard->table);
+    shard->recorded = (coffer__recorded){ 0 };
+    shard->trusted = NULL;
+    shard->table = NULL;
+}
+
+static coffer_status shard_never_still(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_CHANGED,
+                        "the file is being changed all the time, and its header was never read twice alike; open it "
+                        "again when whoever writes it has finished");
+}
+
+/*
+ * A header that comes in several pieces may have been edited between two of them, and be one that never was. The file's times
+ * tell that nobody wrote meanwhile; where they do not, the header is read again until nobody did, or until it was read twice
+ * alike. No reading begins while an edit is seen to be under way.
+ */
+coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
+                                        const coffer_open_options *options, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    shard_reading last = { .summed = false };
+    for (unsigned round = 1; round <= SHARD_MOST_ROUNDS; round++) {
+        shard_reading reading = { .summed = round > 1 || coffer__source_is_fresh(&shard->source) };
+        shard_forget_header(shard, allocator);
+        status = round == 1 || path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, path, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = shard_read_once(shard, &reading, allocator, options, err);
+        if ((!reading.several && !shard->source.is.doubted) || coffer__source_is_still(&shard->source) ||
+            (last.summed && reading.summed && last.sum == reading.sum)) {
+            return status;
+        }
+        last = reading;
+    }
+    shard_forget_header(shard, allocator);
+    return status == COFFER_OK ? shard_never_still(err) : status;
+}
+
+static coffer_status shard_parse_whole(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
+                                       const coffer_allocator *allocator, const coffer_open_options *options,
+                                       coffer_error *err)
+{
+    const coffer_parse_options parse = shard_parse_options(options, file_size);
+    const coffer_status status = coffer__parse(&shard->table, NULL, bytes, size, allocator, &parse, err);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+}
+
+coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_t size,
+                                  const coffer_allocator *allocator, const coffer_open_options *options,
+                                  coffer_error *err)
+{
+    if (size == 0) {
+        return shard_empty(err);
+    }
+    const coffer_status status = shard_parse_whole(shard, bytes, size, size, allocator, options, err);
+    if (status == COFFER_ERR_DATA_TRUNCATED && options->partial) {
+        return shard_parse_whole(shard, bytes, size, 0, allocator, options, err);
+    }
+    return status;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trusted.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "record.h"
+#include "table.h"
+
+/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only where the file records something. */
+static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
+{
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    if (verify == COFFER_VERIFY_RECORDED) {
+        return coffer__recorded_algorithm(shard->table, &algorithm, NULL) != COFFER_ERR_NO_DIGESTS;
+    }
+    return verify != COFFER_VERIFY_NOTHING;
+}
+
+/* Reads the record. The metadata have a digest of their own in it, which is compared at once: they are in memory already. */
+static coffer_status trust_read_record(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer__recorded_read(&shard->recorded, shard->table, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_hasher_new(&hasher, shard->recorded.algorithm, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__recorded_metadata(hasher, shard->table, err);
+    coffer_hasher_free(hasher);
+    return status;
+}
+
+coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
+                                  coffer_error *err)
+{
+    if (!trust_is_wanted(shard, verify)) {
+        return COFFER_OK;
+    }
+    const coffer_status status = trust_read_record(shard, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* One more than there are tensors: an allocator may answer NULL for nothing, and NULL means that nothing is verified. */
+    const size_t count = coffer_table_count(shard->table);
+    shard->trusted = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *shard->trusted);
+    if (shard->trusted == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify %u tensors", (uint64_t)count);
+    }
+    return COFFER_OK;
+}
+
+void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
+{
+    if (shard->verified != NULL) {
+        coffer__free(allocator, shard->verified, shard->verified->size);
+    }
+    if (shard->recorded.digests != NULL) {
+        coffer__recorded_free(&shard->recorded);
+    }
+    if (shard->trusted != NULL) {
+        coffer__free(allocator, shard->trusted, (coffer_table_count(shard->table) + 1) * sizeof *shard->trusted);
+    }
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the empty ones
+   come first, and of those in the order in which they lie in memory. */
+static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
+{
+    if (a->offset != b->offset) {
+        return a->offset < b->offset;
+    }
+    return a->size != b->size ? a->size < b->size : (uintptr_t)a < (uintptr_t)b;
+}
+
+/* Where the tensor's mark is. */
+static _Atomic(uint8_t) *trust_mark_of(const coffer__shard *shard, const coffer_tensor *tensor)
+{
+    size_t low = 0;
+    size_t high = coffer_table_count(shard->table);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const bool before = trust_before(coffer_table_at(shard->table, middle), tensor);
+        low = before ? middle + 1 : low;
+        high = before ? high : middle;
+    }
+    return &shard->trusted[low];
+}
+
+bool coffer__trust_is_fickle(const coffer__shard *shard)
+{
+    return shard->trusted != NULL && shard->source.is.fickle;
+}
+
+bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor)
+{
+    if (shard->trusted == NULL) {
+        return false;
+    }
+    return shard->source.is.fickle || atomic_load_explicit(trust_mark_of(shard, tensor), memory_order_acquire) == 0;
+}
+
+void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor)
+{
+    atomic_store_explicit(trust_mark_of(shard, tensor), 1, memory_order_release);
+}
