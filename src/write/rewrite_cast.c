@@ -159,8 +159,8 @@ static void rewrite_cast_work(void *ctx)
             return;
         }
         rewrite_piece_done(job, &piece);
-        if (coffer__crew_tell(&worker->base, 0)) {
-            coffer__crew_cancel(&job->crew);
+        if (coffer__crew_stop(&worker->base, 0)) {
+            return;
         }
     }
 }
@@ -219,8 +219,9 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
     const size_t count = rewrite_thread_count(rewrite, options->threads);
     const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
-    job.crew =
-        (coffer__crew){ .options = &transfer, .total = rewrite->summary.cast, .err = err, .work = rewrite_cast_work };
+    job.crew = coffer__transfer_crew(&transfer, err);
+    job.crew.total = rewrite->summary.cast;
+    job.crew.work = rewrite_cast_work;
     rewrite_cast_worker *workers = coffer__alloc_zeroed(allocator, count * sizeof *workers);
     uint8_t *buffers = coffer__alloc(allocator, buffers_size);
     const coffer_status status =
