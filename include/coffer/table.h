@@ -90,8 +90,8 @@ typedef enum coffer_format {
 /* What people call a format: "safetensors", "bintensors", "bintensors, layout A"; "" for any other number. Static. */
 COFFER_API const char *coffer_format_name(coffer_format format);
 
-/* What programs call it, in options and in output, which never changes: "safetensors", "bintensors", "bintensors-a"; ""
-   for any other number. Static. Formats are numbered without gaps: counting from 1 to the first "" lists all of them. */
+/* What programs call it, in options and in output, which never changes: "safetensors", "bintensors", "bintensors-a";
+   "" for any other number. Static. Formats are numbered without gaps: counting from 1 to the first "" lists all. */
 COFFER_API const char *coffer_format_id(coffer_format format);
 /* The format of an identifier; COFFER_FORMAT_ANY when there is none. */
 COFFER_API coffer_format coffer_format_from_id(const char *id, size_t id_len);

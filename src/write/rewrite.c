@@ -8,9 +8,9 @@
  */
 #include "alloc.h"
 #include "checked.h"
+#include "declared.h"
 #include "edit.h"
 #include "error.h"
-#include "declared.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"

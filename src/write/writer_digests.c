@@ -2,10 +2,10 @@
 #include "writer_digests.h"
 
 #include "alloc.h"
+#include "declared.h"
 #include "digest.h"
 #include "edit_text.h"
 #include "error.h"
-#include "declared.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
