@@ -334,7 +334,7 @@ class hasher
 {
 public:
     explicit hasher(coffer_algorithm algorithm)
-        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, coffer_libc_allocator()))
+        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, nullptr))
     {
     }
 
@@ -535,7 +535,7 @@ public:
     tensor operator[](std::size_t i) const & { return { get(), coffer_at(get(), i) }; }
     std::optional<tensor> find(std::string_view name) const &
     {
-        const coffer_tensor *found = coffer_find_n(get(), detail::present(name), name.size());
+        const coffer_tensor *found = coffer_find(get(), detail::present(name), name.size());
         return found == nullptr ? std::nullopt : std::optional<tensor>(tensor(get(), found));
     }
     /* The tensor of that name; COFFER_ERR_NO_TENSOR when there is none. */
@@ -739,7 +739,7 @@ private:
 class header
 {
 public:
-    header() : self_(detail::make(coffer_header_new, coffer_libc_allocator())) {}
+    header() : self_(detail::make(coffer_header_new, nullptr)) {}
 
     /* Declares a tensor and returns its number. */
     std::size_t add(std::string_view name, coffer_dtype dtype, span<const std::uint64_t> shape)

@@ -6,16 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a star of a pattern took: a part of the name. */
-typedef struct cli_capture {
-    const char *text;
-    size_t len;
-} cli_capture;
-
-#define CLI_CAPTURES_MOST 16
-/* The same as coffer_match, for a pattern of at most CLI_CAPTURES_MOST stars, and what each of them took: the shortest text that
-   serves, the first star's first. */
-bool cli_match(const char *glob, const char *name, size_t name_len, cli_capture captures[CLI_CAPTURES_MOST]);
 
 /* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
    that begin alike up to a dot are neighbours in it. */

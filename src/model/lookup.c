@@ -6,8 +6,6 @@
 #include "sort.h"
 #include "table.h"
 
-#include <string.h>
-
 size_t coffer_count(const coffer *model)
 {
     return model->several == NULL ? coffer_table_count(model->shards->table) : model->several->count;
@@ -22,7 +20,7 @@ const coffer_tensor *coffer_at(const coffer *model, size_t i)
     return i < several->count ? several->tensors[i] : NULL;
 }
 
-const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
+const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len)
 {
     const coffer__several *several = model->several;
     if (several == NULL) {
@@ -30,11 +28,6 @@ const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t
     }
     const uint32_t found = coffer__names_find(&several->names, name, name_len);
     return found == COFFER__NO_NAME ? NULL : several->tensors[found];
-}
-
-const coffer_tensor *coffer_find(const coffer *model, const char *name)
-{
-    return coffer_find_n(model, name, strlen(name));
 }
 
 bool coffer_match(const char *pattern, const char *name, size_t name_len)

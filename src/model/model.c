@@ -4,7 +4,7 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "source_http.h"
+#include "text.h"
 #include "trusted.h"
 #include "web.h"
 
@@ -100,7 +100,8 @@ coffer_status coffer__model_place(const coffer *model, coffer__place *place, cof
     }
     memset(place, 0, sizeof *place);
     place->web = model->web;
-    memcpy(place->commit, coffer__source_commit(&model->shards->source), sizeof place->commit);
+    const char *commit = coffer__source_commit(&model->shards->source);
+    (void)coffer__text_append(place->commit, sizeof place->commit, commit, coffer__text_len(commit));
     return coffer__place_beside(place, model->shards->path, err);
 }
 

@@ -134,7 +134,11 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
         return status;
     }
     coffer__source source;
-    status = coffer__source_fd(&source, fd, offset, size, err);
+    status = coffer__source_fd(&source, fd, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__source_narrow(&source, offset, size, known.allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -160,7 +164,10 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     }
     *model = NULL;
     coffer_open_options known;
-    const coffer_status status = open_options(&known, options, err);
+    coffer_status status = open_options(&known, options, err);
+    if (status == COFFER_OK && (source->borrow == NULL) != (source->give_back == NULL)) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source has both of borrow and give_back, or none");
+    }
     if (status != COFFER_OK) {
         custom.ops->close(&custom);
         return status;

@@ -28,6 +28,7 @@ typedef struct coffer__shard {
     bool populate;
     uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
     _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
+    coffer__os_map map;        /* of the source's bytes, where the system made one */
     coffer__mutex lock;        /* held while mapping, and for `verified` */
     coffer_error map_error;    /* why there will be no map; code COFFER_OK: none was tried */
     coffer__pooled pooled;     /* of one of several files: its descriptor */

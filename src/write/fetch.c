@@ -4,7 +4,6 @@
  * was named as a whole what lies beside it (fetch_beside.h). Here is what each file is going to be; fetch.h says what follows.
  */
 #include "fetch.h"
-#include "source_http.h"
 
 #include "alloc.h"
 #include "error.h"

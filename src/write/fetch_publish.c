@@ -24,7 +24,6 @@
 #include "fnv.h"
 #include "publication.h"
 #include "shards.h"
-#include "source_http.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -352,7 +351,7 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
         .progress = job->options->progress == NULL ? NULL : publish_progress,
         .progress_ctx = job,
     };
-    coffer_status status = coffer__source_fd(&source, file->part.fd, 0, file->size, err);
+    coffer_status status = coffer__source_fd(&source, file->part.fd, err);
     if (status == COFFER_OK) {
         const coffer__digest_row row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found

@@ -212,10 +212,9 @@ static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
                : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the files of the model");
 }
 
-coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
-                                  coffer_error *err)
+/* What every plan begins with: room, names that differ, and the size of all. */
+static coffer_status shards_begin(coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
-    const declared_tensor *tensors = coffer__header_tensors(header);
     *shards = (coffer__shards){ .allocator = header->allocator,
                                 .tensor_count = coffer_header_count(header),
                                 .declared_pairs = coffer__header_pair_count(header) };
@@ -224,10 +223,20 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
         status = shards_check_names(shards, header, err);
     }
     if (status == COFFER_OK) {
-        status = shards_sum(shards, tensors, err);
+        status = shards_sum(shards, coffer__header_tensors(header), err);
     }
     if (status != COFFER_OK) {
         coffer__shards_free(shards);
+    }
+    return status;
+}
+
+coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
+                                  coffer_error *err)
+{
+    const declared_tensor *tensors = coffer__header_tensors(header);
+    const coffer_status status = shards_begin(shards, header, err);
+    if (status != COFFER_OK) {
         return status;
     }
     const uint64_t room = balanced ? shards_least_room(shards, tensors, limit) : limit;
@@ -235,6 +244,42 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
     shards_order(shards);
     shards_choose_pairs(shards, header);
     return COFFER_OK;
+}
+
+coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
+                                  coffer_error *err)
+{
+    const coffer_status status = shards_begin(shards, header, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    shards->count = 1;
+    for (size_t i = 0; i < shards->tensor_count; i++) {
+        shards->count += i > 0 && shard_of[i] != shard_of[i - 1];
+        shards->shard_of[i] = (uint32_t)(shards->count - 1);
+    }
+    shards_order(shards);
+    shards_choose_pairs(shards, header);
+    return COFFER_OK;
+}
+
+coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
+                                     coffer_header *to, coffer_error *err)
+{
+    const char *arena = header->arena.bytes;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < coffer__header_pair_count(header) && status == COFFER_OK; i++) {
+        const declared_pair *pair = &coffer__header_pairs(header)[i];
+        status = coffer_header_set_metadata(to, arena + pair->key_at, pair->key_len, arena + pair->value_at,
+                                            pair->value_len, err);
+    }
+    for (uint32_t at = shards->first[shard]; at < shards->first[shard + 1] && status == COFFER_OK; at++) {
+        const declared_tensor *tensor = &coffer__header_tensors(header)[shards->order[at]];
+        const uint64_t *shape = (const uint64_t *)(const void *)(arena + tensor->shape_at);
+        status =
+            coffer_header_add(to, arena + tensor->name_at, tensor->name_len, tensor->dtype, shape, tensor->rank, err);
+    }
+    return status;
 }
 
 void coffer__shards_free(coffer__shards *shards)

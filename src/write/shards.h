@@ -33,7 +33,15 @@ typedef struct coffer__shards {
    do. COFFER_ERR_DUPLICATE_NAME for two tensors of one name, wherever they would go. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err);
+/* Plans as many files as there are numbers in `shard_of`, which says for each declaration which of a model's files it comes from, and
+   which ascend: those together stay together, and a file that has lost all its tensors is none. */
+coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
+                                  coffer_error *err);
 void coffer__shards_free(coffer__shards *shards);
+
+/* Declares in `to`, the header of one file, all metadata, and the tensors of the shard. */
+coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
+                                     coffer_header *to, coffer_error *err);
 
 /* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
    each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)
