@@ -313,20 +313,24 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err)
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
-    const size_t order_size = manifest->count * sizeof(uint32_t);
-    uint32_t *order = coffer__alloc(&manifest->allocator, order_size);
+    if (manifest->count == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest of no file says nothing");
+    }
+    coffer_status status = statement_check(manifest, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint32_t *order = coffer__alloc_array(&manifest->allocator, manifest->count, sizeof *order, err);
     if (order == NULL) {
-        return manifest->count == 0 ? coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest of no file says nothing")
-                                    : coffer__manifest_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     coffer__manifest_order(manifest, order);
-    coffer_status status = statement_check(manifest, err);
-    status = status == COFFER_OK ? statement_root(manifest, order, root, err) : status;
+    status = statement_root(manifest, order, root, err);
     if (status == COFFER_OK) {
         statement_write_root(out, manifest->model, root);
         statement_write_serialization(out, manifest);
         statement_write_resources(out, manifest, order);
     }
-    coffer__free(&manifest->allocator, order, order_size);
+    coffer__free_array(&manifest->allocator, order, manifest->count, sizeof *order);
     return status;
 }

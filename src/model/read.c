@@ -154,15 +154,12 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__row *rows = NULL;
-    if (count <= SIZE_MAX / sizeof *rows) {
-        rows = coffer__alloc(&model->allocator, count * sizeof *rows);
-    }
-    if (rows == NULL && count > 0) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the reading of %u tensors", (uint64_t)count);
+    coffer__row *rows = coffer__alloc_array(&model->allocator, count, sizeof *rows, err);
+    if (rows == NULL) {
+        return COFFER_ERR_MEMORY;
     }
     status = read_many_by(model, targets, count, rows, &known, err);
-    coffer__free(&model->allocator, rows, count * sizeof *rows);
+    coffer__free_array(&model->allocator, rows, count, sizeof *rows);
     return status;
 }
 
