@@ -195,7 +195,9 @@ static coffer_status statement_root(const coffer_manifest *manifest, const uint3
         const coffer_manifest_entry *entry = &manifest->entries[order != NULL ? order[i] : i];
         status = coffer_hasher_update(hasher, entry->digest, coffer_algorithm_digest_size(entry->algorithm), err);
     }
-    status = status == COFFER_OK ? coffer_hasher_finish(hasher, root, STATEMENT_ROOT_SIZE, err) : status;
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, root, STATEMENT_ROOT_SIZE, err);
+    }
     coffer_hasher_free(hasher);
     return status;
 }
@@ -227,7 +229,10 @@ static coffer_status statement_read_all(coffer__members *in)
                                               { "predicate", true, statement_read_predicate } };
     const statement_reader *reader = in->ctx;
     coffer_status status = coffer__members_object(in, "the statement", members, STATEMENT_COUNT(members));
-    status = status == COFFER_OK ? coffer__members_end(in) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__members_end(in);
     if (status == COFFER_OK && (reader->subjects == 0 || reader->manifest->count == 0)) {
         return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST, 0, "the statement has no %s",
                                reader->subjects == 0 ? "subject" : "resources");
@@ -240,7 +245,9 @@ coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text
     statement_reader reader = { .manifest = manifest };
     coffer__members in;
     coffer_status status = coffer__members_open(&in, text, text_len, &manifest->allocator, &reader, err);
-    status = status == COFFER_OK ? statement_read_all(&in) : status;
+    if (status == COFFER_OK) {
+        status = statement_read_all(&in);
+    }
     return coffer__members_close(&in, status);
 }
 

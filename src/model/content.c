@@ -299,7 +299,9 @@ coffer_status coffer__content_check(const coffer *model, coffer_error *err)
     content_record record;
     coffer_error cause = { .path = "" };
     coffer_status status = content_read_record(model, &record, &cause);
-    status = status == COFFER_OK ? content_check_by(model, &record, &cause) : status;
+    if (status == COFFER_OK) {
+        status = content_check_by(model, &record, &cause);
+    }
     content_free_record(&record);
     if (status != COFFER_OK && err != NULL) {
         *err = cause;

@@ -344,7 +344,9 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     discover_list list = { .allocator = allocator };
     coffer_status status = discover_look(&list, folder, err);
     *is_pipeline = list.is_pipeline && list.count == 0;
-    status = status == COFFER_OK ? discover_choose(found, &list, folder, err) : status;
+    if (status == COFFER_OK) {
+        status = discover_choose(found, &list, folder, err);
+    }
     discover_forget(&list);
     return status;
 }

@@ -158,7 +158,10 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     status = index_open_object(json, "the index's metadata", &more);
     while (status == COFFER_OK && more) {
         status = index_metadata_member(index, json, scratch, at);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     return status;
 }
@@ -201,7 +204,10 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
     if (status == COFFER_OK && coffer__json_peek(json) != '"') {
         status = coffer__json_type_error(json, "the file of a tensor", "a string");
     }
-    status = status == COFFER_OK ? index_string(index, json, &entry->file, &file_at) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = index_string(index, json, &entry->file, &file_at);
     if (status == COFFER_OK && index_begins_run(index, index->count)) {
         status = coffer__place_check_name(entry->file.text, entry->file.len, file_at, json->err);
     }
@@ -215,7 +221,10 @@ static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
     coffer_status status = index_open_object(json, "the weight_map", &more);
     while (status == COFFER_OK && more) {
         status = index_entry(index, json);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     return status;
 }
@@ -255,7 +264,10 @@ static coffer_status index_parse(coffer__index *index, coffer__json *json, coffe
     coffer_status status = index_open_object(json, "the index", &more);
     while (status == COFFER_OK && more) {
         status = index_member(index, json, scratch, seen);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     if (status != COFFER_OK) {
         return status;
@@ -399,7 +411,9 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };
     coffer_status status = index_find_runs(&runs, err);
-    status = status == COFFER_OK ? index_find_files(index, &runs, err) : status;
+    if (status == COFFER_OK) {
+        status = index_find_files(index, &runs, err);
+    }
     coffer__free_array(index->allocator, runs.starts, runs.count, 2 * sizeof *runs.starts);
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
@@ -435,7 +449,10 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
     coffer__scratch scratch = { .allocator = allocator };
     coffer_status status = index_parse(index, &json, &scratch);
     coffer__scratch_free(&scratch);
-    status = status == COFFER_OK ? index_find_names(index, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = index_find_names(index, err);
     return status == COFFER_OK ? index_order_files(index, err) : status;
 }
 

@@ -167,7 +167,10 @@ static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
         file->source = &beside->source;
         file->path = beside->name;
         status = fetch_target(job, beside->name, &file->target, err);
-        status = status == COFFER_OK ? fetch_plan_all(job, file, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = fetch_plan_all(job, file, err);
     }
     return status;
 }
@@ -231,10 +234,16 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
     coffer_status status = fetch_plan(job, err);
-    status = status == COFFER_OK ? coffer__fetch_look(job, &complete, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__fetch_look(job, &complete, err);
     if (status == COFFER_OK && !complete) {
         status = fetch_open_parts(job, err);
-        status = status == COFFER_OK ? coffer__fetch_pieces(job, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__fetch_pieces(job, err);
     }
     return status == COFFER_OK ? coffer__fetch_publish(job, complete, err) : status;
 }

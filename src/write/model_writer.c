@@ -197,7 +197,9 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
         return model_writer_put_index(writer, path, NULL, err);
     }
     coffer_status status = coffer__content_new(&nothing, algorithm, writer->shards.count, &writer->allocator, err);
-    status = status == COFFER_OK ? model_writer_put_index(writer, path, &nothing, err) : status;
+    if (status == COFFER_OK) {
+        status = model_writer_put_index(writer, path, &nothing, err);
+    }
     coffer__content_free(&nothing);
     return status;
 }
