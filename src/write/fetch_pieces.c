@@ -328,7 +328,10 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
         }
         status = pieces_hash_piece(worker, file, piece, err);
     }
-    status = status == COFFER_OK ? coffer_hasher_finish(file->hasher, file->found, sizeof file->found, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_hasher_finish(file->hasher, file->found, sizeof file->found, err);
     file->hashed = status == COFFER_OK;
     return status;
 }
