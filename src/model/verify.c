@@ -2,11 +2,11 @@
 /* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
 #include "alloc.h"
 #include "content.h"
-#include "digest.h"
 #include "error.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
+#include "transfer.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
+static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -47,12 +47,12 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
-static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
-                                     const coffer_read_options *options, coffer_error *err)
+static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows, const coffer_read_options *options,
+                                     coffer_error *err)
 {
     size_t failed = job->count;
     const coffer__transfer_options transfer = coffer__model_transfer(&job->model->allocator, options, &failed);
-    const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
+    const coffer_status status = coffer__transfer(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;
     }
@@ -61,7 +61,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
 }
 
 /* From the digests of the data those of the tensors. Rows of one algorithm follow each other, mostly. */
-static coffer_status verify_finish_records(const verify_job *job, const coffer__digest_row *rows, coffer_error *err)
+static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -86,7 +86,7 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
                                    const coffer_read_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
-    coffer__digest_row *rows = NULL;
+    coffer__row *rows = NULL;
     if (job->count < SIZE_MAX / sizeof *rows) {
         rows = coffer__alloc(allocator, (job->count + 1) * sizeof *rows);
     }

@@ -48,7 +48,7 @@ bool coffer__box_is_turned(const coffer__box *box, uint64_t gap)
     return false;
 }
 
-void coffer__tile_lines_plan(const coffer__tile *tile, uint64_t gap, coffer__tile_lines *lines)
+void coffer__tile_lines_plan(const coffer__tile *tile, coffer__tile_lines *lines)
 {
     size_t order[COFFER__BOX_MAX_RANK];
     const size_t count = tile_order(tile->strides, tile->rank, order);
@@ -62,7 +62,7 @@ void coffer__tile_lines_plan(const coffer__tile *tile, uint64_t gap, coffer__til
         if (tile->counts[d] == 1) {
             continue;
         }
-        together = together && (distance <= lines->size || distance - lines->size <= gap);
+        together = together && (distance <= lines->size || distance - lines->size <= tile->gap);
         if (together) {
             lines->size += (tile->counts[d] - 1) * distance;
         } else {
@@ -103,6 +103,7 @@ void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *til
 {
     const coffer__box *box = tiling->box;
     uint64_t place = box->run_size;
+    tile->gap = tiling->gap;
     tile->run_size = box->run_size;
     tile->rank = box->rank;
     tile->start = box->start;
@@ -130,7 +131,7 @@ static uint64_t tiling_memory(const coffer__tiling *tiling)
     coffer__tile tile;
     coffer__tile_lines lines;
     coffer__tile_at(tiling, 0, &tile);
-    coffer__tile_lines_plan(&tile, tiling->gap, &lines);
+    coffer__tile_lines_plan(&tile, &lines);
     return lines.size * lines.count;
 }
 

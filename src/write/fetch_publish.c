@@ -18,13 +18,13 @@
  */
 #include "alloc.h"
 #include "bytes.h"
-#include "digest.h"
 #include "error.h"
 #include "fetch.h"
 #include "publication.h"
 #include "shards.h"
 #include "source_http.h"
 #include "text.h"
+#include "transfer.h"
 #include "trouble.h"
 
 #include <errno.h>
@@ -361,10 +361,10 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
     };
     coffer_status status = coffer__source_fd(&source, file->part.fd, 0, file->size, err);
     if (status == COFFER_OK) {
-        const coffer__digest_row row = {
+        const coffer__row row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
         };
-        status = coffer__digest(&row, 1, &options, err);
+        status = coffer__transfer(&row, 1, &options, err);
         source.ops->close(&source);
     }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->part.name.text);

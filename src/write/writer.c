@@ -6,7 +6,6 @@
  */
 #include "alloc.h"
 #include "coffer.h"
-#include "digest.h"
 #include "error.h"
 #include "model.h"
 #include "move.h"
@@ -16,6 +15,7 @@
 #include "sort.h"
 #include "spans.h"
 #include "table.h"
+#include "transfer.h"
 #include "trust.h"
 #include "writer_digests.h"
 
@@ -565,7 +565,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
 {
     const size_t size = copies->near + 1; /* room for one more, so that there is memory for none, too */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
-    coffer__digest_row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
+    coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
     size_t failed = copies->near;
     coffer__transfer_options hashing = *options;
     hashing.failed = &failed;
@@ -579,7 +579,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
                                            writer->digests.algorithm, data[i]);
     }
     if (status == COFFER_OK) {
-        status = coffer__digest(rows, copies->near, &hashing, err);
+        status = coffer__transfer(rows, copies->near, &hashing, err);
     }
     if (status != COFFER_OK && failed < copies->near) {
         const coffer_copy *copy = &copies->all[copies->order[failed]];
@@ -640,7 +640,7 @@ typedef struct writer_batch {
     size_t size;
     uint8_t *bytes;
     coffer_read_target *targets;
-    coffer__digest_row *rows;
+    coffer__row *rows;
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } writer_batch;
 
@@ -699,7 +699,7 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
     for (size_t i = 0; i < batch->count; i++) {
         const coffer_tensor *tensor = writer_batch_copy(batch, i)->tensor;
         batch->targets[i] = (coffer_read_target){ tensor, batch->bytes + at, tensor->size };
-        batch->rows[i] = (coffer__digest_row){
+        batch->rows[i] = (coffer__row){
             .map = batch->bytes + at, .size = tensor->size, .algorithm = algorithm, .digest = batch->data[i]
         };
         at += (size_t)tensor->size;
@@ -710,7 +710,7 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
 static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch *batch, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = &writer->allocator };
-    const coffer_status status = coffer__digest(batch->rows, batch->count, &options, err);
+    const coffer_status status = coffer__transfer(batch->rows, batch->count, &options, err);
     coffer__os_mutex_lock(&writer->mutex);
     for (size_t i = 0; i < batch->count && status == COFFER_OK; i++) {
         coffer__writer_digests_set(&writer->digests, writer_batch_copy(batch, i)->to, batch->data[i]);
