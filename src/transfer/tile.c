@@ -125,6 +125,40 @@ void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *til
     }
 }
 
+void coffer__tile_box(const coffer__tile *tile, coffer__box *box)
+{
+    coffer__box_one_run(box, tile->run_size);
+    box->start = tile->start;
+    for (size_t i = tile->rank; i > 0; i--) {
+        if (tile->counts[i - 1] > 1) {
+            coffer__box_push(box, tile->counts[i - 1], tile->strides[i - 1]);
+        }
+    }
+    coffer__box_reverse(box);
+}
+
+uint64_t coffer__tile_place(const coffer__tile *tile, uint64_t k)
+{
+    uint64_t at = tile->to;
+    for (size_t i = tile->rank; i > 0; i--) {
+        at += k % tile->counts[i - 1] * tile->places[i - 1];
+        k /= tile->counts[i - 1];
+    }
+    return at;
+}
+
+uint64_t coffer__tile_stretch(const coffer__tile *tile, const coffer__box *box)
+{
+    uint64_t size = tile->run_size;
+    for (size_t i = tile->rank; i > 0; i--) {
+        size *= tile->counts[i - 1];
+        if (tile->counts[i - 1] < box->counts[i - 1]) {
+            return size;
+        }
+    }
+    return size;
+}
+
 /* Bytes that the first tile takes in memory, which is as large as any. */
 static uint64_t tiling_memory(const coffer__tiling *tiling)
 {

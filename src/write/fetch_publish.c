@@ -24,6 +24,7 @@
 #include "shards.h"
 #include "source_http.h"
 #include "text.h"
+#include "sink.h"
 #include "transfer.h"
 #include "trouble.h"
 

@@ -7,8 +7,8 @@
 #include "alloc.h"
 #include "coffer.h"
 #include "error.h"
+#include "landing.h"
 #include "model.h"
-#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "sink.h"
@@ -415,8 +415,8 @@ typedef struct writer_copies {
     const coffer_writer *writer;
     const coffer_copy *all;
     size_t count;
-    uint32_t *order;     /* by place in the new file */
-    coffer__move *moves; /* `count` of them, or fewer */
+    uint32_t *order;    /* by place in the new file */
+    coffer__row *moves; /* `count` of them, or fewer */
     size_t move_count;
     size_t near; /* copies in `order` before those that go through memory */
 } writer_copies;
@@ -463,15 +463,15 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    const coffer__move move = {
+    const coffer__row move = {
         .source = &coffer__model_shard(copy->model, copy->tensor)->source,
-        .from = copy->tensor->offset,
-        .to = writer_copy_target(copies, i)->offset,
+        .offset = copy->tensor->offset,
+        .at = writer_copy_target(copies, i)->offset,
         .size = copy->tensor->size,
     };
-    coffer__move *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
-    if (last != NULL && last->source == move.source && last->from + last->size == move.from &&
-        last->to + last->size == move.to) {
+    coffer__row *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
+    if (last != NULL && last->source == move.source && last->offset + last->size == move.offset &&
+        last->at + last->size == move.at) {
         last->size += move.size;
     } else {
         copies->moves[copies->move_count++] = move;
@@ -530,11 +530,12 @@ static coffer_status writer_admit_copies(coffer_writer *writer, const writer_cop
 }
 
 /* A move could not be read: names the file, and the tensor in it, as far as the place is known. */
-static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__move *move, coffer_status status,
+static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__row *move, coffer_status status,
                                         coffer_error *err)
 {
-    const uint64_t at =
-        err == NULL || err->offset < move->from || err->offset - move->from >= move->size ? move->from : err->offset;
+    const uint64_t at = err == NULL || err->offset < move->offset || err->offset - move->offset >= move->size
+                            ? move->offset
+                            : err->offset;
     for (size_t i = 0; i < copies->count; i++) {
         const coffer_copy *copy = &copies->all[i];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
@@ -623,7 +624,7 @@ static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
+    status = coffer__land_in_sink(&writer->sink, copies->moves, copies->move_count, &moving, err);
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }

@@ -10,7 +10,7 @@
 
 #include "coffer.h"
 #include "crew.h"
-#include "move.h"
+#include "landing.h"
 #include "source.h"
 #include "support_file.h"
 #include "support_model.h"
@@ -172,8 +172,8 @@ static void moving_ends(void **state)
     const coffer__transfer_options options = make_options(&last);
     const coffer__sink_ops ops = { .write_at = refuse };
     coffer__sink sink = { .ops = &ops };
-    const coffer__move move = { &source, 0, 0, 9 * MIB };
-    assert_int_equal(coffer__move_all(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
+    const coffer__row move = { .source = &source, .size = 9 * MIB };
+    assert_int_equal(coffer__land_in_sink(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
     assert_int_equal(err.code, COFFER_ERR_CANCELLED);
     assert_true(atomic_load(&there.waiting) >= 1);
 }
