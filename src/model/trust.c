@@ -45,7 +45,7 @@ typedef struct trust_reading {
     const coffer *model;
     const coffer_read_target *targets;
     size_t count;
-    coffer__digest_row *rows;
+    coffer__row *rows;
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } trust_reading;
 
@@ -92,7 +92,7 @@ static coffer_status trust_run(const trust_reading *reading, const coffer_read_o
     size_t failed = reading->count;
     const coffer__transfer_options transfer = coffer__model_transfer(&reading->model->allocator, options, &failed);
     trust_plan(reading);
-    const coffer_status status = coffer__digest(reading->rows, reading->count, &transfer, err);
+    const coffer_status status = coffer__transfer(reading->rows, reading->count, &transfer, err);
     if (status == COFFER_OK) {
         return trust_judge_rows(reading, err);
     }

@@ -2,11 +2,11 @@
 /* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
 #include "alloc.h"
 #include "content.h"
-#include "digest.h"
 #include "error.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
+#include "transfer.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
+static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -47,7 +47,7 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
-static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
+static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
     size_t failed = job->count;
@@ -58,7 +58,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
         .threads = options->threads,
         .failed = &failed,
     };
-    const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
+    const coffer_status status = coffer__transfer(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;
     }
@@ -67,7 +67,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
 }
 
 /* From the digests of the data those of the tensors. Rows of one algorithm follow each other, mostly. */
-static coffer_status verify_finish_records(const verify_job *job, const coffer__digest_row *rows, coffer_error *err)
+static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -92,7 +92,7 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
                                    const coffer_digest_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
-    coffer__digest_row *rows = coffer__alloc_array(allocator, job->count, sizeof *rows, err);
+    coffer__row *rows = coffer__alloc_array(allocator, job->count, sizeof *rows, err);
     if (rows == NULL) {
         return COFFER_ERR_MEMORY;
     }

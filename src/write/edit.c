@@ -18,9 +18,9 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "landing.h"
 #include "libc_allocator.h"
 #include "model.h"
-#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "patch.h"
@@ -611,7 +611,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
 
 /* ---- rewriting ------------------------------------------------------------------------------------------------------- */
 
-/* The mover counts the data, the caller of an edit the whole file. */
+/* The landing counts the data, the caller of an edit the whole file. */
 static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
     const edit_job *job = ctx;
@@ -630,8 +630,10 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__move move = { &source, job->old_size, job->fresh_size, coffer_table_data_size(job->table) };
-    status = coffer__move_all(sink, &move, 1, &options, err);
+    const coffer__row row = {
+        .source = &source, .offset = job->old_size, .at = job->fresh_size, .size = coffer_table_data_size(job->table)
+    };
+    status = coffer__land_in_sink(sink, &row, 1, &options, err);
     source.ops->close(&source);
     return status;
 }

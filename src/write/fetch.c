@@ -74,11 +74,11 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
 /* A move that goes on where the one before it ended, there and here, becomes a part of it. */
 static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
-    coffer__move *next = file->moves + file->move_count;
+    coffer__fetch_move *next = file->moves + file->move_count;
     if (file->move_count > 0 && next[-1].from + next[-1].size == from && next[-1].to + next[-1].size == to) {
         next[-1].size += size;
     } else if (size > 0) {
-        *next = (coffer__move){ file->source, from, to, size };
+        *next = (coffer__fetch_move){ from, to, size };
         file->move_count++;
     }
 }

@@ -18,13 +18,14 @@
  */
 #include "alloc.h"
 #include "bytes.h"
-#include "digest.h"
 #include "error.h"
 #include "fetch.h"
 #include "fnv.h"
 #include "publication.h"
 #include "shards.h"
 #include "text.h"
+#include "sink.h"
+#include "transfer.h"
 #include "trouble.h"
 
 #include <errno.h>
@@ -362,10 +363,10 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
     };
     coffer_status status = coffer__source_fd(&source, file->part.fd, err);
     if (status == COFFER_OK) {
-        const coffer__digest_row row = {
+        const coffer__row row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
         };
-        status = coffer__digest(&row, 1, &options, err);
+        status = coffer__transfer(&row, 1, &options, err);
         source.ops->close(&source);
     }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->part.name.text);

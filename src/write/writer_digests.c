@@ -3,12 +3,12 @@
 
 #include "alloc.h"
 #include "declared.h"
-#include "digest.h"
 #include "edit_text.h"
 #include "error.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
+#include "transfer.h"
 
 #include <string.h>
 
@@ -201,7 +201,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
-    coffer__digest_row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
+    coffer__row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
     if (rows == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors",
                             (uint64_t)digests->count);
@@ -209,15 +209,15 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     for (size_t i = 0; i < digests->count; i++) {
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
         if (!digests->tensors[i].done) {
-            rows[row_count++] = (coffer__digest_row){ .source = &source,
-                                                      .offset = tensor->offset,
-                                                      .size = tensor->size,
-                                                      .algorithm = digests->algorithm,
-                                                      .digest = digests->tensors[i].data };
+            rows[row_count++] = (coffer__row){ .source = &source,
+                                               .offset = tensor->offset,
+                                               .size = tensor->size,
+                                               .algorithm = digests->algorithm,
+                                               .digest = digests->tensors[i].data };
         }
     }
     const coffer__transfer_options options = { .allocator = &digests->allocator };
-    const coffer_status status = coffer__digest(rows, row_count, &options, err);
+    const coffer_status status = coffer__transfer(rows, row_count, &options, err);
     coffer__free(&digests->allocator, rows, (digests->count + 1) * sizeof *rows);
     return status;
 }
