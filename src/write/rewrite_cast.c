@@ -215,13 +215,14 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
                                    const coffer_read_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &rewrite->allocator;
-    const coffer__transfer_options transfer = coffer__model_transfer(allocator, options, NULL);
     const size_t count = rewrite_thread_count(rewrite, options->threads);
     const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
-    job.crew = coffer__transfer_crew(&transfer, err);
-    job.crew.total = rewrite->summary.cast;
-    job.crew.work = rewrite_cast_work;
+    job.crew = (coffer__crew){ .work = rewrite_cast_work,
+                               .progress = options->progress,
+                               .progress_ctx = options->progress_ctx,
+                               .total = rewrite->summary.cast,
+                               .err = err };
     rewrite_cast_worker *workers = coffer__alloc_zeroed(allocator, count * sizeof *workers);
     uint8_t *buffers = coffer__alloc(allocator, buffers_size);
     const coffer_status status =
