@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a rewrite: what coffer/rewrite.h promises before a byte is written. The parts of a rewrite are in rewriting.h.
+ * The plan of a rewrite: what coffer/rewrite.h promises before a byte is written. The parts of a rewrite are in
+ * rewriting.h.
  *
- * The order of things: where the new files go, and whether they may; what the rules make of each tensor, which is declared at once;
- * two tensors of one name; which file each goes to; the header of each file, built by whoever builds every header. What follows
- * from the headers alone is found here, so that running a plan can fail only of what devices and other programs do.
+ * The order of things: where the new files go, and whether they may; what the rules make of each tensor, which is
+ * declared at once; two tensors of one name; which file each goes to; the header of each file, built by whoever builds
+ * every header. What follows from the headers alone is found here, so that running a plan can fail only of what devices
+ * and other programs do.
  */
 #include "alloc.h"
 #include "checked.h"
