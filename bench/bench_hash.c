@@ -39,14 +39,14 @@ static coffer *open_model(const hash_job *job, coffer_verifying verify)
 }
 
 /* What is measured of a model that was just opened. */
-typedef coffer_status (*hash_work)(coffer *model, const hash_job *job, const coffer_read_options *options,
+typedef coffer_status (*hash_work)(coffer *model, const hash_job *job, const coffer_digest_options *options,
                                    coffer_error *err);
 
 /* Opening is a part of it, so that every run begins without a map. */
 static double run(const hash_job *job, hash_work work)
 {
     coffer_error err;
-    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
     options.threads = job->threads;
     const double start = bench_now();
     coffer *model = open_model(job, COFFER_VERIFY_NOTHING);
@@ -55,7 +55,7 @@ static double run(const hash_job *job, hash_work work)
     return bench_now() - start;
 }
 
-static coffer_status digest(coffer *model, const hash_job *job, const coffer_read_options *options, coffer_error *err)
+static coffer_status digest(coffer *model, const hash_job *job, const coffer_digest_options *options, coffer_error *err)
 {
     coffer_digest *digests = bench_alloc(coffer_count(model) * sizeof *digests);
     const coffer_status status =
@@ -64,7 +64,7 @@ static coffer_status digest(coffer *model, const hash_job *job, const coffer_rea
     return status;
 }
 
-static coffer_status verify(coffer *model, const hash_job *job, const coffer_read_options *options, coffer_error *err)
+static coffer_status verify(coffer *model, const hash_job *job, const coffer_digest_options *options, coffer_error *err)
 {
     (void)job;
     return coffer_verify(model, NULL, coffer_count(model), NULL, options, err);

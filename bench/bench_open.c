@@ -22,7 +22,7 @@ static int touch_ours(const char *path)
     coffer_error err;
     coffer *model = NULL;
     bench_check(coffer_open(&model, path, NULL, &err), &err);
-    const coffer_tensor *tensor = coffer_find(model, tensor_name);
+    const coffer_tensor *tensor = coffer_find(model, tensor_name, strlen(tensor_name));
     const unsigned char *data = tensor != NULL ? coffer_data(model, tensor, &err) : NULL;
     if (data == NULL) {
         bench_die(path, &err);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Debian packages, one for each component of the install, as that system divides libraries: libcoffer0.1 (the shared library),
+# Debian packages, one for each component of the install, as that system divides libraries: libcoffer0.2 (the shared library),
 # libcoffer-dev and coffer (the command). They belong to the build whose prefix is /usr: the preset `debian`.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME coffer)

@@ -96,7 +96,7 @@ static coffer_status read_row(store *from, coffer_error *err)
         return status;
     }
     const uint64_t before = from->bytes_read;
-    const coffer_tensor *tensor = coffer_find(model, "rows");
+    const coffer_tensor *tensor = coffer_find(model, "rows", strlen("rows"));
     const coffer_index last_row = { .kind = COFFER_INDEX_AT, .start = -1 };
     uint8_t values[COLUMNS];
     status = coffer_read_slice(model, tensor, &last_row, 1, values, sizeof values, NULL, err);
@@ -113,7 +113,7 @@ int main(void)
     store own = { .bytes = NULL };
     coffer_header *header = NULL;
     coffer_error err;
-    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), &err);
+    coffer_status status = coffer_header_new(&header, NULL, &err);
     if (status == COFFER_OK) {
         status = fill_store(&own, header, &err);
     }

@@ -48,7 +48,7 @@ static size_t plan_weights(const coffer *model)
     size_t floats = 0;
     for (size_t i = 0; i < WEIGHT_COUNT; i++) {
         weight *wanted = &weights[i];
-        wanted->tensor = coffer_find(model, wanted->name);
+        wanted->tensor = coffer_find(model, wanted->name, strlen(wanted->name));
         if (wanted->tensor == NULL || !has_shape(wanted->tensor, wanted)) {
             fprintf(stderr, "load_weights: %s is %s\n", wanted->name,
                     wanted->tensor == NULL ? "missing" : "of another shape");

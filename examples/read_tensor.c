@@ -92,7 +92,7 @@ int main(int argc, char **argv)
         return complain(&err);
     }
     int result = 1;
-    const coffer_tensor *tensor = coffer_find(model, argv[2]);
+    const coffer_tensor *tensor = coffer_find(model, argv[2], strlen(argv[2]));
     if (tensor == NULL) {
         fprintf(stderr, "read_tensor: the file has no tensor of this name\n");
     } else if (argc == 3) {

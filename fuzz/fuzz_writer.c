@@ -346,7 +346,7 @@ static void check_file(const uint8_t *image, size_t image_size, const plain_file
     }
     for (size_t i = 0; i < file->tensor_count; i++) {
         const plain_tensor *plain = &file->tensors[i];
-        const coffer_tensor *tensor = coffer_find_n(model, plain->name, plain->name_len);
+        const coffer_tensor *tensor = coffer_find(model, plain->name, plain->name_len);
         uint8_t bytes[MOST_DATA];
         expect(tensor != NULL && coffer_data(model, tensor, NULL) == image + tensor->offset, "data are where they are");
         expect(tensor->offset == data_offset + plain->at, "tensors are where they were said to be");

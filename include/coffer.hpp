@@ -334,7 +334,7 @@ class hasher
 {
 public:
     explicit hasher(coffer_algorithm algorithm)
-        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, coffer_libc_allocator()))
+        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, nullptr))
     {
     }
 
@@ -456,14 +456,14 @@ public:
         return numbers;
     }
 
-    coffer_digest digest(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    coffer_digest digest(coffer_algorithm algorithm, const coffer_digest_options *options = nullptr) const
     {
         coffer_digest found;
         detail::call(coffer_digest_tensors, model_, &self_, std::size_t{ 1 }, algorithm, &found, options);
         return found;
     }
     /* Throws when the tensor is not the one whose digest its file records. */
-    void verify(const coffer_read_options *options = nullptr) const
+    void verify(const coffer_digest_options *options = nullptr) const
     {
         detail::call(coffer_verify, model_, &self_, std::size_t{ 1 }, nullptr, options);
     }
@@ -535,7 +535,7 @@ public:
     tensor operator[](std::size_t i) const & { return { get(), coffer_at(get(), i) }; }
     std::optional<tensor> find(std::string_view name) const &
     {
-        const coffer_tensor *found = coffer_find_n(get(), detail::present(name), name.size());
+        const coffer_tensor *found = coffer_find(get(), detail::present(name), name.size());
         return found == nullptr ? std::nullopt : std::optional<tensor>(tensor(get(), found));
     }
     /* The tensor of that name; COFFER_ERR_NO_TENSOR when there is none. */
@@ -643,12 +643,12 @@ public:
     }
 
     /* The digests of all tensors, in their order; or of some. */
-    std::vector<coffer_digest> digests(coffer_algorithm algorithm, const coffer_read_options *options = nullptr) const
+    std::vector<coffer_digest> digests(coffer_algorithm algorithm, const coffer_digest_options *options = nullptr) const
     {
         return digest(nullptr, size(), algorithm, options);
     }
     std::vector<coffer_digest> digests(span<const coffer_tensor *const> tensors, coffer_algorithm algorithm,
-                                       const coffer_read_options *options = nullptr) const
+                                       const coffer_digest_options *options = nullptr) const
     {
         return digest(listed(tensors), tensors.size(), algorithm, options);
     }
@@ -666,15 +666,15 @@ public:
     }
     coffer_algorithm recorded_content() const noexcept { return coffer_recorded_content(get()); }
     /* Throws when not everything is what the files' digests say, after `sound` has an answer for each tensor. */
-    void verify(const coffer_read_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
-    void verify(span<bool> sound, const coffer_read_options *options = nullptr) const
+    void verify(const coffer_digest_options *options = nullptr) const { verify(nullptr, size(), {}, options); }
+    void verify(span<bool> sound, const coffer_digest_options *options = nullptr) const
     {
         require_count(sound.size(), size());
         verify(nullptr, size(), sound, options);
     }
     /* The same for some tensors; an empty `sound` is not wanted. */
     void verify(span<const coffer_tensor *const> tensors, span<bool> sound = {},
-                const coffer_read_options *options = nullptr) const
+                const coffer_digest_options *options = nullptr) const
     {
         if (!sound.empty()) {
             require_count(sound.size(), tensors.size());
@@ -718,14 +718,14 @@ private:
         return tensors.empty() ? &nobody : tensors.data();
     }
     std::vector<coffer_digest> digest(const coffer_tensor *const *tensors, std::size_t count,
-                                      coffer_algorithm algorithm, const coffer_read_options *options) const
+                                      coffer_algorithm algorithm, const coffer_digest_options *options) const
     {
         std::vector<coffer_digest> found(count);
         detail::call(coffer_digest_tensors, get(), tensors, count, algorithm, found.data(), options);
         return found;
     }
     void verify(const coffer_tensor *const *tensors, std::size_t count, span<bool> sound,
-                const coffer_read_options *options) const
+                const coffer_digest_options *options) const
     {
         detail::call(coffer_verify, get(), tensors, count, sound.empty() ? nullptr : sound.data(), options);
     }
@@ -739,7 +739,7 @@ private:
 class header
 {
 public:
-    header() : self_(detail::make(coffer_header_new, coffer_libc_allocator())) {}
+    header() : self_(detail::make(coffer_header_new, nullptr)) {}
 
     /* Declares a tensor and returns its number. */
     std::size_t add(std::string_view name, coffer_dtype dtype, span<const std::uint64_t> shape)

@@ -44,15 +44,8 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
         snprintf(also, sizeof also, ", %s", strcmp(input, "-") == 0 ? "standard input" : name);
     }
     snprintf(err.message, sizeof err.message,
-             "the command reads this very file%s, and writing there would destroy it: name another one", also);
+             "the command reads this file%s, and writing it would destroy the input: name another file", also);
     return cli_fail(app, output, &err);
-}
-
-static bool is_index_name(const char *name)
-{
-    static const char ending[] = ".index.json";
-    const size_t len = strlen(name);
-    return len >= sizeof ending - 1 && strcmp(name + len - (sizeof ending - 1), ending) == 0;
 }
 
 /* The index of a model that was opened by its folder lies beside its files, under a name that nobody gave. */
@@ -69,7 +62,7 @@ static int guard_indices(cli *app, const char *output, const char *file)
     /* Only the main thread looks. */
     /* cppcheck-suppress readdirCalled */
     while (entries != NULL && code == CLI_EXIT_OK && (entry = readdir(entries)) != NULL) {
-        if (is_index_name(entry->d_name)) {
+        if (coffer_is_index(entry->d_name)) {
             snprintf(index, sizeof index, "%s%s", folder, entry->d_name);
             code = cli_guard_input(app, output, index);
         }

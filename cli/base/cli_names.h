@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a whole name matches a pattern of the shell's kind: `*` is any text (dots and slashes too), `?` one character,
-   [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is. Time is at most the
-   product of both lengths. */
-bool cli_matches(const char *glob, const char *name, size_t name_len);
 
 /* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
    that begin alike up to a dot are neighbours in it. */

@@ -46,7 +46,7 @@ static const cli_option CAST_OPTIONS[] = {
 
 static const cli_example CAST_EXAMPLES[] = {
     { "coffer cast model.safetensors '*=BF16' -o half.safetensors", "every tensor to BF16" },
-    { "coffer cast model.safetensors '*norm*=F32' '*=F16' --in-place", "all to F16, but what is named norm" },
+    { "coffer cast model.safetensors '*norm*=F32' '*=F16' --in-place", "all to F16, except norms to F32" },
     { NULL, NULL },
 };
 
@@ -55,12 +55,11 @@ const cli_command cli_cast = {
     .run = run_cast,
     .summary = "rewrite a file with floats of another dtype",
     .usage = "PATH GLOB=DTYPE...",
-    .about = "Casts the tensors whose names match a pattern, as of coffer drop, to F16, BF16, F32 or F64, from any\n"
-             "float, those of 4, 6 and 8 bits included. Numbers are rounded to the nearest, of two that are as\n"
-             "near to the even one; beyond the largest they become infinite, which a warning counts. Of several\n"
-             "patterns that match the first counts. Integers, BOOL and C64 are refused. Every pattern has to\n"
-             "match something, or nothing is done. Before PATH itself is rewritten, a terminal asks; elsewhere\n"
-             "--in-place or -f allows it.\n"
+    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32 or F64, from any\n"
+             "float, including those of 4, 6 and 8 bits. Numbers are rounded to nearest, ties to even; numbers\n"
+             "that are too large become infinite, which a warning counts. The first pattern that matches is used.\n"
+             "Integers, BOOL and C64 are refused. Every pattern has to match something, or nothing is done. Before\n"
+             "PATH itself is rewritten, the command asks on a terminal; otherwise --in-place or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last two\n"
              "being the numbers that became infinite and zero.\n",

@@ -23,7 +23,7 @@ static const cli_option DROP_OPTIONS[] = {
 };
 
 static const cli_example DROP_EXAMPLES[] = {
-    { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would go?" },
+    { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would be dropped?" },
     { "coffer drop model.safetensors '*.attn.bias' '*.masked_bias' --in-place", "rewrite the file without them" },
     { NULL, NULL },
 };
@@ -34,9 +34,10 @@ const cli_command cli_drop = {
     .summary = "rewrite a file without some of its tensors",
     .usage = "PATH GLOB...",
     .about = "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
-             "character, [a-z] one of a set, and a backslash takes the next character as it is. Quote them, since\n"
-             "the shell knows patterns too. Every pattern has to match something, or nothing is done. Before PATH\n"
-             "itself is rewritten, a terminal shows what goes and asks; elsewhere --in-place or -f allows it.\n"
+             "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
+             "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
+             "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
+             "or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

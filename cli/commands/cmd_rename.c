@@ -34,7 +34,7 @@ static int read_rename(cli *app, const char *text, char *old, coffer_rewrite_rul
     const char *equals = find_equals(text);
     coffer_escape(text, strlen(text), shown, sizeof shown);
     if (equals == NULL) {
-        return cli_usage_error(app, "\"%s\" has no =; rename wants OLD=NEW (a = within a name is written \\=)", shown);
+        return cli_usage_error(app, "\"%s\" has no =; rename needs OLD=NEW (a = within a name is written \\=)", shown);
     }
     memcpy(old, text, (size_t)(equals - text));
     old[equals - text] = '\0';
@@ -60,7 +60,7 @@ static const cli_option RENAME_OPTIONS[] = {
 
 static const cli_example RENAME_EXAMPLES[] = {
     { "coffer rename model.safetensors wte.weight=tok_embeddings.weight --in-place", "one tensor" },
-    { "coffer rename model.safetensors 'transformer.*=*' --dry-run", "what would a prefix less do?" },
+    { "coffer rename model.safetensors 'transformer.*=*' --dry-run", "what would removing a prefix do?" },
     { "coffer rename model.safetensors 'h.*.attn.*=layers.*.attention.*' -o new.safetensors", "layer by layer" },
     { NULL, NULL },
 };
@@ -70,12 +70,12 @@ const cli_command cli_rename = {
     .run = run_rename,
     .summary = "rewrite a file with other names for its tensors",
     .usage = "PATH OLD=NEW...",
-    .about = "Gives tensors other names. OLD is a name or a pattern, as of coffer drop; each * in NEW becomes\n"
-             "what the * of the same place in OLD took, the shortest text that serves. A backslash takes the next\n"
-             "character as it is, so that \\= is a = within a name. Of several that match, the first counts; all\n"
-             "are about the names that the file has now, so that a=b b=a exchanges two. Every OLD has to match\n"
-             "something, and no two tensors may get one name, or nothing is done. Before PATH itself is rewritten,\n"
-             "a terminal asks; elsewhere --in-place or -f allows it.\n"
+    .about = "Renames tensors. OLD is a name or a pattern, as in coffer drop; each * in NEW stands for what the\n"
+             "corresponding * in OLD matched, the shortest text possible. A backslash makes the next character\n"
+             "literal, so \\= is a = within a name. The first rule that matches is used; all rules match the present\n"
+             "names, so a=b b=a exchanges two. Every OLD has to match something, and no two tensors may get the\n"
+             "same name, or nothing is done. Before PATH itself is rewritten, the command asks on a terminal;\n"
+             "otherwise --in-place or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,

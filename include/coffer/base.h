@@ -36,9 +36,9 @@ extern "C" {
 /* ---- Version ----------------------------------------------------------------------------------------------------- */
 
 #define COFFER_VERSION_MAJOR 0
-#define COFFER_VERSION_MINOR 1
+#define COFFER_VERSION_MINOR 2
 #define COFFER_VERSION_PATCH 0
-#define COFFER_VERSION_STRING "0.1.0"
+#define COFFER_VERSION_STRING "0.2.0"
 
 /* The version of the library in use, "MAJOR.MINOR.PATCH". Compare with COFFER_VERSION_STRING, that of this header. */
 COFFER_API const char *coffer_version(void);
@@ -202,7 +202,8 @@ COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, si
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Where an object's memory comes from. The sizes given back are those that were asked for. Called by the thread that
+/* Where an object's memory comes from; where one is asked for, NULL stands for coffer_libc_allocator(). The struct is
+   copied. The sizes given back are those that were asked for. Called by the thread that
    makes the call, and by those that coffer_open starts for a model of several files, one at a time; an allocator shared
    by objects that several threads use must allow that. NULL from alloc or realloc is an error (COFFER_ERR_MEMORY),
    never an abort. */

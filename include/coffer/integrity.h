@@ -28,12 +28,24 @@ typedef struct coffer_digest {
     uint8_t record[COFFER_LARGEST_DIGEST_SIZE]; /* of its name, dtype and shape, and the digest above */
 } coffer_digest;
 
+/* How tensors are hashed, to compute their digests or to verify them. */
+typedef struct coffer_digest_options {
+    size_t struct_size;
+    coffer_progress progress; /* in bytes of the tensors; NULL: none */
+    void *progress_ctx;
+    uint32_t threads; /* at most that many at once, the caller's included; 0: by size and processors */
+} coffer_digest_options;
+#define COFFER_DIGEST_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_digest_options), NULL, NULL, 0                                                                   \
+    }
+
 /* Computes the digests of `count` tensors, in their order; of all in coffer_at's order when `tensors` is NULL (`count`
    is then coffer_count). Several at once, the longest first, from the map where there is one: the digest of one tensor
    takes one processor. `progress` counts the tensors' bytes. A failure names the tensor in err->tensor. */
 COFFER_API coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                                coffer_algorithm algorithm, coffer_digest *digests,
-                                               const coffer_read_options *options, coffer_error *err);
+                                               const coffer_digest_options *options, coffer_error *err);
 /* Computes from the digests of all its tensors, in coffer_at's order, that of a model's content: whatever its files,
    their order, padding and metadata, two models have it in common when their tensors are the same. No I/O. */
 COFFER_API coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests,
@@ -54,7 +66,7 @@ COFFER_API coffer_algorithm coffer_recorded_content(const coffer *model);
    however many tensors are asked for (of none, that alone is done, without reading data): COFFER_ERR_CONTENT_DIGEST
    when a file is of another version or missing. */
 COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count,
-                                       bool *sound, const coffer_read_options *options, coffer_error *err);
+                                       bool *sound, const coffer_digest_options *options, coffer_error *err);
 
 /* ---- Recording --------------------------------------------------------------------------------------------------- */
 

@@ -30,6 +30,7 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "error.h"
+#include "fnv.h"
 #include "os.h"
 #include "paths.h"
 #include "trouble.h"
@@ -92,16 +93,6 @@ coffer_status coffer__undo_fail(coffer_error *err, const char *path)
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
 }
 
-static uint64_t undo_sum(uint64_t sum, const uint8_t *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return sum;
-}
-
-#define UNDO_SUM_START UINT64_C(0xcbf29ce484222325)
-
 /* Makes what happened to the names beside `path` durable. */
 static int undo_sync_names(const char *path)
 {
@@ -118,9 +109,9 @@ static int undo_write_bytes(int fd, const coffer__patch *patch)
     coffer__store_u64le(head + 8, UNDO_VERSION);
     coffer__store_u64le(head + 16, patch->file_size);
     coffer__store_u64le(head + 24, patch->size);
-    uint64_t sum = undo_sum(UNDO_SUM_START, head, sizeof head);
-    sum = undo_sum(sum, patch->old, patch->size);
-    sum = undo_sum(sum, patch->fresh, patch->size);
+    uint64_t sum = coffer__fnv(COFFER__FNV_START, head, sizeof head);
+    sum = coffer__fnv(sum, patch->old, patch->size);
+    sum = coffer__fnv(sum, patch->fresh, patch->size);
     uint8_t tail[UNDO_SUM_SIZE];
     coffer__store_u64le(tail, sum);
     const struct {
@@ -355,7 +346,7 @@ static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_err
 
 static coffer_status undo_check_sum(const undo_reader *undo, const uint8_t *head, coffer_error *err)
 {
-    uint64_t sum = undo_sum(UNDO_SUM_START, head, UNDO_HEAD_SIZE);
+    uint64_t sum = coffer__fnv(COFFER__FNV_START, head, UNDO_HEAD_SIZE);
     const uint64_t end = undo->undo_size - UNDO_SUM_SIZE;
     for (uint64_t at = UNDO_HEAD_SIZE; at < end;) {
         const size_t size = undo_piece(end - at);
@@ -363,7 +354,7 @@ static coffer_status undo_check_sum(const undo_reader *undo, const uint8_t *head
         if (status != COFFER_OK) {
             return status;
         }
-        sum = undo_sum(sum, undo->pieces, size);
+        sum = coffer__fnv(sum, undo->pieces, size);
         at += size;
     }
     uint8_t stored[UNDO_SUM_SIZE];

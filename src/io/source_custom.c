@@ -6,41 +6,82 @@
 
 #include <string.h>
 
-static coffer_status source_custom_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                           coffer_error *err)
+_Static_assert(sizeof(coffer_source) <= COFFER__SOURCE_ROOM, "the caller's functions fit in the source");
+
+static const coffer_source *source_custom_of(const coffer__source *source)
 {
-    const coffer_source *custom = &source->as.custom;
+    return (const void *)source->state.room;
+}
+
+static coffer_status source_custom_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                           const coffer__watch *watch, coffer_error *err)
+{
+    const coffer_source *custom = source_custom_of(source);
     coffer_error own = { .code = COFFER_OK };
     coffer_error *filled = err != NULL ? err : &own;
+    (void)watch;
     coffer__error_clear(filled);
     const coffer_status status = custom->read_at(custom->ctx, offset, buffer, size, filled);
     return status == COFFER_OK ? COFFER_OK : coffer__trouble_of_caller(filled, status, "read", offset);
 }
 
-static void *source_custom_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+/* Of all ways to have no memory the caller may name its own; one that names none is not mapped. */
+static void *source_custom_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+                               bool populate, coffer__os_map *map, coffer_error *err)
 {
-    (void)source;
-    (void)access;
+    const coffer_source *custom = source_custom_of(source);
+    coffer_error own = { .code = COFFER_OK };
+    coffer_error *filled = err != NULL ? err : &own;
+    (void)size;
     (void)populate;
-    coffer__fail(err, COFFER_ERR_NOT_MAPPED,
-                 "a source of the caller's own cannot be mapped: read the tensor with coffer_read instead");
-    return NULL;
+    (void)map;
+    coffer__error_clear(filled);
+    const uint8_t *bytes = custom->map(custom->ctx, filled);
+    if (bytes == NULL) {
+        const coffer_status status = filled->code != COFFER_OK ? filled->code : COFFER_ERR_NOT_MAPPED;
+        (void)coffer__trouble_of_caller(filled, status, "show its bytes in memory", COFFER_NO_OFFSET);
+        return NULL;
+    }
+    return coffer__source_lent_memory(bytes + (size_t)offset, access, err);
+}
+
+static coffer_status source_custom_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+{
+    const coffer_source *custom = source_custom_of(source);
+    coffer_error own = { .code = COFFER_OK };
+    coffer_error *filled = err != NULL ? err : &own;
+    coffer__error_clear(filled);
+    const coffer_status status = custom->borrow(custom->ctx, fd, offset, filled);
+    return status == COFFER_OK ? COFFER_OK
+                               : coffer__trouble_of_caller(filled, status, "lend a descriptor", COFFER_NO_OFFSET);
+}
+
+static void source_custom_give_back(const coffer__source *source)
+{
+    const coffer_source *custom = source_custom_of(source);
+    custom->give_back(custom->ctx);
 }
 
 static void source_custom_close(coffer__source *source)
 {
-    if (source->as.custom.close != NULL) {
-        source->as.custom.close(source->as.custom.ctx);
+    const coffer_source *custom = source_custom_of(source);
+    if (custom->close != NULL) {
+        custom->close(custom->ctx);
     }
 }
 
 void coffer__source_custom(coffer__source *source, const coffer_source *custom)
 {
-    static const coffer__source_ops ops = {
-        .read_at = source_custom_read_at, .map = source_custom_map, .close = source_custom_close, .far = true
+    static const coffer__source_ops ops = { .kind = "a source of the caller's own",
+                                            .read_at = source_custom_read_at,
+                                            .close = source_custom_close,
+                                            .map = source_custom_map,
+                                            .borrow = source_custom_borrow,
+                                            .give_back = source_custom_give_back };
+    /* Nobody knows what the functions ask, so their bytes may be others the next time. */
+    const coffer__source_traits traits = {
+        .far = custom->far, .maps = custom->map != NULL, .lends = custom->borrow != NULL, .fickle = true
     };
-    memset(source, 0, sizeof *source);
-    source->ops = &ops;
-    source->size = custom->size;
-    source->as.custom = *custom;
+    coffer__source_init(source, &ops, custom->size, traits);
+    memcpy(source->state.room, custom, sizeof *custom);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A regular file or block device, or a range of one. It is read by position only, so that any number of threads may; the
- * size is that of the moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is
- * the source's own, or one of a pool's, which is then borrowed for each use.
+ * A regular file or block device. It is read by position only, so that any number of threads may; the size is that of the
+ * moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is the source's own, or
+ * one of a pool's, which is then borrowed for each use.
  */
 #include "error.h"
 #include "patch.h"
@@ -14,10 +14,30 @@
 #include <errno.h>
 #include <string.h>
 
+typedef struct source_file {
+    coffer__pooled *pooled; /* whose descriptor it is; NULL: it is the source's own */
+    int fd;
+    coffer__os_info seen; /* the file when it was opened, or looked at last */
+    bool through_link;    /* the path was a symbolic link */
+} source_file;
+
+_Static_assert(sizeof(source_file) <= COFFER__SOURCE_ROOM, "a file fits in the source");
+
+static const source_file *source_file_of(const coffer__source *source)
+{
+    return (const void *)source->state.room;
+}
+
+/* To be changed, by whoever may change the source. */
+static source_file *source_file_in(coffer__source *source)
+{
+    return (void *)source->state.room;
+}
+
 static coffer_status source_file_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
-    const coffer__source_file *file = &source->as.file;
-    *offset = file->offset;
+    const source_file *file = source_file_of(source);
+    *offset = 0;
     if (file->pooled != NULL) {
         return coffer__pool_acquire(file->pooled, fd, err);
     }
@@ -27,12 +47,13 @@ static coffer_status source_file_borrow(const coffer__source *source, int *fd, u
 
 static void source_file_give_back(const coffer__source *source)
 {
-    if (source->as.file.pooled != NULL) {
-        coffer__pool_release(source->as.file.pooled);
+    const source_file *file = source_file_of(source);
+    if (file->pooled != NULL) {
+        coffer__pool_release(file->pooled);
     }
 }
 
-static coffer_status source_file_shrank(const coffer__source_file *file, int fd, uint64_t at, coffer_error *err)
+static coffer_status source_file_shrank(const source_file *file, int fd, uint64_t at, coffer_error *err)
 {
     coffer__os_info now;
     const int os_error = coffer__os_inspect_fd(fd, &now);
@@ -47,11 +68,12 @@ static coffer_status source_file_shrank(const coffer__source_file *file, int fd,
 }
 
 static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                         coffer_error *err)
+                                         const coffer__watch *watch, coffer_error *err)
 {
     int fd = -1;
     uint64_t base = 0;
     size_t done = 0;
+    (void)watch;
     coffer_status status = source_file_borrow(source, &fd, &base, err);
     if (status != COFFER_OK) {
         return status;
@@ -63,81 +85,130 @@ static coffer_status source_file_read_at(const coffer__source *source, uint64_t 
             err->offset = offset + done;
         }
     } else if (done < size) {
-        status = source_file_shrank(&source->as.file, fd, offset + done, err);
+        status = source_file_shrank(source_file_of(source), fd, offset + done, err);
     }
     source_file_give_back(source);
     return status;
 }
 
-static void *source_file_map_by(coffer__source *source, int fd, coffer_access access, bool populate, coffer_error *err)
+/* Checks first that the file is as long as it was: touching what a shorter one has lost would end the process. */
+static void *source_file_map_by(const source_file *file, int fd, uint64_t offset, uint64_t size, bool writable_copy,
+                                bool populate, coffer__os_map *map, coffer_error *err)
 {
-    coffer__source_file *file = &source->as.file;
+    void *address = NULL;
     coffer__os_info now;
     int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error == 0 && now.size < file->seen.size) {
-        (void)source_file_shrank(file, fd, now.size < file->offset ? 0 : now.size - file->offset, err);
+        (void)source_file_shrank(file, fd, now.size, err);
         return NULL;
     }
-    void *address = NULL;
-    if (os_error == 0 && source->size > SIZE_MAX) {
+    if (os_error == 0 && size > SIZE_MAX) {
         (void)coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                            "a program of %u bits cannot map the file's %z: open it with COFFER_READ, and read tensors "
                            "or slices of them",
-                           (uint64_t)(8 * sizeof(void *)), source->size);
+                           (uint64_t)(8 * sizeof(void *)), size);
         return NULL;
     }
     if (os_error == 0) {
-        os_error = coffer__os_map_range(fd, file->offset, source->size, access == COFFER_MAP_PRIVATE, populate,
-                                        &file->map, &address);
+        os_error = coffer__os_map_range(fd, offset, size, writable_copy, populate, map, &address);
     }
     if (os_error != 0) {
-        coffer__trouble(err, "map the file (with COFFER_READ it is read instead)", NULL, os_error);
+        (void)coffer__trouble(err, "map the file (with COFFER_READ it is read instead)", NULL, os_error);
         return NULL;
     }
     return address;
 }
 
-static void *source_file_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+static void *source_file_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+                             bool populate, coffer__os_map *map, coffer_error *err)
 {
-    static char nothing[8];
     int fd = -1;
     uint64_t base = 0;
-    if (source->size == 0) {
-        return nothing;
-    }
     if (source_file_borrow(source, &fd, &base, err) != COFFER_OK) {
         return NULL;
     }
-    void *address = source_file_map_by(source, fd, access, populate, err);
+    void *address = source_file_map_by(source_file_of(source), fd, base + offset, size, access == COFFER_MAP_PRIVATE,
+                                       populate, map, err);
     source_file_give_back(source);
     return address;
 }
 
 static void source_file_close(coffer__source *source)
 {
-    coffer__os_unmap(&source->as.file.map);
-    if (source->as.file.pooled != NULL) {
-        coffer__pool_drop(source->as.file.pooled);
+    const source_file *file = source_file_of(source);
+    if (file->pooled != NULL) {
+        coffer__pool_drop(file->pooled);
     } else {
-        (void)coffer__os_close(source->as.file.fd);
+        (void)coffer__os_close(file->fd);
     }
 }
 
-/* Takes the descriptor over. */
-static void source_file_init(coffer__source *source, int fd, uint64_t offset, uint64_t size,
-                             const coffer__os_info *seen)
+/* ---- which version of the file it is ----------------------------------------------------------------------------------- */
+
+static const coffer__os_info *source_file_seen(const coffer__source *source)
 {
-    static const coffer__source_ops ops = { .read_at = source_file_read_at,
-                                            .map = source_file_map,
+    return &source_file_of(source)->seen;
+}
+
+static bool source_file_is_still(coffer__source *source)
+{
+    int fd = -1;
+    uint64_t offset = 0;
+    coffer__os_info now;
+    source_file *file = source_file_in(source);
+    if (source_file_borrow(source, &fd, &offset, NULL) != COFFER_OK) {
+        return false;
+    }
+    const int os_error = coffer__os_inspect_fd(fd, &now);
+    source_file_give_back(source);
+    if (os_error != 0) {
+        return false;
+    }
+    const bool still =
+        coffer__os_unchanged(&file->seen, &now) && file->seen.touched == now.touched && !file->seen.recent;
+    source->size = now.size;
+    file->seen = now;
+    if (file->pooled != NULL) {
+        file->pooled->seen = now;
+    }
+    return still;
+}
+
+/* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one that
+   was deleted, by its name in /proc) has no undo file either. */
+static coffer__undo source_file_undo(const char *path, bool is_link)
+{
+    coffer__path real;
+    if (!is_link) {
+        return coffer__undo_look(path);
+    }
+    return coffer__os_real_path(path, real.text, sizeof real.text) == 0 ? coffer__undo_look(real.text)
+                                                                        : COFFER__UNDO_NONE;
+}
+
+static bool source_file_is_edited(const coffer__source *source, const char *path)
+{
+    return source_file_undo(path, source_file_of(source)->through_link) == COFFER__UNDO_COUNTS;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------------- */
+
+/* Takes the descriptor over. */
+static void source_file_init(coffer__source *source, const source_file *file, bool doubted)
+{
+    static const coffer__source_ops ops = { .kind = "a file",
+                                            .read_at = source_file_read_at,
                                             .close = source_file_close,
+                                            .map = source_file_map,
                                             .borrow = source_file_borrow,
-                                            .give_back = source_file_give_back };
-    memset(source, 0, sizeof *source);
-    source->ops = &ops;
-    source->size = size;
-    source->as.file.fd = fd;
-    source->as.file.offset = offset;
-    source->as.file.seen = *seen;
+                                            .give_back = source_file_give_back,
+                                            .seen = source_file_seen,
+                                            .is_still = source_file_is_still,
+                                            .is_edited = source_file_is_edited };
+    const bool regular = file->seen.kind == COFFER__OS_REGULAR;
+    const coffer__source_traits traits = { .maps = true, .lends = true, .doubted = doubted && regular };
+    coffer__source_init(source, &ops, file->seen.size, traits);
+    memcpy(source->state.room, file, sizeof *file);
 }
 
 static bool source_file_is_readable(coffer__os_kind kind)
@@ -169,18 +240,6 @@ static coffer_status source_file_cannot_open(const char *path, bool is_link, int
     return coffer__trouble(err, "open the file", path, os_error);
 }
 
-/* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one that
-   was deleted, by its name in /proc) has no undo file either. */
-static coffer__undo source_file_undo(const char *path, bool is_link)
-{
-    coffer__path real;
-    if (!is_link) {
-        return coffer__undo_look(path);
-    }
-    return coffer__os_real_path(path, real.text, sizeof real.text) == 0 ? coffer__undo_look(real.text)
-                                                                        : COFFER__UNDO_NONE;
-}
-
 /* Whether what was opened can be a source. */
 static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, bool *doubted,
                                        coffer_error *err)
@@ -195,121 +254,60 @@ static coffer_status source_file_check(const char *path, bool is_link, coffer__o
 
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
 {
-    int fd = -1;
-    bool is_link = false;
-    const int os_error = source_file_open(path, &fd, &is_link);
-    if (os_error != 0) {
-        return source_file_cannot_open(path, is_link, os_error, err);
-    }
     bool doubted = false;
-    coffer__os_info info;
-    const int inspected = coffer__os_inspect_fd(fd, &info);
-    const coffer_status status = inspected != 0 ? coffer__trouble(err, "learn the file's size", path, inspected)
-                                                : source_file_check(path, is_link, info.kind, &doubted, err);
+    source_file file = { .fd = -1 };
+    int os_error = source_file_open(path, &file.fd, &file.through_link);
+    if (os_error != 0) {
+        return source_file_cannot_open(path, file.through_link, os_error, err);
+    }
+    os_error = coffer__os_inspect_fd(file.fd, &file.seen);
+    const coffer_status status = os_error != 0
+                                     ? coffer__trouble(err, "learn the file's size", path, os_error)
+                                     : source_file_check(path, file.through_link, file.seen.kind, &doubted, err);
     if (status != COFFER_OK) {
-        (void)coffer__os_close(fd);
+        (void)coffer__os_close(file.fd);
         return status;
     }
-    source_file_init(source, fd, 0, info.size, &info);
-    source->as.file.through_link = is_link;
-    source->as.file.doubted = doubted;
+    source_file_init(source, &file, doubted);
     return COFFER_OK;
 }
 
-coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *file, const char *path,
-                                    coffer_error *err)
+coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
+                                    const char *path, coffer_error *err)
 {
     int fd = -1;
-    const int os_error = coffer__pool_take(pool, file, path, &fd);
+    bool doubted = false;
+    const int os_error = coffer__pool_take(pool, pooled, path, &fd);
     if (os_error == ENOMEM) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the name of a file");
     }
     if (os_error != 0) {
         return source_file_cannot_open(path, false, os_error, err);
     }
-    source_file_init(source, -1, 0, file->seen.size, &file->seen);
-    source->as.file.pooled = file;
-    const coffer_status status = source_file_check(path, false, file->seen.kind, &source->as.file.doubted, err);
-    coffer__pool_release(file);
+    const coffer_status status = source_file_check(path, false, pooled->seen.kind, &doubted, err);
+    coffer__pool_release(pooled);
     if (status != COFFER_OK) {
-        coffer__pool_drop(file);
+        coffer__pool_drop(pooled);
+        return status;
     }
-    return status;
+    source_file_init(source, &(source_file){ .pooled = pooled, .fd = -1, .seen = pooled->seen }, doubted);
+    return COFFER_OK;
 }
 
-coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)
+coffer_status coffer__source_fd(coffer__source *source, int fd, coffer_error *err)
 {
-    return source_file_undo(path, source->as.file.through_link) == COFFER__UNDO_COUNTS ? coffer__undo_fail(err, path)
-                                                                                       : COFFER_OK;
-}
-
-static bool source_file_has_times(const coffer__source *source)
-{
-    return source->ops->close == source_file_close && source->as.file.seen.kind == COFFER__OS_REGULAR;
-}
-
-const coffer__os_info *coffer__source_seen(const coffer__source *source)
-{
-    return source->ops->close == source_file_close ? &source->as.file.seen : NULL;
-}
-
-bool coffer__source_is_fresh(const coffer__source *source)
-{
-    return source_file_has_times(source) && source->as.file.seen.recent;
-}
-
-bool coffer__source_is_doubted(const coffer__source *source)
-{
-    return source_file_has_times(source) && source->as.file.doubted;
-}
-
-bool coffer__source_is_still(coffer__source *source)
-{
-    int fd = -1;
-    uint64_t offset = 0;
-    coffer__os_info now;
-    coffer__source_file *file = &source->as.file;
-    if (!source_file_has_times(source)) {
-        return true;
-    }
-    if (source_file_borrow(source, &fd, &offset, NULL) != COFFER_OK) {
-        return false;
-    }
-    const int os_error = coffer__os_inspect_fd(fd, &now);
-    source_file_give_back(source);
-    if (os_error != 0) {
-        return false;
-    }
-    const bool still =
-        coffer__os_unchanged(&file->seen, &now) && file->seen.touched == now.touched && !file->seen.recent;
-    source->size = offset == 0 && source->size == file->seen.size ? now.size : source->size;
-    file->seen = now;
-    if (file->pooled != NULL) {
-        file->pooled->seen = now;
-    }
-    return still;
-}
-
-coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
-{
-    coffer__os_info info;
-    int os_error = coffer__os_inspect_fd(fd, &info);
+    source_file file = { .fd = -1 };
+    int os_error = coffer__os_inspect_fd(fd, &file.seen);
     if (os_error != 0) {
         return coffer__trouble(err, "learn the size of the descriptor's file", NULL, os_error);
     }
-    if (!source_file_is_readable(info.kind)) {
-        return coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
+    if (!source_file_is_readable(file.seen.kind)) {
+        return coffer__trouble_of_kind(err, file.seen.kind == COFFER__OS_DIRECTORY, NULL);
     }
-    if (offset > info.size || (size != UINT64_MAX && size > info.size - offset)) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "%u bytes from %u on are asked of a descriptor whose file has %u bytes",
-                     size == UINT64_MAX ? 0 : size, offset, info.size);
-        return COFFER_ERR_ARGUMENT;
-    }
-    int copy = -1;
-    os_error = coffer__os_duplicate(fd, &copy);
+    os_error = coffer__os_duplicate(fd, &file.fd);
     if (os_error != 0) {
         return coffer__trouble(err, "duplicate the descriptor", NULL, os_error);
     }
-    source_file_init(source, copy, offset, size == UINT64_MAX ? info.size - offset : size, &info);
+    source_file_init(source, &file, false);
     return COFFER_OK;
 }

@@ -3,8 +3,8 @@
 
 #include "base64.h"
 #include "error.h"
+#include "hex.h"
 #include "libcrypto.h"
-#include "manifest.h"
 
 #include <limits.h>
 #include <string.h>

@@ -6,70 +6,15 @@
 #include "manifest.h"
 
 #include "alloc.h"
-#include "bundle.h"
 #include "error.h"
-#include "json.h"
-#include "members.h"
+#include "hex.h"
+#include "libc_allocator.h"
 #include "sort.h"
 #include "text.h"
 
 #include <string.h>
 
 #define MANIFEST_ROOM 16 /* entries of the first block */
-
-/* ---- Text that grows ---- */
-
-char *coffer__write_space(coffer__writing *out, size_t size)
-{
-    if (size > out->room - out->used && !out->failed) {
-        const size_t room = size < SIZE_MAX / 4 && out->room < SIZE_MAX / 4 ? 2 * out->room + size : 0;
-        char *text = room > 0 ? coffer__realloc(out->allocator, out->text, out->room, room) : NULL;
-        out->failed = text == NULL;
-        out->text = text != NULL ? text : out->text;
-        out->room = text != NULL ? room : out->room;
-    }
-    if (out->failed) {
-        return NULL;
-    }
-    out->used += size;
-    return out->text + out->used - size;
-}
-
-void coffer__write(coffer__writing *out, const char *text, size_t text_len)
-{
-    char *to = text_len > 0 ? coffer__write_space(out, text_len) : NULL;
-    if (to != NULL) {
-        memcpy(to, text, text_len);
-    }
-}
-
-void coffer__write_text(coffer__writing *out, const char *text)
-{
-    coffer__write(out, text, coffer__text_len(text));
-}
-
-void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
-{
-    char *to = coffer__write_space(out, 2 * size);
-    if (to != NULL) {
-        coffer__hex_write(to, bytes, size);
-    }
-}
-
-void coffer__write_json(coffer__writing *out, const char *text)
-{
-    const size_t text_len = coffer__text_len(text);
-    char *to = coffer__write_space(out, coffer__json_write_string(NULL, text, text_len));
-    if (to != NULL) {
-        (void)coffer__json_write_string(to, text, text_len);
-    }
-}
-
-void coffer__writing_free(coffer__writing *out)
-{
-    coffer__free(out->allocator, out->text, out->room);
-    *out = (coffer__writing){ .allocator = out->allocator };
-}
 
 /* ---- Names ---- */
 
@@ -133,42 +78,6 @@ void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order)
         order[i] = (uint32_t)i;
     }
     coffer__sort(order, manifest->count, manifest_before, manifest->entries);
-}
-
-/* ---- Digests ---- */
-
-void coffer__hex_write(char *text, const uint8_t *bytes, size_t size)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < size; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 0xF];
-    }
-}
-
-/* The value of a hexadecimal digit of either case, or 16. */
-static unsigned manifest_hex_value(char digit)
-{
-    const char lower = (char)(digit | 0x20);
-    return digit >= '0' && digit <= '9'   ? (unsigned)(digit - '0')
-           : lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a' + 10)
-                                          : 16;
-}
-
-bool coffer__hex_read(uint8_t *bytes, size_t size, const char *hex, size_t hex_len)
-{
-    if (hex_len != 2 * size) {
-        return false;
-    }
-    for (size_t i = 0; i < size; i++) {
-        const unsigned high = manifest_hex_value(hex[2 * i]);
-        const unsigned low = manifest_hex_value(hex[2 * i + 1]);
-        if (high > 15 || low > 15) {
-            return false;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
 }
 
 /* ---- Entries ---- */
@@ -299,8 +208,7 @@ coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char
     return COFFER_OK;
 }
 
-/* Refuses two entries of one name: which of them counts would be anybody's guess. */
-static coffer_status manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
+coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
 {
     uint32_t *order = coffer__alloc(&manifest->allocator, manifest->count * sizeof *order);
     if (order == NULL) {
@@ -327,7 +235,7 @@ coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model,
     if (manifest == NULL || model == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs a place for its handle and its model's name");
     }
-    const coffer_allocator *from = allocator != NULL ? allocator : coffer_libc_allocator();
+    const coffer_allocator *from = coffer__allocator_or_libc(allocator);
     *manifest = NULL;
     coffer_manifest *made = coffer__alloc_zeroed(from, sizeof *made);
     if (made == NULL) {
@@ -464,92 +372,4 @@ size_t coffer_manifest_count(const coffer_manifest *manifest)
 const coffer_manifest_entry *coffer_manifest_at(const coffer_manifest *manifest, size_t i)
 {
     return i < manifest->count ? &manifest->entries[i] : NULL;
-}
-
-/* ---- Reading and writing ---- */
-
-/* By its content: JSON begins with a brace, which no line of digests does. */
-static coffer_manifest_format manifest_recognise(const char *text, size_t text_len, const coffer_allocator *allocator)
-{
-    size_t at = 0;
-    while (at < text_len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n')) {
-        at++;
-    }
-    if (at == text_len || text[at] != '{') {
-        return COFFER_MANIFEST_LINES;
-    }
-    return coffer__members_has(text, text_len, "dsseEnvelope", allocator) ? COFFER_MANIFEST_BUNDLE
-                                                                          : COFFER_MANIFEST_STATEMENT;
-}
-
-static coffer_status manifest_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
-                                   size_t key_len, coffer_error *err)
-{
-    manifest->format = manifest_recognise(text, text_len, &manifest->allocator);
-    if (key != NULL && manifest->format != COFFER_MANIFEST_BUNDLE) {
-        return coffer__fail(err, COFFER_ERR_NOT_SIGNED,
-                            "the manifest has no signature that the key could check: it is %s",
-                            manifest->format == COFFER_MANIFEST_LINES ? "lines of digests" : "a statement alone");
-    }
-    const coffer_status status = manifest->format == COFFER_MANIFEST_LINES
-                                     ? coffer__lines_read(manifest, text, text_len, err)
-                                 : manifest->format == COFFER_MANIFEST_STATEMENT
-                                     ? coffer__statement_read(manifest, text, text_len, err)
-                                     : coffer__bundle_read(manifest, text, text_len, key, key_len, err);
-    return status == COFFER_OK ? manifest_check_names(manifest, err) : status;
-}
-
-coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *bytes, size_t size, const char *key,
-                                    size_t key_len, const coffer_allocator *allocator, coffer_error *err)
-{
-    coffer_manifest *made = NULL;
-    if (manifest == NULL || (bytes == NULL && size > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the place for the manifest or its bytes are NULL");
-    }
-    *manifest = NULL;
-    coffer_status status = coffer_manifest_new(&made, "", allocator, err);
-    if (made == NULL) {
-        return status;
-    }
-    status = manifest_read(made, bytes, size, key, key_len, err);
-    if (status != COFFER_OK) {
-        coffer_manifest_free(made);
-        return status;
-    }
-    *manifest = made;
-    return COFFER_OK;
-}
-
-/* Signs the statement that was written and puts the bundle in its place. */
-static coffer_status manifest_sign(coffer_manifest *manifest, const char *key, size_t key_len, coffer_error *err)
-{
-    coffer__writing bundle = { .allocator = &manifest->allocator };
-    const coffer_status status = coffer__bundle_write(&manifest->written, key, key_len, &bundle, err);
-    coffer__writing_free(&manifest->written);
-    manifest->written = bundle;
-    return status;
-}
-
-coffer_status coffer_manifest_write(coffer_manifest *manifest, coffer_manifest_format format, const char *key,
-                                    size_t key_len, const char **text, size_t *text_len, coffer_error *err)
-{
-    if (manifest == NULL || text == NULL || text_len == NULL || (key != NULL) != (format == COFFER_MANIFEST_BUNDLE)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "a manifest needs a place for its text, and a key to be a bundle");
-    }
-    coffer__writing_free(&manifest->written);
-    coffer_status status = manifest_check_names(manifest, err);
-    if (status == COFFER_OK && format == COFFER_MANIFEST_LINES) {
-        coffer__lines_write(manifest, &manifest->written);
-    } else if (status == COFFER_OK) {
-        status = coffer__statement_write(manifest, &manifest->written, err);
-    }
-    status = status == COFFER_OK && manifest->written.failed ? coffer__manifest_no_memory(err) : status;
-    status = status == COFFER_OK && key != NULL ? manifest_sign(manifest, key, key_len, err) : status;
-    status = status == COFFER_OK && manifest->written.failed ? coffer__manifest_no_memory(err) : status;
-    if (status == COFFER_OK) {
-        *text = manifest->written.text;
-        *text_len = manifest->written.used;
-    }
-    return status;
 }

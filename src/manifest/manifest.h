@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A manifest: digests of files, kept beside them. One file for each way to write it down, all of them untrusted:
+ * A manifest: digests of files, kept beside them. manifest.c has the object and the rule for names, and uses none of the others. Above
+ * it there is one file for each way to write a manifest down, all of them untrusted:
  *   lines.c       HEX, two spaces, name: what sha256sum and xxhsum write and check
  *   statement.c   model signing's JSON, an in-toto statement
  *   bundle.c      the same, signed: base64 in an envelope (DSSE) in a sigstore bundle
- * manifest.c has the object and the rule for names, keys.c makes and checks signatures.
+ * keys.c makes and checks signatures; manifest_text.c tells the ways apart, and is the way in.
  */
 #ifndef COFFER_MANIFEST_MANIFEST_H
 #define COFFER_MANIFEST_MANIFEST_H
 
 #include "coffer.h"
+#include "writing.h"
 
 #define COFFER__MANIFEST_NAME_SIZE 4096 /* of the longest name, NUL included: the longest path that systems take */
-
-/* Text that grows while it is written. That there was no memory for it is kept in `failed`, to be asked for once. */
-typedef struct coffer__writing {
-    const coffer_allocator *allocator;
-    char *text;
-    size_t used;
-    size_t room;
-    bool failed;
-} coffer__writing;
-
-/* Room for so many characters, which the caller fills in; NULL when there is no memory. */
-char *coffer__write_space(coffer__writing *out, size_t size);
-void coffer__write(coffer__writing *out, const char *text, size_t text_len);
-void coffer__write_text(coffer__writing *out, const char *text);
-void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size);
-void coffer__write_json(coffer__writing *out, const char *text); /* as a string */
-void coffer__writing_free(coffer__writing *out);
 
 struct coffer_manifest {
     coffer_allocator allocator;
@@ -56,9 +41,6 @@ typedef struct coffer__manifest_item {
     size_t hex_len;
 } coffer__manifest_item;
 
-void coffer__hex_write(char *text, const uint8_t *bytes, size_t size); /* without a NUL */
-/* Reads exactly 2 * size hexadecimal digits of either case; false for anything else. */
-bool coffer__hex_read(uint8_t *bytes, size_t size, const char *hex, size_t hex_len);
 /* Adds an entry, after checking its name and its digest. */
 coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item,
                                         coffer_error *err);
@@ -68,6 +50,8 @@ coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char
 bool coffer__manifest_set_model(coffer_manifest *manifest, const char *name, size_t name_len);
 /* Fills `order` with the entries by name, component by component: a folder's files come together. */
 void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order);
+/* Refuses two entries of one name: which of them counts would be anybody's guess. */
+coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err);
 coffer_status coffer__manifest_no_memory(coffer_error *err);
 
 /* Each reads all of the text into an empty manifest. */

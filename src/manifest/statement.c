@@ -13,6 +13,7 @@
  */
 #include "alloc.h"
 #include "error.h"
+#include "hex.h"
 #include "manifest.h"
 #include "members.h"
 #include "text.h"

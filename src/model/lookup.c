@@ -2,10 +2,9 @@
 /* Looking things up in an opened model. A single file's table answers by itself; several files have lists over their tables. */
 #include "model.h"
 
+#include "pattern.h"
 #include "sort.h"
 #include "table.h"
-
-#include <string.h>
 
 size_t coffer_count(const coffer *model)
 {
@@ -21,7 +20,7 @@ const coffer_tensor *coffer_at(const coffer *model, size_t i)
     return i < several->count ? several->tensors[i] : NULL;
 }
 
-const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t name_len)
+const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len)
 {
     const coffer__several *several = model->several;
     if (several == NULL) {
@@ -31,9 +30,9 @@ const coffer_tensor *coffer_find_n(const coffer *model, const char *name, size_t
     return found == COFFER__NO_NAME ? NULL : several->tensors[found];
 }
 
-const coffer_tensor *coffer_find(const coffer *model, const char *name)
+bool coffer_match(const char *pattern, const char *name, size_t name_len)
 {
-    return coffer_find_n(model, name, strlen(name));
+    return coffer__pattern_matches(pattern, (coffer__name){ name, name_len });
 }
 
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)

@@ -4,7 +4,8 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "source_http.h"
+#include "text.h"
+#include "trusted.h"
 #include "web.h"
 
 #include <string.h>
@@ -99,7 +100,8 @@ coffer_status coffer__model_place(const coffer *model, coffer__place *place, cof
     }
     memset(place, 0, sizeof *place);
     place->web = model->web;
-    memcpy(place->commit, coffer__source_commit(&model->shards->source), sizeof place->commit);
+    const char *commit = coffer__source_commit(&model->shards->source);
+    (void)coffer__text_append(place->commit, sizeof place->commit, commit, coffer__text_len(commit));
     return coffer__place_beside(place, model->shards->path, err);
 }
 
@@ -131,6 +133,7 @@ void coffer_close(coffer *model)
     const coffer_allocator allocator = model->allocator;
     const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
     for (size_t i = 0; i < model->shard_count; i++) {
+        coffer__trust_end(&model->shards[i], shared);
         coffer__shard_end(&model->shards[i], shared);
     }
     coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);

@@ -45,7 +45,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     if (!coffer__path_copy(&model, path)) {
         return COFFER_ERR_NOT_FOUND;
     }
-    model.text[strlen(path) - (coffer__is_index_path(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    model.text[strlen(path) - (coffer_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
     if (!coffer__saved_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
@@ -60,7 +60,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
 /* An index, a file or a folder. Failures carry the path. */
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
-    if (coffer__is_index_path(path)) {
+    if (coffer_is_index(path)) {
         return coffer__several_open(model, path, NULL, options, err);
     }
     const coffer_status status = coffer__open_file(model, path, options, err);
@@ -134,7 +134,11 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
         return status;
     }
     coffer__source source;
-    status = coffer__source_fd(&source, fd, offset, size, err);
+    status = coffer__source_fd(&source, fd, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__source_narrow(&source, offset, size, known.allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -160,7 +164,10 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     }
     *model = NULL;
     coffer_open_options known;
-    const coffer_status status = open_options(&known, options, err);
+    coffer_status status = open_options(&known, options, err);
+    if (status == COFFER_OK && (source->borrow == NULL) != (source->give_back == NULL)) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source has both of borrow and give_back, or none");
+    }
     if (status != COFFER_OK) {
         custom.ops->close(&custom);
         return status;

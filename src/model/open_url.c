@@ -36,7 +36,7 @@ static coffer_status open_at_url(coffer **model, coffer__web *web, const char *u
 static coffer_status open_one_url(coffer **model, coffer__web *web, const char *url, const coffer_open_options *options,
                                   coffer_error *err)
 {
-    if (coffer__is_index_path(url)) {
+    if (coffer_is_index(url)) {
         return coffer__several_open(model, url, web, options, err);
     }
     const coffer_status status = open_at_url(model, web, url, options, err);
@@ -113,7 +113,7 @@ static void open_settle(const char **url, bool folder, coffer__path *at, coffer_
     coffer__hub_name name;
     const bool hub = strncmp(*url, "hf://", 5) == 0;
     const bool wanted =
-        hub && options->to_fetch && (folder || coffer__is_index_path(*url) || coffer__web_is_cached(web, *url));
+        hub && options->to_fetch && (folder || coffer_is_index(*url) || coffer__web_is_cached(web, *url));
     if (!wanted || coffer__hub_read(&name, *url, NULL) != COFFER_OK) {
         return;
     }

@@ -387,7 +387,7 @@ static const coffer_tensor *parameters_beside(const coffer *model, coffer__name 
     }
     memcpy(text, name.text, stem_len);
     memcpy(text + stem_len, other, other_len);
-    return coffer_find_n(model, text, stem_len + other_len);
+    return coffer_find(model, text, stem_len + other_len);
 }
 
 /* ---- how many weights are in an element -------------------------------------------------------------------------- */

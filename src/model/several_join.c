@@ -136,7 +136,7 @@ coffer_status coffer__several_compare(const coffer *model, const coffer__index *
         if (entry->shard == COFFER__INDEX_LEFT_OUT) {
             continue;
         }
-        const coffer_tensor *found = coffer_find_n(model, entry->name.text, entry->name.len);
+        const coffer_tensor *found = coffer_find(model, entry->name.text, entry->name.len);
         if (found == NULL || found->shard != entry->shard) {
             return join_not_there(model, entry, found, err);
         }

@@ -3,7 +3,7 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "trusted.h"
+#include "table.h"
 
 #include <string.h>
 
@@ -21,9 +21,9 @@ coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, con
 
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
-    coffer__trust_end(shard, allocator);
     coffer_table_free(shard->table);
     coffer__free(allocator, shard->path, shard->path_size);
+    coffer__os_unmap(&shard->map);
     if (shard->source.ops != NULL) {
         shard->source.ops->close(&shard->source);
     }
@@ -79,7 +79,8 @@ static uint8_t *shard_map(coffer__shard *shard)
                      "the model was opened with COFFER_READ, which never maps: read the tensor with coffer_read");
         return NULL;
     }
-    uint8_t *base = shard->source.ops->map(&shard->source, shard->access, shard->populate, &shard->map_error);
+    uint8_t *base = coffer__source_map(&shard->source, 0, shard->source.size, shard->access, shard->populate,
+                                       &shard->map, &shard->map_error);
     if (base != NULL) {
         atomic_store_explicit(&shard->base, base, memory_order_release);
     }

@@ -28,6 +28,7 @@ typedef struct coffer__shard {
     bool populate;
     uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
     _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
+    coffer__os_map map;        /* of the source's bytes, where the system made one */
     coffer__mutex lock;        /* held while mapping, and for `verified` */
     coffer_error map_error;    /* why there will be no map; code COFFER_OK: none was tried */
     coffer__pooled pooled;     /* of one of several files: its descriptor */
@@ -42,7 +43,7 @@ typedef struct coffer__shard {
 /* Keeps the path under which the shard was opened. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases all that the shard has: its source is closed if it has one. Its lock was made. */
+/* Releases all that the shard has but what coffer__trust_end does: its source is closed if it has one. Its lock was made. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */

@@ -86,8 +86,9 @@ static coffer_status shard_supply(const void *ctx, uint64_t offset, void *to, si
     return shard_read(supplied->source, supplied->reading, offset, to, size, err);
 }
 
-/* Reads the header: at once when it is of ordinary size. A longer one comes through the window, or from far away with one more
-   read for the rest of it. Where the file ends is compared with a `file_size` that is not 0. */
+/* Reads the header: at once when it is of ordinary size. A longer one comes through the window where the source lends a
+   descriptor, so that small reads are the system's own and cheap; any other source is asked once more, for the rest of it.
+   Where the file ends is compared with a `file_size` that is not 0. */
 static coffer_status shard_read_header(coffer__shard *shard, shard_reading *reading, uint64_t file_size,
                                        const coffer_allocator *allocator, const coffer_open_options *options,
                                        coffer_error *err)
@@ -100,7 +101,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
         return status;
     }
     const shard_supplied supplied = { source, reading };
-    const coffer__supply supply = { shard_supply, &supplied, window, source->ops->far ? 0 : sizeof window };
+    const coffer__supply supply = { shard_supply, &supplied, window, source->is.lends ? sizeof window : 0 };
     return shard_parse_with(shard, window, size, file_size, &supply, allocator, options, err);
 }
 
@@ -153,8 +154,8 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
             return status;
         }
         status = shard_read_once(shard, &reading, allocator, options, err);
-        if ((!reading.several && !coffer__source_is_doubted(&shard->source)) ||
-            coffer__source_is_still(&shard->source) || (last.summed && reading.summed && last.sum == reading.sum)) {
+        if ((!reading.several && !shard->source.is.doubted) || coffer__source_is_still(&shard->source) ||
+            (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;
         }
         last = reading;

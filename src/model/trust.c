@@ -211,7 +211,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     looking.progress = options->progress == NULL ? NULL : trust_wait;
     looking.progress_ctx = &waiting;
     *held = NULL;
-    if (!coffer__trust_is_far(coffer__model_shard(model, tensor))) {
+    if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
     *held = trust_find_held(model, tensor);

@@ -91,9 +91,9 @@ static _Atomic(uint8_t) *trust_mark_of(const coffer__shard *shard, const coffer_
     return &shard->trusted[low];
 }
 
-bool coffer__trust_is_far(const coffer__shard *shard)
+bool coffer__trust_is_fickle(const coffer__shard *shard)
 {
-    return shard->trusted != NULL && shard->source.ops->far;
+    return shard->trusted != NULL && shard->source.is.fickle;
 }
 
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor)
@@ -101,7 +101,7 @@ bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tenso
     if (shard->trusted == NULL) {
         return false;
     }
-    return shard->source.ops->far || atomic_load_explicit(trust_mark_of(shard, tensor), memory_order_acquire) == 0;
+    return shard->source.is.fickle || atomic_load_explicit(trust_mark_of(shard, tensor), memory_order_acquire) == 0;
 }
 
 void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor)

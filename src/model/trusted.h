@@ -6,7 +6,7 @@
 #include "coffer.h"
 #include "shard.h"
 
-/* A tensor from far away in memory, verified. */
+/* A tensor of a fickle source in memory, verified. */
 struct coffer__verified {
     const coffer_tensor *tensor;
     size_t users; /* under the lock of the model's first shard; the model itself is one of them */
@@ -19,9 +19,9 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
                                   coffer_error *err);
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* Whether the tensors of a shard are verified, and come from far away. */
-bool coffer__trust_is_far(const coffer__shard *shard);
-/* Whether a tensor has yet to be verified: one from far away always. */
+/* Whether the tensors of a shard are verified, each time they are read: its source may answer differently another time. */
+bool coffer__trust_is_fickle(const coffer__shard *shard);
+/* Whether a tensor has yet to be verified: one of a fickle source always. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);
 /* Marks a tensor as verified. */
 void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor);

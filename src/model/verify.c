@@ -48,10 +48,16 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
 }
 
 static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
-                                     const coffer_read_options *options, coffer_error *err)
+                                     const coffer_digest_options *options, coffer_error *err)
 {
     size_t failed = job->count;
-    const coffer__transfer_options transfer = coffer__model_transfer(&job->model->allocator, options, &failed);
+    const coffer__transfer_options transfer = {
+        .allocator = &job->model->allocator,
+        .progress = options->progress,
+        .progress_ctx = options->progress_ctx,
+        .threads = options->threads,
+        .failed = &failed,
+    };
     const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;
@@ -83,7 +89,7 @@ static coffer_status verify_finish_records(const verify_job *job, const coffer__
 
 /* Computes job->digests, by `algorithm` or by that of each shard's record. */
 static coffer_status verify_digest(const verify_job *job, coffer_algorithm algorithm,
-                                   const coffer_read_options *options, coffer_error *err)
+                                   const coffer_digest_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
     coffer__digest_row *rows = NULL;
@@ -107,9 +113,9 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
 
 coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                     coffer_algorithm algorithm, coffer_digest *digests,
-                                    const coffer_read_options *options, coffer_error *err)
+                                    const coffer_digest_options *options, coffer_error *err)
 {
-    coffer_read_options known;
+    coffer_digest_options known;
     if (model == NULL || (digests == NULL && count > 0) || coffer_algorithm_digest_size(algorithm) == 0 ||
         (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -255,7 +261,7 @@ static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_err
     return status == COFFER_OK ? coffer__content_check(job->model, err) : status;
 }
 
-static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_read_options *options,
+static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_digest_options *options,
                                 coffer_error *err)
 {
     coffer_status status = verify_read_shards(job, err);
@@ -266,9 +272,9 @@ static coffer_status verify_run(const verify_job *job, bool *sound, const coffer
 }
 
 coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
-                            const coffer_read_options *options, coffer_error *err)
+                            const coffer_digest_options *options, coffer_error *err)
 {
-    coffer_read_options known;
+    coffer_digest_options known;
     if (model == NULL || (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "verifying needs a model, and a count that is that of its tensors");

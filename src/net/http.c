@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http.h"
 
+#include "fnv.h"
 #include "os.h"
 #include "text.h"
 
@@ -43,16 +44,12 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
    that it can be compared and is never sent. */
 static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
 {
-    uint64_t number = UINT64_C(0xCBF29CE484222325);
     if (http_keep(to, size, value, value_len)) {
         return;
     }
-    for (size_t i = 0; i < value_len; i++) {
-        number = (number ^ (unsigned char)value[i]) * UINT64_C(0x100000001B3);
-    }
     size_t used = coffer__write_u64(to, value_len);
     to[used++] = ' ';
-    used += coffer__write_u64(to + used, number);
+    used += coffer__write_u64(to + used, coffer__fnv(COFFER__FNV_START, value, value_len));
     to[used] = '\0';
 }
 

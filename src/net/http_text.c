@@ -2,6 +2,7 @@
 #include "http_text.h"
 
 #include "checked.h"
+#include "hex.h"
 #include "text.h"
 
 #include <string.h>
@@ -227,17 +228,7 @@ bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
 {
     const size_t len = coffer__text_len(text);
     const size_t quote = len == 66 && text[0] == '"' && text[65] == '"';
-    if (len != 64 + 2 * quote) {
-        return false;
-    }
-    for (size_t i = 0; i < 64; i++) {
-        const int value = http_digit("0123456789abcdef", http_lower(text[quote + i]));
-        if (value < 0) {
-            return false;
-        }
-        digest[i / 2] = (uint8_t)(i % 2 == 0 ? value << 4 : digest[i / 2] | value);
-    }
-    return true;
+    return len == 64 + 2 * quote && coffer__hex_read(digest, 32, text + quote, 64);
 }
 
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])

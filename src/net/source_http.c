@@ -342,10 +342,10 @@ static coffer_status source_http_fetch(source_http_part *part, const coffer__wat
 
 /* ---- the source ------------------------------------------------------------------------------------------------------ */
 
-static coffer_status source_http_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                              const coffer__watch *watch, coffer_error *err)
+static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                         const coffer__watch *watch, coffer_error *err)
 {
-    source_http *file = source->as.http;
+    source_http *file = source->state.kept;
     size_t kept = 0;
     if (offset < file->head_size) {
         kept = file->head_size - (size_t)offset < size ? file->head_size - (size_t)offset : size;
@@ -361,7 +361,7 @@ static coffer_status source_http_read_watched(const coffer__source *source, uint
 static coffer_status source_http_stream(const coffer__source *source, uint64_t offset, uint64_t size,
                                         const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
 {
-    source_http *file = source->as.http;
+    source_http *file = source->state.kept;
     source_http_part part = { .file = file, .offset = offset, .size = size, .taker = taker };
     if (offset < file->head_size && size > 0) {
         const uint64_t kept = file->head_size - offset < size ? file->head_size - offset : size;
@@ -372,25 +372,9 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
     return source_http_fetch(&part, watch, err);
 }
 
-static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                         coffer_error *err)
-{
-    return source_http_read_watched(source, offset, buffer, size, NULL, err);
-}
-
-static void *source_http_map(coffer__source *source, coffer_access access, bool populate, coffer_error *err)
-{
-    (void)source;
-    (void)access;
-    (void)populate;
-    coffer__fail(err, COFFER_ERR_NOT_MAPPED,
-                 "what lies behind a URL cannot be mapped: read the tensor with coffer_read instead");
-    return NULL;
-}
-
 static void source_http_close(coffer__source *source)
 {
-    source_http *file = source->as.http;
+    source_http *file = source->state.kept;
     const coffer_allocator allocator = file->allocator;
     coffer__web_free(file->web);
     coffer__os_mutex_deinit(&file->lock);
@@ -398,64 +382,12 @@ static void source_http_close(coffer__source *source)
     coffer__free(&allocator, file, sizeof *file);
 }
 
-/* A source that knows only where it is; takes `web` over. */
-static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
-                                     const coffer_allocator *allocator, coffer_error *err)
-{
-    static const coffer__source_ops ops = { .read_at = source_http_read_at,
-                                            .map = source_http_map,
-                                            .close = source_http_close,
-                                            .far = true,
-                                            .read_watched = source_http_read_watched,
-                                            .stream = source_http_stream };
-    source_http *file = coffer__alloc_zeroed(allocator, sizeof *file);
-    uint8_t *head = coffer__alloc(allocator, SOURCE_HTTP_FIRST);
-    if (file == NULL || head == NULL || coffer__os_mutex_init(&file->lock) != 0) {
-        coffer__free(allocator, file, sizeof *file);
-        coffer__free(allocator, head, SOURCE_HTTP_FIRST);
-        coffer__web_free(web);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of what lies behind the URL");
-    }
-    file->allocator = *allocator;
-    file->web = web;
-    file->head = head;
-    file->size = COFFER__HTTP_UNKNOWN;
-    file->origin = *address;
-    file->place = *address;
-    memset(source, 0, sizeof *source);
-    source->ops = &ops;
-    source->as.http = file;
-    return COFFER_OK;
-}
-
-coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
-                                 const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
-{
-    coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    source_http *file = source->as.http;
-    source_http_part part = { .file = file, .size = SOURCE_HTTP_FIRST, .to = file->head };
-    status = source_http_fetch(&part, watch, err);
-    if (status != COFFER_OK) {
-        source_http_close(source);
-        return status;
-    }
-    file->head_size = (size_t)part.done;
-    source->size = file->size;
-    return COFFER_OK;
-}
-
 /* ---- what is known of the whole file ----------------------------------------------------------------------------------- */
 
-bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY])
+/* The URL as it was named, the commit, ETag and date, a line each. A version is known by one of the last two. */
+static bool source_http_identity(const coffer__source *source, char *text)
 {
-    text[0] = '\0';
-    if (source->ops->read_watched != source_http_read_watched) {
-        return false;
-    }
-    const source_http *file = source->as.http;
+    const source_http *file = source->state.kept;
     const char *const lines[] = { file->origin.url.text, file->commit, file->etag, file->modified };
     if (file->etag[0] == '\0' && file->modified[0] == '\0') {
         return false;
@@ -468,23 +400,15 @@ bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOU
     return fits;
 }
 
-bool coffer__source_is_sequential(const coffer__source *source)
+static const char *source_http_commit(const coffer__source *source)
 {
-    return source->ops->read_watched == source_http_read_watched && source->as.http->sequential;
+    const source_http *file = source->state.kept;
+    return file->commit;
 }
 
-const char *coffer__source_commit(const coffer__source *source)
+static const void *source_http_kept(const coffer__source *source)
 {
-    static const char none[COFFER__HUB_MOST_REVISION] = "";
-    return source->ops->read_watched == source_http_read_watched ? source->as.http->commit : none;
-}
-
-const void *coffer__source_kept(const coffer__source *source)
-{
-    if (source->ops->read_watched != source_http_read_watched) {
-        return NULL;
-    }
-    const source_http *file = source->as.http;
+    const source_http *file = source->state.kept;
     return file->size > 0 && file->head_size == file->size ? file->head : NULL;
 }
 
@@ -520,12 +444,9 @@ static void source_http_ask_checksum(source_http *file)
     }
 }
 
-bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32])
+static bool source_http_stated_sha256(const coffer__source *source, uint8_t digest[32])
 {
-    if (source->ops->read_watched != source_http_read_watched) {
-        return false;
-    }
-    source_http *file = source->as.http;
+    source_http *file = source->state.kept;
     if (file->origin.signs && file->checksum[0] == '\0' && !file->checksum_asked && file->head_size < file->size) {
         source_http_ask_checksum(file);
     }
@@ -533,6 +454,57 @@ bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[3
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------------- */
+
+/* A source that knows only where it is; takes `web` over. */
+static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+                                     const coffer_allocator *allocator, coffer_error *err)
+{
+    static const coffer__source_ops ops = { .kind = "what lies behind a URL",
+                                            .read_at = source_http_read_at,
+                                            .close = source_http_close,
+                                            .stream = source_http_stream,
+                                            .identity = source_http_identity,
+                                            .commit = source_http_commit,
+                                            .kept = source_http_kept,
+                                            .stated_sha256 = source_http_stated_sha256 };
+    source_http *file = coffer__alloc_zeroed(allocator, sizeof *file);
+    uint8_t *head = coffer__alloc(allocator, SOURCE_HTTP_FIRST);
+    if (file == NULL || head == NULL || coffer__os_mutex_init(&file->lock) != 0) {
+        coffer__free(allocator, file, sizeof *file);
+        coffer__free(allocator, head, SOURCE_HTTP_FIRST);
+        coffer__web_free(web);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of what lies behind the URL");
+    }
+    file->allocator = *allocator;
+    file->web = web;
+    file->head = head;
+    file->size = COFFER__HTTP_UNKNOWN;
+    file->origin = *address;
+    file->place = *address;
+    coffer__source_init(source, &ops, 0, (coffer__source_traits){ .far = true, .streams = true, .fickle = true });
+    source->state.kept = file;
+    return COFFER_OK;
+}
+
+coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+                                 const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    source_http *file = source->state.kept;
+    source_http_part part = { .file = file, .size = SOURCE_HTTP_FIRST, .to = file->head };
+    status = source_http_fetch(&part, watch, err);
+    if (status != COFFER_OK) {
+        source_http_close(source);
+        return status;
+    }
+    file->head_size = (size_t)part.done;
+    source->size = file->size;
+    source->is.sequential = file->sequential;
+    return COFFER_OK;
+}
 
 coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
                                  const coffer_allocator *allocator, coffer_error *err)

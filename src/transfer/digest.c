@@ -68,7 +68,7 @@ static coffer_status digest_fetch(const digest_worker *worker, const coffer__dig
 
 static bool digest_is_far(const coffer__digest_row *row)
 {
-    return row->map == NULL && row->source->ops->read_watched != NULL;
+    return row->map == NULL && row->source->is.far;
 }
 
 /* Bytes that are read, or looked at in the map, at a stretch. */

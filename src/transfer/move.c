@@ -52,8 +52,7 @@ static void move_on(move_job *job, uint64_t size)
 
 static bool move_is_copied(const move_job *job, const coffer__move *move)
 {
-    return !job->by_hand && move->size >= MOVE_LONG_RUN && move->source->ops->borrow != NULL &&
-           job->sink->ops->copy_at != NULL;
+    return !job->by_hand && move->size >= MOVE_LONG_RUN && move->source->is.lends && job->sink->ops->copy_at != NULL;
 }
 
 static coffer_status move_copy(move_job *job, coffer_error *err)
@@ -193,8 +192,8 @@ coffer_status coffer__move_all(coffer__sink *sink, const coffer__move *moves, si
     move_job job = { .sink = sink, .moves = moves, .count = count, .options = options, .only_files = true };
     for (size_t i = 0; i < count; i++) {
         job.total += moves[i].size; /* places in one sink: their sum is no more than its size */
-        job.only_files = job.only_files && moves[i].source->ops->borrow != NULL;
-        job.far = job.far || moves[i].source->ops->read_watched != NULL;
+        job.only_files = job.only_files && moves[i].source->is.lends;
+        job.far = job.far || moves[i].source->is.far;
     }
     const coffer_status status = move_run(&job, err);
     coffer__free(options->allocator, job.rows, MOVE_BATCH_RUNS * sizeof *job.rows);

@@ -18,6 +18,7 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "move.h"
 #include "options.h"
@@ -184,7 +185,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
     job->fresh_size = 0;
     const coffer_status status = coffer__options_copy(&job->options, sizeof job->options, options, err);
     const coffer_allocator *given = status == COFFER_OK ? job->options.allocator : NULL;
-    job->allocator = given != NULL ? *given : *coffer_libc_allocator();
+    job->allocator = *coffer__allocator_or_libc(given);
     job->text.allocator = job->allocator;
     if (status != COFFER_OK) {
         return status;
@@ -633,7 +634,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
         .progress_ctx = job,
     };
     coffer__source source;
-    coffer_status status = coffer__source_fd(&source, job->fd, 0, job->info.size, err);
+    coffer_status status = coffer__source_fd(&source, job->fd, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -4,10 +4,10 @@
  * was named as a whole what lies beside it (fetch_beside.h). Here is what each file is going to be; fetch.h says what follows.
  */
 #include "fetch.h"
-#include "source_http.h"
 
 #include "alloc.h"
 #include "error.h"
+#include "fnv.h"
 #include "header.h"
 #include "options.h"
 #include "text.h"
@@ -49,7 +49,8 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
 
 /* ---- a file of some tensors -------------------------------------------------------------------------------------- */
 
-size_t coffer__fetch_first_of(const coffer__fetch *job, size_t shard)
+/* The number of the first tensor of a shard, for coffer_at. */
+static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
 {
     size_t before = 0;
     for (size_t i = 0; i < shard; i++) {
@@ -58,7 +59,7 @@ size_t coffer__fetch_first_of(const coffer__fetch *job, size_t shard)
     return before;
 }
 
-static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file, size_t shard, coffer_error *err)
+static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *table = file->shard->table;
     coffer_status status = coffer_header_new(&file->header, job->allocator, err);
@@ -66,10 +67,9 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
     for (size_t i = 0; status == COFFER_OK && coffer_table_metadata_at(table, i, &pair); i++) {
         status = coffer_header_set_metadata(file->header, pair.key, pair.key_len, pair.value, pair.value_len, err);
     }
-    const size_t first = coffer__fetch_first_of(job, shard);
     for (size_t k = 0; status == COFFER_OK && k < coffer_table_count(table); k++) {
         const coffer_tensor *tensor = coffer_table_at(table, k);
-        if (job->wanted[first + k]) {
+        if (job->wanted[file->first + k]) {
             status = coffer_header_add(file->header, tensor->name, tensor->name_len, tensor->dtype, tensor->shape,
                                        tensor->rank, err);
         }
@@ -97,7 +97,7 @@ static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetc
     return file->moves != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
 }
 
-static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, size_t shard, coffer_error *err)
+static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *built = NULL;
     const void *head = NULL;
@@ -105,7 +105,7 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
     const coffer_table *table = file->shard->table;
     const bool bintensors = coffer_table_format(table) != COFFER_FORMAT_SAFETENSORS;
     options.format = bintensors ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
-    coffer_status status = fetch_declare(job, file, shard, err);
+    coffer_status status = fetch_declare(job, file, err);
     if (status == COFFER_OK) {
         status = coffer_header_build(file->header, &options, &head, &file->head_size, &built, err);
     }
@@ -118,13 +118,14 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
         fetch_add_move(file, from->offset, to->offset, to->size);
     }
     file->head = head;
+    file->number = coffer__fnv(file->number, head, (size_t)file->head_size);
     file->size = status == COFFER_OK ? file->head_size + coffer_table_data_size(built) : 0;
     return status;
 }
 
 static bool fetch_wants(const coffer__fetch *job, size_t shard)
 {
-    const size_t first = coffer__fetch_first_of(job, shard);
+    const size_t first = fetch_first_of(job, shard);
     bool wants = job->wanted == NULL;
     for (size_t k = 0; !wants && k < coffer_table_count(job->model->shards[shard].table); k++) {
         wants = job->wanted[first + k];
@@ -148,12 +149,13 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
     coffer__fetch_file *file = &job->files[job->file_count++];
     file->shard = &job->model->shards[shard];
     file->source = &file->shard->source;
+    file->first = fetch_first_of(job, shard);
     file->path = file->shard->path;
     const coffer_status status = fetch_target(job, file->path, &file->target, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return job->wanted != NULL ? fetch_plan_some(job, file, shard, err) : fetch_plan_all(job, file, err);
+    return job->wanted != NULL ? fetch_plan_some(job, file, err) : fetch_plan_all(job, file, err);
 }
 
 /* ---- beside the tensors ------------------------------------------------------------------------------------------ */
@@ -193,6 +195,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
     }
     for (size_t i = 0; i < job->file_room; i++) {
         job->files[i].part.fd = -1;
+        job->files[i].number = COFFER__FNV_START;
     }
     coffer_status status = COFFER_OK;
     for (size_t i = 0; status == COFFER_OK && i < job->model->shard_count; i++) {
@@ -210,24 +213,14 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
     return status;
 }
 
-/* FNV-1a of the head. */
-uint64_t coffer__fetch_plan_number(const coffer__fetch_file *file)
-{
-    uint64_t number = UINT64_C(0xCBF29CE484222325);
-    for (uint64_t i = 0; i < file->head_size; i++) {
-        number = (number ^ file->head[i]) * UINT64_C(0x100000001B3);
-    }
-    return number;
-}
-
 static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         char origin[COFFER__SOURCE_IDENTITY];
         coffer__fetch_file *file = &job->files[i];
         (void)coffer__source_identity(file->source, origin);
-        const coffer_status status = coffer__part_open(&file->part, &file->target, file->size, origin,
-                                                       coffer__fetch_plan_number(file), job->allocator, err);
+        const coffer_status status =
+            coffer__part_open(&file->part, &file->target, file->size, origin, file->number, job->allocator, err);
         if (status != COFFER_OK) {
             return status;
         }

@@ -17,12 +17,14 @@
 
 typedef struct coffer__fetch_file {
     const coffer__shard *shard;   /* NULL: it has no tensors */
+    size_t first;                 /* the number of its first tensor, for coffer_at */
     const coffer__source *source; /* of all its moves */
     const char *path;             /* the source's, for failures */
     coffer__path target;
     uint64_t size;
     const uint8_t *head; /* borrowed from the header */
     uint64_t head_size;
+    uint64_t number;       /* of the head (fnv.h): two plans of the same file do not share it by chance */
     coffer_header *header; /* of a file of some tensors */
     coffer__move *moves;   /* in order of their places, without gaps between them */
     size_t move_count;
@@ -53,14 +55,8 @@ typedef struct coffer__fetch {
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
 
-/* The number of the first tensor of a shard, for coffer_at. */
-size_t coffer__fetch_first_of(const coffer__fetch *job, size_t shard);
-
 /* Makes the text of the index for the files of the job, and its target's name, "" when the model's own index has one. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);
-
-/* A number that two plans of the same file do not share by chance. Of a whole file it is that of nothing. */
-uint64_t coffer__fetch_plan_number(const coffer__fetch_file *file);
 
 /* Downloads whatever is not there of any file, into parts that are open. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);

@@ -15,7 +15,6 @@
 #include "crew.h"
 #include "error.h"
 #include "fetch.h"
-#include "source_http.h"
 #include "trouble.h"
 
 #include <string.h>
@@ -67,7 +66,7 @@ static uint64_t pieces_min(uint64_t a, uint64_t b)
 /* How much the next one may take. What has to come from the file's first byte on comes at a stretch. */
 static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
 {
-    if (coffer__source_is_sequential(file->source)) {
+    if (file->source->is.sequential) {
         return UINT64_MAX;
     }
     const uint64_t share = job->left / (2 * (uint64_t)job->workers);
@@ -206,7 +205,7 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     const coffer__fetch_file *file = worker->file;
     const coffer__move *move = &file->moves[worker->move];
     const coffer__move *last = file->moves + file->move_count - 1;
-    const uint64_t gap = coffer__source_is_sequential(file->source) ? UINT64_MAX : PIECES_GAP;
+    const uint64_t gap = file->source->is.sequential ? UINT64_MAX : PIECES_GAP;
     while (move < last && move[1].to < worker->end && move[1].from >= move->from + move->size &&
            move[1].from - (move->from + move->size) <= gap) {
         move++;
@@ -214,7 +213,7 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
 }
 
-/* From a source that is near. */
+/* From a source that does not stream. */
 static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -241,9 +240,9 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     worker->from = file->moves[worker->move].from + (worker->at - file->moves[worker->move].to);
     const uint64_t size = pieces_reach(worker) - worker->from;
     const coffer_status status =
-        file->source->ops->stream == NULL
-            ? pieces_copy(worker, size, err)
-            : file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->base.watch, err);
+        file->source->is.streams
+            ? file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->base.watch, err)
+            : pieces_copy(worker, size, err);
     if (worker->status != COFFER_OK) {
         *err = worker->error;
         return worker->status;
@@ -389,7 +388,7 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     bool far = false;
     for (size_t i = 0; i < fetch->file_count; i++) {
         takes += fetch->files[i].size / PIECES_LEAST + 1;
-        far = far || fetch->files[i].source->ops->stream != NULL;
+        far = far || fetch->files[i].source->is.far;
     }
     takes = pieces_min(takes, left / PIECES_LEAST + fetch->file_count);
     const size_t connections = coffer__os_descriptors() / PIECES_DESCRIPTORS;

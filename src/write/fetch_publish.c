@@ -21,9 +21,9 @@
 #include "digest.h"
 #include "error.h"
 #include "fetch.h"
+#include "fnv.h"
 #include "publication.h"
 #include "shards.h"
-#include "source_http.h"
 #include "text.h"
 #include "trouble.h"
 
@@ -60,28 +60,20 @@ static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
     return coffer__path_beside(path, main.text, "", PUBLISH_STATE);
 }
 
-static uint64_t publish_mix(uint64_t number, const void *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        number = (number ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001B3);
-    }
-    return number;
-}
-
 /* A number that two wishes do not share by chance. */
 static uint64_t publish_number(const coffer__fetch *job)
 {
-    uint64_t number = publish_mix(UINT64_C(0xCBF29CE484222325), job->index, job->index_size);
+    uint64_t number = coffer__fnv(COFFER__FNV_START, job->index, job->index_size);
     for (size_t i = 0; i < job->file_count; i++) {
         char origin[COFFER__SOURCE_IDENTITY];
         const coffer__fetch_file *file = &job->files[i];
         uint8_t numbers[16];
         coffer__store_u64le(numbers, file->size);
-        coffer__store_u64le(numbers + 8, coffer__fetch_plan_number(file));
+        coffer__store_u64le(numbers + 8, file->number);
         (void)coffer__source_identity(file->source, origin);
-        number = publish_mix(number, numbers, sizeof numbers);
-        number = publish_mix(number, origin, strlen(origin) + 1);
-        number = publish_mix(number, file->target.text, strlen(file->target.text) + 1);
+        number = coffer__fnv(number, numbers, sizeof numbers);
+        number = coffer__fnv(number, origin, strlen(origin) + 1);
+        number = coffer__fnv(number, file->target.text, strlen(file->target.text) + 1);
     }
     return number;
 }
@@ -359,7 +351,7 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
         .progress = job->options->progress == NULL ? NULL : publish_progress,
         .progress_ctx = job,
     };
-    coffer_status status = coffer__source_fd(&source, file->part.fd, 0, file->size, err);
+    coffer_status status = coffer__source_fd(&source, file->part.fd, err);
     if (status == COFFER_OK) {
         const coffer__digest_row row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found

@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "edit.h"
 #include "error.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
@@ -47,11 +48,11 @@ static void record_file_free(record_file_job *job, const coffer_allocator *alloc
 
 static coffer_status record_file_hash(record_file_job *job, const coffer_edit_options *options, coffer_error *err)
 {
-    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-    reading.progress = options->progress;
-    reading.progress_ctx = options->progress_ctx;
+    coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+    hashing.progress = options->progress;
+    hashing.progress_ctx = options->progress_ctx;
     const coffer_status status =
-        coffer_digest_tensors(job->model, NULL, job->count, job->algorithm, job->digests, &reading, err);
+        coffer_digest_tensors(job->model, NULL, job->count, job->algorithm, job->digests, &hashing, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -78,7 +79,7 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,
                                  const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
-    const coffer_allocator *allocator = options->allocator != NULL ? options->allocator : coffer_libc_allocator();
+    const coffer_allocator *allocator = coffer__allocator_or_libc(options->allocator);
     record_file_job job = { .model = model, .algorithm = algorithm, .count = coffer_count(model) };
     coffer_status status = record_file_new(&job, allocator, err);
     if (status == COFFER_OK) {

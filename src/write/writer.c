@@ -427,18 +427,19 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
 }
 
 /* Whether a tensor has to go through memory, since what was verified may not be what comes the next time. */
-static bool writer_copy_is_far(const writer_copies *copies, uint32_t i)
+static bool writer_copy_is_fickle(const writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    return coffer__trust_is_far(coffer__model_shard(copy->model, copy->tensor));
+    return coffer__trust_is_fickle(coffer__model_shard(copy->model, copy->tensor));
 }
 
 /* By their place in the new file, those that go through memory last. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const bool far = writer_copy_is_far(ctx, a);
-    return far == writer_copy_is_far(ctx, b) ? writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset
-                                             : !far;
+    const bool far = writer_copy_is_fickle(ctx, a);
+    return far == writer_copy_is_fickle(ctx, b)
+               ? writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset
+               : !far;
 }
 
 /* What can be checked of one copy before anything is entered in the account. */
@@ -512,7 +513,7 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     }
     const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
-    while (copies->near < copies->count && !writer_copy_is_far(copies, copies->order[copies->near])) {
+    while (copies->near < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->near])) {
         writer_plan_move(copies, copies->order[copies->near++]);
     }
     return COFFER_OK;

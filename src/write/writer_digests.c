@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "edit_text.h"
 #include "error.h"
+#include "header.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
@@ -36,7 +37,7 @@ static coffer_status writer_digests_no_room(coffer_error *err)
 static coffer_status writer_digests_set_zero(coffer_header *header, const char *key, coffer_algorithm algorithm,
                                              size_t count, coffer_error *err)
 {
-    const coffer_allocator *allocator = coffer_libc_allocator();
+    const coffer_allocator *allocator = &header->allocator;
     const size_t bytes_size = (count + 1) * COFFER_LARGEST_DIGEST_SIZE;
     const size_t text_len = (size_t)coffer__record_text_len(algorithm, count);
     uint8_t *bytes = coffer__alloc_zeroed(allocator, bytes_size);
@@ -198,7 +199,7 @@ static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffe
 /* Hashes what did not come in order, from the sink. Tensors without bytes are among them. */
 static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
 {
-    const coffer_source given = { writer_digests_read, NULL, sink, UINT64_MAX };
+    const coffer_source given = { .read_at = writer_digests_read, .ctx = sink, .size = UINT64_MAX };
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);

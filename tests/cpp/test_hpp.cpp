@@ -115,7 +115,7 @@ void test_look_up()
     const cofferpp::tensor w = model.at("w");
     EXPECT(w.name() == "w" && w.dtype() == COFFER_F32 && w.dtype_name() == "F32" && w.elements() == 6);
     EXPECT(w.size() == 24 && w.shape().size() == 2 && w.shape()[0] == 2 && w.shape()[1] == 3 && w.shard() == 0);
-    EXPECT(w.offset() == coffer_find(model.get(), "w")->offset && w.get() == coffer_find(model.get(), "w"));
+    EXPECT(w.offset() == coffer_find(model.get(), "w", 1)->offset && w.get() == coffer_find(model.get(), "w", 1));
     EXPECT(model.find("w")->get() == w.get() && !model.find("none"));
     EXPECT(model.at("one").shape().empty());
     std::string names;

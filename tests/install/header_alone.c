@@ -6,6 +6,7 @@ coffer_parse_options header_parse_options = COFFER_PARSE_OPTIONS_INIT;
 coffer_header_options header_header_options = COFFER_HEADER_OPTIONS_INIT;
 coffer_open_options header_open_options = COFFER_OPEN_OPTIONS_INIT;
 coffer_read_options header_read_options = COFFER_READ_OPTIONS_INIT;
+coffer_digest_options header_digest_options = COFFER_DIGEST_OPTIONS_INIT;
 coffer_writer_options header_writer_options = COFFER_WRITER_OPTIONS_INIT;
 coffer_model_writer_options header_model_writer_options = COFFER_MODEL_WRITER_OPTIONS_INIT;
 coffer_fetch_options header_fetch_options = COFFER_FETCH_OPTIONS_INIT;

@@ -61,8 +61,8 @@ class Model:
     def read(self, name):
         """A tensor's bytes, or the name of the failure."""
         tensor = coffer.LIB.coffer_find
-        tensor.restype, tensor.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
-        found = tensor(self.handle, name.encode())
+        tensor.restype, tensor.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+        found = tensor(self.handle, name.encode(), len(name.encode()))
         size = found.contents.size
         buffer = ctypes.create_string_buffer(size)
         status = coffer._read(self.handle, found, buffer, size, None, byref(self.err))

@@ -86,10 +86,10 @@ def test_neighbours_come_together():
         names = ["t%d" % i for i in range(100) if i % 10 != 5]
         buffers = [ctypes.create_string_buffer(1000) for _ in names]
         find = coffer.LIB.coffer_find
-        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
         targets = (ReadTarget * len(names))()
         for target, name, buffer in zip(targets, names, buffers):
-            target.tensor, target.buffer, target.size = find(model.handle, name.encode()), ctypes.addressof(buffer), 1000
+            target.tensor, target.buffer, target.size = find(model.handle, name.encode(), len(name)), ctypes.addressof(buffer), 1000
         asked = len(server.log)
         assert coffer.LIB.coffer_read_many(model.handle, targets, ctypes.c_size_t(len(names)), None, None) == 0
         for name, buffer in zip(names, buffers):
@@ -111,11 +111,11 @@ def read_and_cancel(server, size, least=1):
 
     with Model(server.url("/m")) as model:
         find = coffer.LIB.coffer_find
-        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p)
+        find.restype, find.argtypes = ctypes.POINTER(coffer.Tensor), (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
         stop = PROGRESS(progress)
         options = ReadOptions(ctypes.sizeof(ReadOptions), ctypes.cast(stop, ctypes.c_void_p), None, 0)
         buffer = ctypes.create_string_buffer(size)
-        status = coffer._read(model.handle, find(model.handle, b"t0"), buffer, size, byref(options), byref(model.err))
+        status = coffer._read(model.handle, find(model.handle, b"t0", 2), buffer, size, byref(options), byref(model.err))
         assert coffer.CODE_NAMES[status] == "CANCELLED", model.message
 
 

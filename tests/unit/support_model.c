@@ -93,6 +93,11 @@ bool snapshot_is_there(const snapshot *taken)
 
 /* ---- saving ---------------------------------------------------------------------------------------------------------- */
 
+const coffer_tensor *tensor_named(const coffer *model, const char *name)
+{
+    return coffer_find(model, name, strlen(name));
+}
+
 coffer_header *model_header(size_t count, const coffer_allocator *allocator)
 {
     coffer_header *header = NULL;

@@ -33,6 +33,9 @@ void snapshot_restore(const snapshot *taken);
 /* Whether these files are all there with their bytes; others may be, too. */
 bool snapshot_is_there(const snapshot *taken);
 
+/* The tensor of that name, NULL when there is none; names with a NUL are coffer_find's. */
+const coffer_tensor *tensor_named(const coffer *model, const char *name);
+
 /* Declares `count` tensors, "t0" and so on, each of 40 bytes and one more than the one before. */
 coffer_header *model_header(size_t count, const coffer_allocator *allocator);
 /* Saves them as "model.safetensors", byte k of a tensor being seed + k; files hold at most `limit` bytes of tensors. */

@@ -41,11 +41,11 @@ static void look_again(void)
     (void)nanosleep(&moment, NULL);
 }
 
-static coffer_status stuck_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                        const coffer__watch *watch, coffer_error *err)
+static coffer_status stuck_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                const coffer__watch *watch, coffer_error *err)
 {
     (void)offset;
-    stuck *state = source->as.custom.ctx;
+    stuck *state = source->state.kept;
     if (state->serves && pthread_equal(pthread_self(), state->served)) {
         while (atomic_load(&state->waiting) == 0) {
             look_again();
@@ -54,24 +54,13 @@ static coffer_status stuck_read_watched(const coffer__source *source, uint64_t o
         return COFFER_OK;
     }
     atomic_fetch_add(&state->waiting, 1);
+    assert_non_null(watch);
     while (!watch->stop(watch->ctx)) {
         look_again();
     }
     memset(err, 0, sizeof *err);
     err->code = COFFER_ERR_CANCELLED;
     return COFFER_ERR_CANCELLED;
-}
-
-static coffer_status stuck_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                coffer_error *err)
-{
-    (void)source;
-    (void)offset;
-    (void)buffer;
-    (void)size;
-    (void)err;
-    fail_msg("read without a watch");
-    return COFFER_ERR_IO;
 }
 
 static void stuck_close(coffer__source *source)
@@ -81,14 +70,13 @@ static void stuck_close(coffer__source *source)
 
 static coffer__source make_stuck(stuck *state, uint64_t size, bool serves)
 {
-    static const coffer__source_ops ops = {
-        .read_at = stuck_read, .close = stuck_close, .far = true, .read_watched = stuck_read_watched
-    };
+    static const coffer__source_ops ops = { .kind = "a test", .read_at = stuck_read, .close = stuck_close };
     state->served = pthread_self();
     state->serves = serves;
     atomic_init(&state->waiting, 0);
-    coffer__source source = { .ops = &ops, .size = size };
-    source.as.custom.ctx = state;
+    coffer__source source;
+    coffer__source_init(&source, &ops, size, (coffer__source_traits){ .far = true });
+    source.state.kept = state;
     return source;
 }
 
@@ -322,7 +310,7 @@ static void slicing_ends(void **state)
     options.progress = lose_patience;
     options.progress_ctx = &none;
     options.threads = 1;
-    assert_int_equal(coffer_read_slice(model, coffer_find(model, "t"), column, 2, got, sizeof got, &options, &err),
+    assert_int_equal(coffer_read_slice(model, tensor_named(model, "t"), column, 2, got, sizeof got, &options, &err),
                      COFFER_ERR_CANCELLED);
     /* All of it is one piece. Whoever asks only after it has read everything. */
     assert_true(file.reads > 0 && file.reads < ROWS);

@@ -12,6 +12,7 @@
 #include "faulty_calls.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -111,7 +112,7 @@ static coffer *open_source(void)
 static void fill_copies(coffer_copy *copies, const coffer *model)
 {
     for (size_t i = 0; i < SPEC_COUNT; i++) {
-        copies[i] = (coffer_copy){ i, model, coffer_find(model, specs[i].name) };
+        copies[i] = (coffer_copy){ i, model, tensor_named(model, specs[i].name) };
         assert_non_null(copies[i].tensor);
     }
 }
@@ -125,8 +126,8 @@ static void assert_copied(const void *bytes, size_t size)
     assert_int_equal(coffer_open_memory(&source, model_image.bytes, model_image.size, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_count(made), SPEC_COUNT);
     for (size_t i = 0; i < SPEC_COUNT; i++) {
-        const coffer_tensor *tensor = coffer_find(made, specs[i].name);
-        const coffer_tensor *original = coffer_find(source, specs[i].name);
+        const coffer_tensor *tensor = tensor_named(made, specs[i].name);
+        const coffer_tensor *original = tensor_named(source, specs[i].name);
         assert_int_equal(tensor->size, original->size);
         assert_memory_equal(coffer_data(made, tensor, NULL), coffer_data(source, original, NULL), (size_t)tensor->size);
     }
@@ -202,7 +203,7 @@ static void from_every_source(void **state)
     assert_copies(model);
     coffer_close(model);
 
-    const coffer_source custom = { read_image, NULL, NULL, model_image.size };
+    const coffer_source custom = { .read_at = read_image, .size = model_image.size };
     assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
     assert_copies(model);
     coffer_close(model);
@@ -509,7 +510,7 @@ static void calls_of_the_system_that_fail(void **state)
     assert_int_equal(err.os_error, EIO);
     assert_string_equal(err.path, work_path("source"));
     assert_string_equal(err.tensor, "wide");
-    assert_int_equal(err.offset, coffer_find(model, "wide")->offset);
+    assert_int_equal(err.offset, tensor_named(model, "wide")->offset);
     faults_clear();
     /* Whatever call fails, nothing is published or left behind. */
     for (int by_hand = 0; by_hand < 2; by_hand++) {
@@ -549,7 +550,7 @@ static void the_source_is_cut_meanwhile(void **state)
         assert_int_equal(err.expected, model_image.size);
         assert_int_equal(err.actual, model_image.data_offset + 1000);
         assert_string_equal(err.path, work_path("source"));
-        const coffer_tensor *tensor = coffer_find(model, err.tensor);
+        const coffer_tensor *tensor = tensor_named(model, err.tensor);
         assert_non_null(tensor);
         assert_true(err.offset >= tensor->offset && err.offset <= tensor->offset + tensor->size);
         coffer_close(model);
@@ -606,7 +607,7 @@ static void wrong_calls(void **state)
     coffer *model = open_source();
     coffer *other = open_source();
     coffer_error err;
-    const coffer_tensor *wide = coffer_find(model, "wide");
+    const coffer_tensor *wide = tensor_named(model, "wide");
     const coffer_copy no_such = { SPEC_COUNT, model, wide };
     refuse(&no_such, 1, COFFER_ERR_ARGUMENT, &err);
     const coffer_copy strange = { 3, other, wide };
@@ -620,7 +621,7 @@ static void wrong_calls(void **state)
     assert_string_equal(err.tensor, "small");
     assert_int_equal(err.expected, 200);
     assert_int_equal(err.actual, 200000);
-    const coffer_copy twice[2] = { { 3, model, wide }, { 3, other, coffer_find(other, "wide") } };
+    const coffer_copy twice[2] = { { 3, model, wide }, { 3, other, tensor_named(other, "wide") } };
     refuse(twice, 2, COFFER_ERR_WRITE_RANGE, &err);
     assert_string_equal(err.tensor, "wide");
     refuse(twice, SIZE_MAX, COFFER_ERR_MEMORY, &err);

@@ -13,6 +13,7 @@
 #include "support_file.h"
 #include "support_header.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,7 +42,7 @@ static void assert_vectors(const coffer *model, size_t k)
     coffer_digest digests[VECTOR_COUNT];
     const size_t size = coffer_algorithm_digest_size(ALGORITHMS[k]);
     for (size_t i = 0; i < VECTOR_COUNT; i++) {
-        tensors[i] = coffer_find(model, VECTORS[i].name);
+        tensors[i] = tensor_named(model, VECTORS[i].name);
     }
     assert_int_equal(coffer_digest_tensors(model, tensors, VECTOR_COUNT, ALGORITHMS[k], digests, NULL, NULL),
                      COFFER_OK);
@@ -111,7 +112,7 @@ static void changes_in_memory_do_not_count(void **state)
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_MAP_PRIVATE;
     coffer *model = open_with("model", &options);
-    memset(coffer_data_mutable(model, coffer_find(model, "a"), NULL), 0xFF, 24);
+    memset(coffer_data_mutable(model, tensor_named(model, "a"), NULL), 0xFF, 24);
     assert_content(model, 0);
     coffer_close(model);
 }
@@ -131,12 +132,12 @@ static void every_number_of_threads_says_the_same(void **state)
             options.access = access;
             coffer *model = open_with("model", &options);
             telling told = { .stop_at = 0 };
-            coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-            reading.threads = threads;
-            reading.progress = tell;
-            reading.progress_ctx = &told;
+            coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+            hashing.threads = threads;
+            hashing.progress = tell;
+            hashing.progress_ctx = &told;
             assert_int_equal(coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_SHA256,
-                                                   threads == 1 && access == COFFER_MAP ? known : digests, &reading,
+                                                   threads == 1 && access == COFFER_MAP ? known : digests, &hashing,
                                                    NULL),
                              COFFER_OK);
             assert_int_equal(told.last, made.size - made.data_offset);
@@ -159,15 +160,15 @@ static void cancelling_at_every_call(void **state)
     coffer_error err;
     assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
     telling told = { .stop_at = 1 };
-    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-    reading.threads = 1;
-    reading.progress = tell;
-    reading.progress_ctx = &told;
+    coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
+    hashing.threads = 1;
+    hashing.progress = tell;
+    hashing.progress_ctx = &told;
     coffer_status status = COFFER_ERR_CANCELLED;
     unsigned cancelled = 0;
     while (status == COFFER_ERR_CANCELLED) {
         told = (telling){ .stop_at = ++cancelled };
-        status = coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_XXH3_128, digests, &reading, &err);
+        status = coffer_digest_tensors(model, NULL, LARGE_COUNT, COFFER_XXH3_128, digests, &hashing, &err);
         assert_true(status == COFFER_OK || told.calls == cancelled);
     }
     assert_int_equal(status, COFFER_OK);
@@ -184,7 +185,7 @@ static void a_file_that_is_cut_meanwhile(void **state)
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.access = COFFER_READ;
     coffer *model = open_with("model", &options);
-    const coffer_tensor *last = coffer_find(model, "two");
+    const coffer_tensor *last = tensor_named(model, "two");
     file_write("model", made.bytes, (size_t)last->offset + 5);
     coffer_digest digests[LARGE_COUNT];
     coffer_error err;
@@ -500,7 +501,7 @@ static void copies_are_hashed_where_they_come_from(void **state)
         coffer_writer *writer = NULL;
         coffer_copy copies[LARGE_COUNT];
         for (size_t i = 0; i < LARGE_COUNT; i++) {
-            copies[i] = (coffer_copy){ i, model, coffer_find(model, LARGE[i].name) };
+            copies[i] = (coffer_copy){ i, model, tensor_named(model, LARGE[i].name) };
         }
         telling told = { .stop_at = 0 };
         coffer_read_options reading = COFFER_READ_OPTIONS_INIT;

@@ -12,6 +12,7 @@
 #include "shard_name.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +69,8 @@ static void assert_holds(const char *const *names, size_t count)
     assert_int_equal(coffer_open(&model, work_path("."), NULL, &err), COFFER_OK);
     assert_int_equal(coffer_count(model), count);
     for (size_t i = 0; i < count; i++) {
-        assert_non_null(coffer_find(model, names[i]));
-        assert_string_equal(coffer_shard_path(model, coffer_find(model, names[i])->shard), found_path(names[i]));
+        assert_non_null(tensor_named(model, names[i]));
+        assert_string_equal(coffer_shard_path(model, tensor_named(model, names[i])->shard), found_path(names[i]));
     }
     coffer_close(model);
 }

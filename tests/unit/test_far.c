@@ -11,6 +11,7 @@
 #include "support_file.h"
 #include "support_header.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,7 +41,7 @@ static coffer_status lying_read(void *ctx, uint64_t offset, void *buffer, size_t
 
 static coffer *open_lying(lying *from, size_t size, const coffer_allocator *allocator)
 {
-    const coffer_source source = { lying_read, NULL, from, size };
+    const coffer_source source = { .read_at = lying_read, .ctx = from, .size = size };
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.verify = COFFER_VERIFY_ALL;
     options.allocator = allocator;
@@ -71,8 +72,8 @@ static coffer_status reach_by_copy(const coffer *model, const coffer_tensor *ten
         if (digests != COFFER_NO_ALGORITHM) {
             assert_int_equal(coffer_verify(copy, NULL, 2, NULL, NULL, NULL), COFFER_OK);
         }
-        const void *other = coffer_data(copy, coffer_find(copy, "other"), NULL);
-        assert_int_equal(coffer_read(copy, coffer_find(copy, "new"), bytes, tensor->size, NULL, NULL), COFFER_OK);
+        const void *other = coffer_data(copy, tensor_named(copy, "other"), NULL);
+        assert_int_equal(coffer_read(copy, tensor_named(copy, "new"), bytes, tensor->size, NULL, NULL), COFFER_OK);
         assert_memory_equal(bytes, other, (size_t)tensor->size);
         coffer_close(copy);
     }
@@ -125,7 +126,7 @@ static void a_source_that_begins_to_lie(void **state)
             bool lied = true;
             for (size_t honest = 0; lied; honest++) {
                 coffer *model = open_lying(&from, size, NULL);
-                const coffer_tensor *tensor = coffer_find(model, "a");
+                const coffer_tensor *tensor = tensor_named(model, "a");
                 from.honest = honest;
                 for (int again = 0; again < 2; again++) {
                     uint8_t got[24];
@@ -157,8 +158,8 @@ static void slices_of_one_tensor_are_one_journey(void **state)
     memory_meter meter;
     const coffer_allocator allocator = metered_allocator(&meter);
     coffer *model = open_lying(&from, size, &allocator);
-    const coffer_tensor *a = coffer_find(model, "a");
-    const coffer_tensor *other = coffer_find(model, "\xC3\xA9");
+    const coffer_tensor *a = tensor_named(model, "a");
+    const coffer_tensor *other = tensor_named(model, "\xC3\xA9");
     uint8_t got[24];
     for (uint64_t i = 0; i < a->size; i++) {
         assert_int_equal(coffer_read_part(model, a, i, got, 1, NULL, NULL), COFFER_OK);
@@ -202,7 +203,8 @@ static void a_part_can_be_given_up(void **state)
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.progress = stop_at_once;
     options.progress_ctx = &wanted;
-    assert_int_equal(coffer_read_part(model, coffer_find(model, "a"), 5, got, 3, &options, NULL), COFFER_ERR_CANCELLED);
+    assert_int_equal(coffer_read_part(model, tensor_named(model, "a"), 5, got, 3, &options, NULL),
+                     COFFER_ERR_CANCELLED);
     coffer_close(model);
     free(bytes);
 }
@@ -245,7 +247,7 @@ static void near_and_far_in_one_call(void **state)
     coffer *copy = open_with("copy", NULL);
     for (size_t i = 0; i < 2 * VECTOR_COUNT; i++) {
         const char name[3] = { 't', (char)('0' + i), '\0' };
-        const coffer_tensor *tensor = coffer_find(copy, name);
+        const coffer_tensor *tensor = tensor_named(copy, name);
         assert_memory_equal(coffer_data(copy, tensor, NULL), bytes + copies[i].tensor->offset, (size_t)tensor->size);
     }
     coffer_close(copy);
@@ -318,7 +320,7 @@ static void memory_that_fails_far_away(void **state)
             size_t part = 0;
             meter.requests = 0;
             meter.fail_at = fail_at;
-            status = reach_far(model, coffer_find(model, "a"), way, got, &offset, &part);
+            status = reach_far(model, tensor_named(model, "a"), way, got, &offset, &part);
             assert_true(status == COFFER_OK || status == COFFER_ERR_MEMORY);
             meter.fail_at = 0;
             coffer_close(model);

@@ -35,7 +35,7 @@ static void assert_tensor(const char *file, const char *name, uint64_t size, uin
 {
     coffer *model = NULL;
     assert_int_equal(coffer_open(&model, work_path(file), NULL, NULL), COFFER_OK);
-    const coffer_tensor *tensor = coffer_find(model, name);
+    const coffer_tensor *tensor = tensor_named(model, name);
     assert_non_null(tensor);
     assert_int_equal(tensor->size, size);
     uint8_t *bytes = malloc((size_t)size + 1);
@@ -204,7 +204,7 @@ static coffer_status copy_turned(coffer_model_writer *writer, const coffer *sour
     for (size_t i = 0; i < count; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%zu", i);
-        copies[count - 1 - i] = (coffer_copy){ i, source, coffer_find(source, name) };
+        copies[count - 1 - i] = (coffer_copy){ i, source, tensor_named(source, name) };
     }
     return coffer_model_writer_copy(writer, copies, count, &options, err);
 }
@@ -259,7 +259,7 @@ static void test_copy_refused(void **state)
     coffer_error err;
     coffer *source = open_source();
     coffer_header *header = model_header(5, coffer_libc_allocator());
-    const coffer_tensor *tensor = coffer_find(source, "t1");
+    const coffer_tensor *tensor = tensor_named(source, "t1");
     const struct {
         coffer_copy copy;
         coffer_status status;

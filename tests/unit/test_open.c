@@ -11,6 +11,7 @@
 #include "coffer.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +91,7 @@ static void counted_close(void *ctx)
 static coffer_source source_of(counted *c, const image *from)
 {
     *c = (counted){ .bytes = from->bytes, .size = from->size };
-    return (coffer_source){ counted_read, counted_close, c, from->size };
+    return (coffer_source){ .read_at = counted_read, .close = counted_close, .ctx = c, .size = from->size };
 }
 
 /* ---- looking up -------------------------------------------------------------------------------------------------- */
@@ -99,17 +100,17 @@ static void check_lookup(const coffer *model)
 {
     assert_int_equal(coffer_count(model), SPEC_COUNT);
     for (size_t i = 0; i < SPEC_COUNT; i++) {
-        const coffer_tensor *tensor = coffer_find(model, specs[i].name);
+        const coffer_tensor *tensor = tensor_named(model, specs[i].name);
         assert_non_null(tensor);
         assert_string_equal(tensor->name, specs[i].name);
         assert_int_equal(tensor->dtype, specs[i].dtype);
         assert_int_equal(tensor->rank, specs[i].rank);
         assert_memory_equal(tensor->shape, specs[i].shape, specs[i].rank * sizeof(uint64_t));
         assert_int_equal(tensor->shard, 0);
-        assert_ptr_equal(coffer_find_n(model, specs[i].name, strlen(specs[i].name)), tensor);
+        assert_ptr_equal(coffer_find(model, specs[i].name, strlen(specs[i].name)), tensor);
     }
-    assert_null(coffer_find(model, "c.weight"));
-    assert_null(coffer_find_n(model, "b.weight", 7));
+    assert_null(tensor_named(model, "c.weight"));
+    assert_null(coffer_find(model, "b.weight", 7));
     for (size_t i = 1; i < SPEC_COUNT; i++) {
         assert_true(coffer_at(model, i - 1)->offset <= coffer_at(model, i)->offset);
     }
@@ -174,7 +175,7 @@ static void data_by_map_and_from_memory(void **state)
     coffer *model = NULL;
     coffer_open_options options = options_of(COFFER_MAP);
     assert_int_equal(coffer_open(&model, work_path("model.safetensors"), &options, NULL), COFFER_OK);
-    assert_true(coffer_is_aligned(model, coffer_find(model, "a.weight"))); /* before there is a map */
+    assert_true(coffer_is_aligned(model, tensor_named(model, "a.weight"))); /* before there is a map */
     check_data(model);
     coffer_close(model);
     options.populate = true;
@@ -191,7 +192,7 @@ static void data_by_map_and_from_memory(void **state)
     memcpy(odd + 1, model_image.bytes, model_image.size);
     assert_int_equal(coffer_open_memory(&model, odd + 1, model_image.size, NULL, NULL), COFFER_OK);
     check_data(model);
-    assert_false(coffer_is_aligned(model, coffer_find(model, "a.weight")));
+    assert_false(coffer_is_aligned(model, tensor_named(model, "a.weight")));
     assert_ptr_equal(coffer_data(model, coffer_at(model, 0), NULL), odd + 1 + coffer_at(model, 0)->offset);
     coffer_close(model);
     free(odd);
@@ -214,7 +215,7 @@ static void a_range_of_a_descriptor(void **state)
     assert_int_equal(coffer_open_fd(&model, fd, before, model_image.size, NULL, &err), COFFER_OK);
     check_lookup(model);
     check_data(model);
-    assert_false(coffer_is_aligned(model, coffer_find(model, "a.weight")));
+    assert_false(coffer_is_aligned(model, tensor_named(model, "a.weight")));
     coffer_close(model);
     assert_int_equal(coffer_open_fd(&model, fd, before, UINT64_MAX, NULL, &err), COFFER_ERR_TRAILING_BYTES);
     assert_null(model);
@@ -234,17 +235,17 @@ static void without_a_map(void **state)
     const coffer_open_options options = options_of(COFFER_READ);
     assert_int_equal(coffer_open(&model, work_path("model.safetensors"), &options, NULL), COFFER_OK);
     for (size_t round = 0; round < 2; round++) {
-        assert_null(coffer_data(model, coffer_find(model, "a.weight"), &err));
+        assert_null(coffer_data(model, tensor_named(model, "a.weight"), &err));
         assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
         assert_string_equal(err.tensor, "a.weight");
         assert_string_equal(err.path, work_path("model.safetensors"));
-        assert_null(coffer_data(model, coffer_find(model, "empty"), NULL));
+        assert_null(coffer_data(model, tensor_named(model, "empty"), NULL));
     }
     coffer_close(model);
     counted c;
     const coffer_source source = source_of(&c, &model_image);
     assert_int_equal(coffer_open_source(&model, &source, NULL, NULL), COFFER_OK);
-    assert_null(coffer_data(model, coffer_find(model, "b.weight"), &err));
+    assert_null(coffer_data(model, tensor_named(model, "b.weight"), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     assert_string_equal(err.tensor, "b.weight");
     assert_string_equal(err.path, "");
@@ -258,7 +259,7 @@ static void data_that_can_be_changed(void **state)
     coffer_error err;
     coffer_open_options options = options_of(COFFER_MAP_PRIVATE);
     assert_int_equal(coffer_open(&model, work_path("model.safetensors"), &options, NULL), COFFER_OK);
-    const coffer_tensor *tensor = coffer_find(model, "a.weight");
+    const coffer_tensor *tensor = tensor_named(model, "a.weight");
     uint8_t *data = coffer_data_mutable(model, tensor, &err);
     assert_non_null(data);
     assert_memory_equal(data, model_image.bytes + tensor->offset, (size_t)tensor->size);
@@ -272,13 +273,13 @@ static void data_that_can_be_changed(void **state)
     free(file);
     options.access = COFFER_MAP;
     assert_int_equal(coffer_open(&model, work_path("model.safetensors"), &options, NULL), COFFER_OK);
-    assert_null(coffer_data_mutable(model, coffer_find(model, "a.weight"), &err));
+    assert_null(coffer_data_mutable(model, tensor_named(model, "a.weight"), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     assert_string_equal(err.tensor, "a.weight");
     coffer_close(model);
     options.access = COFFER_MAP_PRIVATE;
     assert_int_equal(coffer_open_memory(&model, model_image.bytes, model_image.size, &options, NULL), COFFER_OK);
-    assert_null(coffer_data_mutable(model, coffer_find(model, "a.weight"), &err));
+    assert_null(coffer_data_mutable(model, tensor_named(model, "a.weight"), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     coffer_close(model);
 }
@@ -522,7 +523,7 @@ static void options_reach_the_parser(void **state)
     assert_int_equal(coffer_open_memory(&model, file, size, &options, &err), COFFER_OK);
     assert_int_equal(coffer_table_note(coffer_shard_table(model, 0), COFFER_NOTE_UNKNOWN_DTYPE).count, 1);
     assert_int_equal(coffer_table_note(coffer_shard_table(model, 0), COFFER_NOTE_CASE).count, 1);
-    assert_true(coffer_is_aligned(model, coffer_find(model, "A")));
+    assert_true(coffer_is_aligned(model, tensor_named(model, "A")));
     coffer_close(model);
 }
 
@@ -714,7 +715,7 @@ static void check_end_of_huge(const char *name, const uint8_t *mark)
     coffer *model = NULL;
     coffer_error err;
     assert_int_equal(coffer_open(&model, work_path(name), NULL, &err), COFFER_OK);
-    const coffer_tensor *last = coffer_find(model, "last");
+    const coffer_tensor *last = tensor_named(model, "last");
     const uint8_t *data = coffer_data(model, last, &err);
     if (data != NULL) {
         assert_memory_equal(data + last->size - 4, mark, 4);
@@ -728,7 +729,7 @@ static void check_end_of_huge(const char *name, const uint8_t *mark)
     assert_int_equal(coffer_read(model, last, end, sizeof end, NULL, &err), COFFER_OK);
     assert_memory_equal(end + sizeof end - 4, mark, 4);
     if (SIZE_MAX == UINT32_MAX) {
-        const coffer_tensor *huge = coffer_find(model, "huge");
+        const coffer_tensor *huge = tensor_named(model, "huge");
         assert_int_equal(coffer_read(model, huge, end, huge->size, NULL, &err), COFFER_ERR_UNSUPPORTED);
         assert_string_equal(err.tensor, "huge");
     }

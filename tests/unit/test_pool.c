@@ -11,6 +11,7 @@
 #include "coffer.h"
 #include "faulty_calls.h"
 #include "support_file.h"
+#include "support_model.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static const coffer_tensor *tensor_of(const coffer *model, unsigned i)
 {
     char name[16];
     snprintf(name, sizeof name, "t%05u", i);
-    const coffer_tensor *tensor = coffer_find(model, name);
+    const coffer_tensor *tensor = tensor_named(model, name);
     assert_non_null(tensor);
     return tensor;
 }

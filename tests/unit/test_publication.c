@@ -563,7 +563,7 @@ static unsigned seed_of(const coffer *model)
         char name[32];
         uint8_t bytes[64];
         (void)snprintf(name, sizeof name, "t%zu", i);
-        const coffer_tensor *tensor = coffer_find(model, name);
+        const coffer_tensor *tensor = tensor_named(model, name);
         assert_non_null(tensor);
         assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
         assert_true(i == 0 || bytes[0] == seed);

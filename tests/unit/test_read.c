@@ -11,6 +11,7 @@
 #include "coffer.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -86,7 +87,7 @@ static coffer *open_by(way how, const coffer_allocator *allocator)
         status = coffer_open_fd(&model, fd, RANGE_OFFSET, UINT64_MAX, &options, &err);
         close(fd);
     } else if (how == BY_CALLER) {
-        const coffer_source source = { counted_read, NULL, &counts, model_image.size };
+        const coffer_source source = { .read_at = counted_read, .ctx = &counts, .size = model_image.size };
         counts_reset(0);
         status = coffer_open_source(&model, &source, &options, &err);
     } else {
@@ -144,7 +145,7 @@ static void whole_tensors_from_every_source(void **state)
             }
             coffer_buffer_free(buffer, (size_t)tensor->size + 1);
         }
-        assert_int_equal(coffer_read(model, coffer_find(model, "empty"), NULL, 0, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_read(model, tensor_named(model, "empty"), NULL, 0, NULL, NULL), COFFER_OK);
         coffer_close(model);
     }
 }
@@ -157,7 +158,7 @@ static void parts_from_every_source(void **state)
     uint8_t buffer[60000];
     for (int how = 0; how < WAY_COUNT; how++) {
         coffer *model = open_by((way)how, NULL);
-        const coffer_tensor *tensor = coffer_find(model, "cube");
+        const coffer_tensor *tensor = tensor_named(model, "cube");
         for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
             const uint64_t from = ends[i][0];
             const uint64_t size = ends[i][1] - from;
@@ -181,7 +182,7 @@ static void buffers_must_be_of_the_right_size(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_READS, NULL);
-    const coffer_tensor *tensor = coffer_find(model, "scalar");
+    const coffer_tensor *tensor = tensor_named(model, "scalar");
     const coffer_index all = { .kind = COFFER_INDEX_ELLIPSIS };
     uint8_t buffer[16];
     for (uint64_t size = 0; size <= 16; size++) {
@@ -263,7 +264,7 @@ static void one_tensor_may_be_read_into_several_places(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_READS, NULL);
-    const coffer_tensor *scalar = coffer_find(model, "scalar");
+    const coffer_tensor *scalar = tensor_named(model, "scalar");
     uint64_t places[3] = { 0, 0, 0 };
     const coffer_read_target targets[] = { { scalar, &places[0], 8 }, { scalar, &places[2], 8 } };
     assert_int_equal(coffer_read_many(model, targets, 2, NULL, NULL), COFFER_OK);
@@ -387,7 +388,7 @@ static void slices_from_every_source(void **state)
     (void)state;
     for (int how = 0; how < WAY_COUNT; how++) {
         coffer *model = open_by((way)how, NULL);
-        const coffer_tensor *cube = coffer_find(model, "cube");
+        const coffer_tensor *cube = tensor_named(model, "cube");
         const uint8_t *from = model_image.bytes + cube->offset;
         uint64_t size = 0;
         uint8_t *got = read_text(model, cube, "::-2, 3:11, -1", &size);
@@ -406,7 +407,7 @@ static void slices_from_every_source(void **state)
         got = read_text(model, cube, "4:4", &size);
         assert_int_equal(size, 0);
         free(got);
-        const coffer_tensor *packed = coffer_find(model, "packed");
+        const coffer_tensor *packed = tensor_named(model, "packed");
         got = read_text(model, packed, "::3, 4:", &size);
         assert_int_equal(size, 12);
         for (size_t i = 0; i < 4; i++) {
@@ -421,7 +422,7 @@ static void a_slice_reads_little_more_than_it_needs(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_CALLER, NULL);
-    const coffer_tensor *big = coffer_find(model, "big");
+    const coffer_tensor *big = tensor_named(model, "big");
     uint64_t size = 0;
     counts_reset(0);
     free(read_text(model, big, "100:200", &size));
@@ -450,7 +451,7 @@ static void slices_of_a_private_map_see_its_changes(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_PRIVATE_MAP, NULL);
-    const coffer_tensor *tensor = coffer_find(model, "bytes");
+    const coffer_tensor *tensor = tensor_named(model, "bytes");
     uint8_t *data = coffer_data_mutable(model, tensor, NULL);
     assert_non_null(data);
     memset(data, 0xAB, (size_t)tensor->size);
@@ -478,7 +479,7 @@ static void wrong_slices(void **state)
     uint8_t buffer[8];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         coffer_error err;
-        const coffer_tensor *tensor = coffer_find(model, cases[i].tensor);
+        const coffer_tensor *tensor = tensor_named(model, cases[i].tensor);
         assert_int_equal(coffer_read_slice(model, tensor, &cases[i].index, 1, buffer, 8, NULL, &err), cases[i].status);
         assert_int_equal(err.code, cases[i].status);
         assert_string_equal(err.tensor, cases[i].tensor);
@@ -487,7 +488,7 @@ static void wrong_slices(void **state)
     coffer_error err;
     const coffer_index odd[] = { { .kind = COFFER_INDEX_ALL },
                                  { .kind = COFFER_INDEX_RANGE, .has_start = true, .start = 1, .step = 1 } };
-    assert_int_equal(coffer_read_slice(model, coffer_find(model, "packed"), odd, 2, buffer, 8, NULL, &err),
+    assert_int_equal(coffer_read_slice(model, tensor_named(model, "packed"), odd, 2, buffer, 8, NULL, &err),
                      COFFER_ERR_SLICE_BITS);
     assert_string_equal(err.tensor, "packed");
     coffer_close(model);
@@ -554,7 +555,7 @@ static int watch(void *ctx, uint64_t done, uint64_t total)
     w->last = done;
     w->total = total;
     /* It may use the model. */
-    assert_non_null(coffer_find(w->model, "scalar"));
+    assert_non_null(tensor_named(w->model, "scalar"));
     return w->answer;
 }
 
@@ -562,7 +563,7 @@ static void progress_and_cancelling(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_READS, NULL);
-    const coffer_tensor *big = coffer_find(model, "big");
+    const coffer_tensor *big = tensor_named(model, "big");
     uint8_t *buffer = malloc((size_t)big->size);
     assert_non_null(buffer);
     watcher w = { .model = model };
@@ -622,7 +623,7 @@ static void failing_sources(void **state)
 {
     (void)state;
     coffer *model = open_by(BY_CALLER, NULL);
-    const coffer_tensor *big = coffer_find(model, "big");
+    const coffer_tensor *big = tensor_named(model, "big");
     uint8_t *buffer = malloc((size_t)big->size);
     assert_non_null(buffer);
     coffer_error err;
@@ -703,7 +704,7 @@ static void a_file_that_is_replaced_or_removed_stays_readable(void **state)
     assert_int_equal(coffer_open(&model, work_path("old"), &options, NULL), COFFER_OK);
     assert_int_equal(unlink(work_path("old")), 0);
     uint8_t value[8];
-    const coffer_tensor *scalar = coffer_find(model, "scalar");
+    const coffer_tensor *scalar = tensor_named(model, "scalar");
     assert_int_equal(coffer_read(model, scalar, value, 8, NULL, NULL), COFFER_OK);
     assert_memory_equal(value, model_image.bytes + scalar->offset, 8);
     coffer_close(model);
@@ -716,7 +717,7 @@ static void memory_may_run_out_anywhere(void **state)
         memory_meter meter;
         const coffer_allocator allocator = metered_allocator(&meter);
         coffer *model = open_by((way)how, &allocator);
-        const coffer_tensor *cube = coffer_find(model, "cube");
+        const coffer_tensor *cube = tensor_named(model, "cube");
         const coffer_index last[] = { { .kind = COFFER_INDEX_ELLIPSIS }, { .kind = COFFER_INDEX_AT } };
         const size_t blocks = meter.blocks;
         uint8_t *buffer = malloc((size_t)cube->size);

@@ -12,6 +12,7 @@
 #include "faulty_calls.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -115,13 +116,13 @@ static void tensors_of_all_shards_are_found(void **state)
         const coffer_tensor *tensor = coffer_at(model, i);
         assert_string_equal(tensor->name, in_order[i]);
         assert_int_equal(tensor->shard, shards[i]);
-        assert_ptr_equal(coffer_find(model, in_order[i]), tensor);
+        assert_ptr_equal(tensor_named(model, in_order[i]), tensor);
         assert_string_equal(coffer_at(model, order[i])->name, by_name[i]);
     }
     assert_null(coffer_at(model, 5));
-    assert_null(coffer_find(model, "d.weight"));
-    assert_null(coffer_find_n(model, "b.weight", 7));
-    assert_null(coffer_find_n(model, NULL, 0));
+    assert_null(tensor_named(model, "d.weight"));
+    assert_null(coffer_find(model, "b.weight", 7));
+    assert_null(coffer_find(model, NULL, 0));
     assert_string_equal(coffer_shard_path(model, 1), work_path("m-00002-of-00003.safetensors"));
     assert_string_equal(coffer_shard_path(model, 3), "");
     assert_int_equal(coffer_table_count(coffer_shard_table(model, 0)), 2);
@@ -196,7 +197,7 @@ static void a_model_is_copied_into_one_file(void **state)
     assert_int_equal(coffer_open(&one, work_path("one.safetensors"), NULL, NULL), COFFER_OK);
     for (size_t i = 0; i < 5; i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
-        const coffer_tensor *copy = coffer_find(one, tensor->name);
+        const coffer_tensor *copy = tensor_named(one, tensor->name);
         assert_int_equal(coffer_read(one, copy, buffer, copy->size, NULL, NULL), COFFER_OK);
         assert_pattern(model, tensor, buffer);
     }
@@ -348,7 +349,7 @@ static void assert_hub(const char *path, coffer_status status, const char *at)
     assert_int_equal(coffer_open(&model, work_path(path), NULL, &err), status);
     if (status == COFFER_OK) {
         uint8_t buffer[72];
-        const coffer_tensor *tensor = coffer_find(model, "c.weight");
+        const coffer_tensor *tensor = tensor_named(model, "c.weight");
         assert_int_equal(coffer_read(model, tensor, buffer, sizeof buffer, NULL, NULL), COFFER_OK);
         assert_string_equal(coffer_shard_path(model, tensor->shard), work_path(at));
     } else {
@@ -436,7 +437,7 @@ static void indices_that_are_none(void **state)
     write_index("\n{\"x\": [1, {}], \"weight_map\": {\"c\\u002eweight\" : \"m-0000\\u0033-of-00003.safetensors\"}, "
                 "\"metadata\": null} ");
     model = open_index(COFFER_READ);
-    assert_non_null(coffer_find(model, "c.weight"));
+    assert_non_null(tensor_named(model, "c.weight"));
     coffer_close(model);
 }
 
@@ -554,10 +555,10 @@ static void only_the_shards_that_are_wanted_are_opened(void **state)
     assert_int_equal(coffer_open(&model, work_path(INDEX), &options, &err), COFFER_OK);
     assert_int_equal(coffer_shard_count(model), 2);
     assert_int_equal(coffer_count(model), 3);
-    assert_int_equal(coffer_find(model, "c.weight")->shard, 1);
+    assert_int_equal(tensor_named(model, "c.weight")->shard, 1);
     assert_string_equal(coffer_shard_path(model, 0), work_path("m-00002-of-00003.safetensors"));
-    assert_non_null(coffer_find(model, "a.weight")); /* it is in one of them */
-    assert_null(coffer_find(model, "b.weight"));
+    assert_non_null(tensor_named(model, "a.weight")); /* it is in one of them */
+    assert_null(tensor_named(model, "b.weight"));
     for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
         assert_int_equal(coffer_model_note(model, (coffer_note_kind)kind, NULL).count, 0);
     }

@@ -46,6 +46,27 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* The source's bytes in memory, until it is closed. */
+static coffer__os_map mapped;
+
+static void *map_whole(const coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+{
+    return coffer__source_map(source, 0, source->size, access, populate, &mapped, err);
+}
+
+static void close_mapped(coffer__source *source)
+{
+    coffer__os_unmap(&mapped);
+    mapped = (coffer__os_map){ NULL, 0 };
+    source->ops->close(source);
+}
+
+static coffer_status open_range(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
+{
+    const coffer_status status = coffer__source_fd(source, fd, err);
+    return status == COFFER_OK ? coffer__source_narrow(source, offset, size, coffer_libc_allocator(), err) : status;
+}
+
 static void assert_reads(const coffer__source *source, uint64_t offset, size_t size, const uint8_t *expected)
 {
     uint8_t buffer[SIZE];
@@ -68,7 +89,7 @@ static void test_path(void **state)
     assert_reads(&source, 17, 1, content + 17);
     assert_reads(&source, SIZE - 1, 1, content + SIZE - 1);
     assert_reads(&source, SIZE, 0, content);
-    source.ops->close(&source);
+    close_mapped(&source);
     assert_int_equal(open_descriptors(), before);
 }
 
@@ -149,7 +170,7 @@ static void test_path_undo(void **state)
     file_write("link.coffer-undo", "x", 1);
     assert_int_equal(coffer__source_path(&source, work_path("link"), &err), COFFER_OK);
     assert_reads(&source, 5, 100, content + 5);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 /* A file that has no name any more can still be opened by way of /proc. */
@@ -165,7 +186,7 @@ static void test_path_of_deleted_file(void **state)
     assert_int_equal(coffer__source_path(&source, path, NULL), COFFER_OK);
     assert_int_equal(close(fd), 0);
     assert_reads(&source, 0, SIZE, content);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 /* ---- reading --------------------------------------------------------------------------------------------------------- */
@@ -181,7 +202,7 @@ static void test_read_out_of_range(void **state)
     assert_int_equal(err.offset, SIZE - 15);
     assert_int_equal(coffer__source_read(&source, SIZE + 1, buffer, 0, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer__source_read(&source, UINT64_MAX, buffer, 16, &err), COFFER_ERR_ARGUMENT);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_read_interrupted_and_short(void **state)
@@ -193,7 +214,7 @@ static void test_read_interrupted_and_short(void **state)
     faults.most = 999;
     assert_reads(&source, 1, SIZE - 1, content + 1);
     assert_true(faults.calls >= 11);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_read_fails(void **state)
@@ -211,7 +232,7 @@ static void test_read_fails(void **state)
     assert_int_equal(err.os_error, EIO);
     assert_int_equal(err.offset, 100 + 2 * 600);
     faults_clear();
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_file_shrinks(void **state)
@@ -231,10 +252,10 @@ static void test_file_shrinks(void **state)
     assert_non_null(strstr(err.message, "5000"));
     assert_int_equal(coffer__source_read(&source, 9000, buffer, 1, &err), COFFER_ERR_CHANGED);
     assert_int_equal(err.offset, 9000);
-    assert_null(source.ops->map(&source, COFFER_MAP, false, &err));
+    assert_null(map_whole(&source, COFFER_MAP, false, &err));
     assert_int_equal(err.code, COFFER_ERR_CHANGED);
     assert_int_equal(err.offset, 5000);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------------------------------- */
@@ -246,17 +267,17 @@ static void test_descriptor_range(void **state)
     assert_int_equal(lseek(fd, 77, SEEK_SET), 77);
     coffer__source source;
     coffer_error err;
-    assert_int_equal(coffer__source_fd(&source, fd, 100, 5000, &err), COFFER_OK);
+    assert_int_equal(open_range(&source, fd, 100, 5000, &err), COFFER_OK);
     assert_int_equal(source.size, 5000);
     assert_reads(&source, 0, 5000, content + 100);
     assert_int_equal(lseek(fd, 0, SEEK_CUR), 77);
-    const uint8_t *map = source.ops->map(&source, COFFER_MAP, false, &err);
+    const uint8_t *map = map_whole(&source, COFFER_MAP, false, &err);
     assert_non_null(map);
     assert_memory_equal(map, content + 100, 5000);
     /* The caller's descriptor is its own affair from now on. */
     assert_int_equal(close(fd), 0);
     assert_reads(&source, 4999, 1, content + 5099);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_descriptor_to_the_end(void **state)
@@ -264,16 +285,16 @@ static void test_descriptor_to_the_end(void **state)
     (void)state;
     const int fd = open(work_path("model"), O_RDONLY | O_CLOEXEC);
     coffer__source source;
-    assert_int_equal(coffer__source_fd(&source, fd, 4097, UINT64_MAX, NULL), COFFER_OK);
+    assert_int_equal(open_range(&source, fd, 4097, UINT64_MAX, NULL), COFFER_OK);
     assert_int_equal(source.size, SIZE - 4097);
-    const uint8_t *map = source.ops->map(&source, COFFER_MAP, false, NULL);
+    const uint8_t *map = map_whole(&source, COFFER_MAP, false, NULL);
     assert_memory_equal(map, content + 4097, SIZE - 4097);
-    source.ops->close(&source);
+    close_mapped(&source);
     /* Nothing is a range, too, and has an address. */
-    assert_int_equal(coffer__source_fd(&source, fd, SIZE, UINT64_MAX, NULL), COFFER_OK);
+    assert_int_equal(open_range(&source, fd, SIZE, UINT64_MAX, NULL), COFFER_OK);
     assert_int_equal(source.size, 0);
-    assert_non_null(source.ops->map(&source, COFFER_MAP, true, NULL));
-    source.ops->close(&source);
+    assert_non_null(map_whole(&source, COFFER_MAP, true, NULL));
+    close_mapped(&source);
     assert_int_equal(close(fd), 0);
 }
 
@@ -282,7 +303,7 @@ static void assert_descriptor_fails(int fd, uint64_t offset, uint64_t size, coff
     coffer__source source;
     coffer_error err;
     const size_t before = open_descriptors();
-    assert_int_equal(coffer__source_fd(&source, fd, offset, size, &err), code);
+    assert_int_equal(open_range(&source, fd, offset, size, &err), code);
     assert_int_equal(err.code, code);
     assert_int_equal(open_descriptors(), before);
 }
@@ -314,13 +335,13 @@ static void test_descriptor_write_only(void **state)
     coffer__source source;
     coffer_error err;
     uint8_t byte = 0;
-    assert_int_equal(coffer__source_fd(&source, fd, 0, UINT64_MAX, &err), COFFER_OK);
+    assert_int_equal(open_range(&source, fd, 0, UINT64_MAX, &err), COFFER_OK);
     assert_int_equal(coffer__source_read(&source, 0, &byte, 1, &err), COFFER_ERR_IO);
     assert_int_equal(err.os_error, EBADF);
-    assert_null(source.ops->map(&source, COFFER_MAP, false, &err));
+    assert_null(map_whole(&source, COFFER_MAP, false, &err));
     assert_int_equal(err.code, COFFER_ERR_IO);
     assert_int_equal(err.os_error, EACCES);
-    source.ops->close(&source);
+    close_mapped(&source);
     assert_int_equal(close(fd), 0);
 }
 
@@ -331,7 +352,7 @@ static void check_map(coffer_access access, bool populate)
     coffer__source source;
     coffer_error err;
     assert_int_equal(coffer__source_path(&source, work_path("model"), &err), COFFER_OK);
-    uint8_t *map = source.ops->map(&source, access, populate, &err);
+    uint8_t *map = map_whole(&source, access, populate, &err);
     assert_non_null(map);
     assert_memory_equal(map, content, SIZE);
     if (access == COFFER_MAP_PRIVATE) {
@@ -339,7 +360,7 @@ static void check_map(coffer_access access, bool populate)
         map[SIZE - 1] ^= 0xFF;
         assert_reads(&source, 0, SIZE, content);
     }
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_map(void **state)
@@ -357,13 +378,13 @@ static void test_map_sees_changes(void **state)
     (void)state;
     coffer__source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    const uint8_t *map = source.ops->map(&source, COFFER_MAP, false, NULL);
+    const uint8_t *map = map_whole(&source, COFFER_MAP, false, NULL);
     const int fd = open(work_path("model"), O_WRONLY | O_CLOEXEC);
     const uint8_t changed = (uint8_t)(content[123] ^ 0xFF);
     assert_int_equal(pwrite(fd, &changed, 1, 123), 1);
     assert_int_equal(map[123], changed);
     assert_int_equal(close(fd), 0);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 static void test_empty_file(void **state)
@@ -373,9 +394,9 @@ static void test_empty_file(void **state)
     coffer__source source;
     assert_int_equal(coffer__source_path(&source, work_path("empty"), NULL), COFFER_OK);
     assert_int_equal(source.size, 0);
-    assert_non_null(source.ops->map(&source, COFFER_MAP, true, NULL));
+    assert_non_null(map_whole(&source, COFFER_MAP, true, NULL));
     assert_reads(&source, 0, 0, content);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 /* ---- memory and the caller's own ------------------------------------------------------------------------------------- */
@@ -388,14 +409,14 @@ static void test_memory(void **state)
     coffer__source_memory(&source, content, SIZE);
     assert_int_equal(source.size, SIZE);
     assert_reads(&source, 3, 500, content + 3);
-    assert_ptr_equal(source.ops->map(&source, COFFER_MAP, false, &err), content);
-    assert_null(source.ops->map(&source, COFFER_MAP_PRIVATE, false, &err));
+    assert_ptr_equal(map_whole(&source, COFFER_MAP, false, &err), content);
+    assert_null(map_whole(&source, COFFER_MAP_PRIVATE, false, &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
-    source.ops->close(&source);
+    close_mapped(&source);
     coffer__source_memory(&source, NULL, 0);
-    assert_non_null(source.ops->map(&source, COFFER_MAP, false, &err));
+    assert_non_null(map_whole(&source, COFFER_MAP, false, &err));
     assert_reads(&source, 0, 0, content);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 typedef struct own_source {
@@ -432,7 +453,7 @@ static void test_custom(void **state)
 {
     (void)state;
     own_source own = { COFFER_OK, false, 0, 0 };
-    const coffer_source given = { own_read_at, own_close, &own, SIZE };
+    const coffer_source given = { .read_at = own_read_at, .close = own_close, .ctx = &own, .size = SIZE };
     coffer__source source;
     coffer_error err;
     uint8_t buffer[8];
@@ -451,13 +472,13 @@ static void test_custom(void **state)
     assert_int_equal(err.code, COFFER_ERR_CHANGED);
     assert_int_equal(err.offset, 42);
     assert_true(err.message[0] != '\0');
-    assert_null(source.ops->map(&source, COFFER_MAP, false, &err));
+    assert_null(map_whole(&source, COFFER_MAP, false, &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
-    source.ops->close(&source);
+    close_mapped(&source);
     assert_int_equal(own.closes, 1);
-    const coffer_source without_close = { own_read_at, NULL, &own, SIZE };
+    const coffer_source without_close = { .read_at = own_read_at, .ctx = &own, .size = SIZE };
     coffer__source_custom(&source, &without_close);
-    source.ops->close(&source);
+    close_mapped(&source);
 }
 
 /* ---- pages, allocator, words ----------------------------------------------------------------------------------------- */

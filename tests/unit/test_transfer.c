@@ -53,9 +53,10 @@ static coffer_status watched_fail(coffer_error *err)
 }
 
 static coffer_status watched_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                  coffer_error *err)
+                                  const coffer__watch *watch, coffer_error *err)
 {
-    watched *w = source->as.custom.ctx;
+    (void)watch;
+    watched *w = source->state.kept;
     pthread_mutex_lock(&w->mutex);
     const uint64_t number = ++w->reads;
     w->read_bytes += size;
@@ -80,14 +81,14 @@ static void watched_close(coffer__source *source)
     (void)source;
 }
 
-static const coffer__source_ops watched_ops = { .read_at = watched_read, .close = watched_close };
+static const coffer__source_ops watched_ops = { .kind = "a test", .read_at = watched_read, .close = watched_close };
 
 static void watched_init(watched *w, coffer__source *source, const uint8_t *bytes, uint64_t size)
 {
     *w = (watched){ .bytes = bytes, .size = size };
     pthread_mutex_init(&w->mutex, NULL);
     *source = (coffer__source){ .ops = &watched_ops, .size = size };
-    source->as.custom.ctx = w;
+    source->state.kept = w;
 }
 
 static void watched_deinit(watched *w)

@@ -13,6 +13,7 @@
 #include "support_file.h"
 #include "support_header.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,7 +28,7 @@ static void no_digests_is_never_success(void **state)
     coffer_error err;
     write_vectors("model", NULL);
     coffer *model = open_with("model", NULL);
-    const coffer_tensor *tensor = coffer_find(model, "empty");
+    const coffer_tensor *tensor = tensor_named(model, "empty");
     assert_int_equal(coffer_recorded_algorithm(model, 0), COFFER_NO_ALGORITHM);
     assert_int_equal(coffer_verify(model, NULL, VECTOR_COUNT, NULL, NULL, &err), COFFER_ERR_NO_DIGESTS);
     assert_string_equal(err.path, work_path("model"));
@@ -177,8 +178,8 @@ static void what_was_changed_is_named(void **state)
     (void)state;
     write_recorded("model", COFFER_SHA256);
     coffer *model = open_with("model", NULL);
-    const uint64_t a = coffer_find(model, "a")->offset;
-    const uint64_t e = coffer_find(model, "\xC3\xA9")->offset;
+    const uint64_t a = tensor_named(model, "a")->offset;
+    const uint64_t e = tensor_named(model, "\xC3\xA9")->offset;
     coffer_close(model);
     size_t size = 0;
     uint8_t *bytes = file_read("model", &size);
@@ -253,7 +254,7 @@ static void write_again(const char *name, size_t left_out, bool one_more)
     coffer_copy copies[VECTOR_COUNT];
     size_t count = 0;
     for (size_t i = VECTOR_COUNT; i > 0; i--) {
-        const coffer_tensor *tensor = coffer_find(model, VECTORS[i - 1].name);
+        const coffer_tensor *tensor = tensor_named(model, VECTORS[i - 1].name);
         if (i - 1 != left_out) {
             assert_int_equal(coffer_header_add(header, tensor->name, tensor->name_len, tensor->dtype, tensor->shape,
                                                tensor->rank, NULL),
@@ -358,7 +359,7 @@ static void damage_is_not_handed_out(void **state)
     size_t size = 0;
     uint8_t *bytes = file_read("model", &size);
     coffer *model = open_with("model", NULL);
-    bytes[coffer_find(model, "a")->offset + 13] ^= 0x10;
+    bytes[tensor_named(model, "a")->offset + 13] ^= 0x10;
     coffer_close(model);
     file_write("model", bytes, size);
     free(bytes);
@@ -418,7 +419,7 @@ static void verifying_is_no_second_pass(void **state)
     write_large();
     uint8_t *bytes = file_read("large", &size);
     counting from = { bytes, 0 };
-    const coffer_source source = { count_read, NULL, &from, size };
+    const coffer_source source = { .read_at = count_read, .ctx = &from, .size = size };
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.verify = COFFER_VERIFY_ALL;
     coffer *model = NULL;
@@ -432,7 +433,7 @@ static void verifying_is_no_second_pass(void **state)
         all += targets[i].buffer_size;
     }
     from.read = 0;
-    const coffer_tensor *one = coffer_find(model, "one");
+    const coffer_tensor *one = tensor_named(model, "one");
     assert_int_equal(coffer_read_part(model, one, 5, targets[0].buffer, 7, NULL, NULL), COFFER_OK);
     assert_int_equal(from.read, one->size); /* the part is taken from what was verified */
     from.read = 0;
@@ -514,7 +515,7 @@ static void memory_that_fails_while_verifying(void **state)
             status = coffer_verify(model, NULL, VECTOR_COUNT, NULL, NULL, NULL);
         }
         if (status == COFFER_OK) {
-            status = coffer_read(model, coffer_find(model, "a"), bytes, 24, NULL, NULL);
+            status = coffer_read(model, tensor_named(model, "a"), bytes, 24, NULL, NULL);
         }
         assert_true(status == COFFER_OK || status == COFFER_ERR_MEMORY);
         meter.fail_at = 0;

@@ -12,6 +12,7 @@
 #include "spans.h"
 #include "support_file.h"
 #include "support_memory.h"
+#include "support_model.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -209,7 +210,7 @@ static void what_was_written_can_be_opened(void **state)
     assert_int_equal(coffer_table_data_offset(table) % 4096, 0);
     assert_true(coffer_table_slack(table) >= 100);
     for (size_t i = 0; i < SPEC_COUNT; i++) {
-        const coffer_tensor *tensor = coffer_find(model, specs[i].name);
+        const coffer_tensor *tensor = tensor_named(model, specs[i].name);
         const uint8_t *data = coffer_data(model, tensor, NULL);
         for (uint64_t b = 0; b < tensor->size; b++) {
             assert_int_equal(data[b], i + 1);

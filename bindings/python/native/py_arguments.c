@@ -21,7 +21,7 @@ const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyO
     if (text == NULL) {
         return NULL;
     }
-    const coffer_tensor *tensor = coffer_find_n(py_handle_model(handle), text, (size_t)length);
+    const coffer_tensor *tensor = coffer_find(py_handle_model(handle), text, (size_t)length);
     if (tensor == NULL) {
         char escaped[160];
         const size_t needed = coffer_escape(text, (size_t)length, escaped, sizeof escaped);

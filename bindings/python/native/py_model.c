@@ -411,7 +411,7 @@ static int model_contains(PyObject *self, PyObject *name)
     const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
     /* What is no str, or has no UTF-8, is surely no tensor's name. */
     PyErr_Clear();
-    const bool found = text != NULL && coffer_find_n(py_handle_model(handle), text, (size_t)length) != NULL;
+    const bool found = text != NULL && coffer_find(py_handle_model(handle), text, (size_t)length) != NULL;
     py_handle_release(handle);
     return found;
 }

@@ -2,6 +2,16 @@
 /* Model: the digests of its tensors, computed and held against those that the files record. */
 #include "py_model.h"
 
+/* The options of hashing that tell a watch of its progress. */
+static coffer_digest_options digest_options(const py_watch *watch)
+{
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
+    options.progress = watch->options.progress;
+    options.progress_ctx = watch->options.progress_ctx;
+    options.threads = watch->options.threads;
+    return options;
+}
+
 PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = { "names", "progress", "threads", NULL };
@@ -24,7 +34,8 @@ PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
         /* NULL, for all, also notices what is missing of the tensors that are recorded. */
         const coffer_tensor *const *tensors = names == Py_None ? NULL : choice.tensors;
         py_watch_begin(&watch, progress, threads);
-        status = coffer_verify(py_handle_model(handle), tensors, choice.count, NULL, &watch.options, &err);
+        const coffer_digest_options options = digest_options(&watch);
+        status = coffer_verify(py_handle_model(handle), tensors, choice.count, NULL, &options, &err);
         py_watch_end(&watch);
         if (status != COFFER_OK) {
             py_raise(state, &err);
@@ -49,7 +60,8 @@ static coffer_digest *digest_all(PyObject *self, py_handle *handle, coffer_algor
     py_watch watch;
     coffer_error err;
     py_watch_begin(&watch, progress, threads);
-    const coffer_status status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &watch.options, &err);
+    const coffer_digest_options options = digest_options(&watch);
+    const coffer_status status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &options, &err);
     py_watch_end(&watch);
     if (status != COFFER_OK) {
         py_raise(py_state_of(self), &err);

@@ -14,7 +14,7 @@
 /* A name as it is and, failing that, as coffer ls shows it: a NUL cannot be typed. */
 static const coffer_tensor *find_tensor(const coffer *model, const char *name, size_t name_len)
 {
-    const coffer_tensor *tensor = coffer_find_n(model, name, name_len);
+    const coffer_tensor *tensor = coffer_find(model, name, name_len);
     if (tensor != NULL || memchr(name, '\\', name_len) == NULL) {
         return tensor;
     }

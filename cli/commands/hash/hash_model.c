@@ -28,7 +28,7 @@ static coffer_status digest_content(cli *app, const coffer *model, coffer_algori
                                     coffer_error *err)
 {
     cli_progress progress;
-    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    coffer_digest_options options = COFFER_DIGEST_OPTIONS_INIT;
     cli_progress_part part = { &progress, 0 };
     coffer_digest *digests = calloc(coffer_count(model) + 1, sizeof *digests);
     if (digests == NULL) {
@@ -120,7 +120,7 @@ static int record_index(cli *app, const char *path, const cli_arguments *argumen
     const bool changed = way != COFFER_EDITED_NOTHING;
     return cli_report_change(app, path, changed ? "rewrite" : "nothing",
                              changed ? "digests of all files are recorded in the index"
-                                     : "nothing to do, the index says so already",
+                                     : "nothing to do, the index records them already",
                              "", cli_seconds() - started);
 }
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all sources share. Every call goes through here, so that a kind may rely on a range that lies within the source, and
+ * needs no function for what it cannot do.
+ */
+#include "source.h"
+
+#include "error.h"
+#include "patch.h"
+
+#include <string.h>
+
+void coffer__source_init(coffer__source *source, const coffer__source_ops *ops, uint64_t size,
+                         coffer__source_traits traits)
+{
+    memset(source, 0, sizeof *source);
+    source->ops = ops;
+    source->size = size;
+    source->is = traits;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------------- */
+
+static bool source_has(const coffer__source *source, uint64_t offset, uint64_t size)
+{
+    return offset <= source->size && size <= source->size - offset;
+}
+
+static coffer_status source_out_of_range(const coffer__source *source, uint64_t offset, uint64_t size,
+                                         coffer_error *err)
+{
+    return coffer__fail_at(err, COFFER_ERR_ARGUMENT, offset, "%u bytes from %u on are asked of a source of %u bytes",
+                           size, offset, source->size);
+}
+
+coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                  coffer_error *err)
+{
+    return coffer__source_read_watched(source, offset, buffer, size, NULL, err);
+}
+
+coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                          const coffer__watch *watch, coffer_error *err)
+{
+    if (!source_has(source, offset, size)) {
+        return source_out_of_range(source, offset, size, err);
+    }
+    return size == 0 ? COFFER_OK : source->ops->read_at(source, offset, buffer, size, watch, err);
+}
+
+void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+                         bool populate, coffer__os_map *map, coffer_error *err)
+{
+    /* What is empty cannot be mapped, but has an address, as anything mapped has. */
+    static uint64_t nothing;
+    if (!source->is.maps) {
+        (void)coffer__fail(err, COFFER_ERR_NOT_MAPPED, "%s cannot be mapped: read the tensor with coffer_read instead",
+                           source->ops->kind);
+        return NULL;
+    }
+    if (!source_has(source, offset, size)) {
+        (void)source_out_of_range(source, offset, size, err);
+        return NULL;
+    }
+    return size == 0 ? &nothing : source->ops->map(source, offset, size, access, populate, map, err);
+}
+
+void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer_error *err)
+{
+    if (access == COFFER_MAP_PRIVATE) {
+        (void)coffer__fail(
+            err, COFFER_ERR_NOT_MAPPED,
+            "memory that was handed in is not to be changed, and COFFER_MAP_PRIVATE makes no copy of it: "
+            "use COFFER_MAP");
+        return NULL;
+    }
+    void *address = NULL;
+    memcpy(&address, &bytes, sizeof address);
+    return address;
+}
+
+/* ---- which version of the bytes it is ---------------------------------------------------------------------------------- */
+
+const coffer__os_info *coffer__source_seen(const coffer__source *source)
+{
+    return source->ops->seen == NULL ? NULL : source->ops->seen(source);
+}
+
+/* Only the times of a regular file tell of changes. */
+static bool source_has_times(const coffer__source *source)
+{
+    const coffer__os_info *seen = coffer__source_seen(source);
+    return seen != NULL && seen->kind == COFFER__OS_REGULAR;
+}
+
+bool coffer__source_is_fresh(const coffer__source *source)
+{
+    return source_has_times(source) && coffer__source_seen(source)->recent;
+}
+
+bool coffer__source_is_still(coffer__source *source)
+{
+    return !source_has_times(source) || source->ops->is_still == NULL || source->ops->is_still(source);
+}
+
+coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)
+{
+    const bool edited = source->ops->is_edited != NULL && source->ops->is_edited(source, path);
+    return edited ? coffer__undo_fail(err, path) : COFFER_OK;
+}
+
+bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY])
+{
+    text[0] = '\0';
+    return source->ops->identity != NULL && source->ops->identity(source, text);
+}
+
+const char *coffer__source_commit(const coffer__source *source)
+{
+    return source->ops->commit == NULL ? "" : source->ops->commit(source);
+}
+
+const void *coffer__source_kept(const coffer__source *source)
+{
+    return source->ops->kept == NULL ? NULL : source->ops->kept(source);
+}
+
+bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32])
+{
+    return source->ops->stated_sha256 != NULL && source->ops->stated_sha256(source, digest);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A range of another source, which may be a range itself: a file that is embedded in another one, a member of an archive.
+ * It can do what the other one can, and each call becomes one of the other's, `first` bytes further on:
+ *
+ *     the other    0 ........ first ................ first + size ........ its size
+ *     the range               0 .................... size
+ *
+ * first + size was at most the other's size when the range was made, so no sum of `first` and a place in the range overflows.
+ * It is not compared again: of a file that has become shorter, the file itself tells.
+ * Which version of the bytes it is, only a file says of its ranges: what a server states is of the whole.
+ */
+#include "source.h"
+
+#include "alloc.h"
+#include "error.h"
+
+#include <string.h>
+
+typedef struct source_range {
+    coffer__source *of;
+    uint64_t first;
+    coffer_allocator allocator; /* that made `of`, … */
+    bool owns;                  /* … which is the range's own */
+} source_range;
+
+_Static_assert(sizeof(source_range) <= sizeof((coffer__source *)0)->state, "a range fits in the source");
+
+static const source_range *source_range_of(const coffer__source *source)
+{
+    return (const void *)source->state.room;
+}
+
+/* A failure tells a place in the other source: of what lies before the range, the range knows its byte 0. */
+static void source_range_place(const source_range *range, coffer_error *err)
+{
+    if (err != NULL && err->offset != COFFER_NO_OFFSET) {
+        err->offset = err->offset < range->first ? 0 : err->offset - range->first;
+    }
+}
+
+static coffer_status source_range_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                          const coffer__watch *watch, coffer_error *err)
+{
+    const source_range *range = source_range_of(source);
+    const coffer_status status = range->of->ops->read_at(range->of, range->first + offset, buffer, size, watch, err);
+    if (status != COFFER_OK) {
+        source_range_place(range, err);
+    }
+    return status;
+}
+
+static void *source_range_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+                              bool populate, coffer__os_map *map, coffer_error *err)
+{
+    const source_range *range = source_range_of(source);
+    void *address = range->of->ops->map(range->of, range->first + offset, size, access, populate, map, err);
+    if (address == NULL) {
+        source_range_place(range, err);
+    }
+    return address;
+}
+
+static coffer_status source_range_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+{
+    const source_range *range = source_range_of(source);
+    const coffer_status status = range->of->ops->borrow(range->of, fd, offset, err);
+    *offset += range->first;
+    return status;
+}
+
+static void source_range_give_back(const coffer__source *source)
+{
+    const source_range *range = source_range_of(source);
+    range->of->ops->give_back(range->of);
+}
+
+static coffer_status source_range_stream(const coffer__source *source, uint64_t offset, uint64_t size,
+                                         const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
+{
+    const source_range *range = source_range_of(source);
+    const coffer_status status = range->of->ops->stream(range->of, range->first + offset, size, taker, watch, err);
+    if (status != COFFER_OK) {
+        source_range_place(range, err);
+    }
+    return status;
+}
+
+static void source_range_close(coffer__source *source)
+{
+    const source_range range = *source_range_of(source);
+    if (range.owns) {
+        range.of->ops->close(range.of);
+        coffer__free(&range.allocator, range.of, sizeof *range.of);
+    }
+}
+
+static const coffer__os_info *source_range_seen(const coffer__source *source)
+{
+    return coffer__source_seen(source_range_of(source)->of);
+}
+
+static bool source_range_is_still(coffer__source *source)
+{
+    return coffer__source_is_still(source_range_of(source)->of);
+}
+
+/* Whether the range lies within the other source; UINT64_MAX becomes what is there. */
+static coffer_status source_range_check(const coffer__source *of, uint64_t offset, uint64_t *size, coffer_error *err)
+{
+    const bool begins = offset <= of->size;
+    if (begins && *size == UINT64_MAX) {
+        *size = of->size - offset;
+    }
+    if (begins && *size <= of->size - offset) {
+        return COFFER_OK;
+    }
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "%u bytes from %u on are asked of a source of %u bytes",
+                        *size == UINT64_MAX ? 0 : *size, offset, of->size);
+}
+
+static void source_range_init(coffer__source *source, const source_range *range, uint64_t size)
+{
+    static const coffer__source_ops ops = { .kind = "a range of a source",
+                                            .read_at = source_range_read_at,
+                                            .close = source_range_close,
+                                            .map = source_range_map,
+                                            .borrow = source_range_borrow,
+                                            .give_back = source_range_give_back,
+                                            .stream = source_range_stream,
+                                            .seen = source_range_seen,
+                                            .is_still = source_range_is_still };
+    coffer__source_init(source, &ops, size, range->of->is);
+    memcpy(source->state.room, range, sizeof *range);
+}
+
+coffer_status coffer__source_range(coffer__source *range, coffer__source *of, uint64_t offset, uint64_t size,
+                                   coffer_error *err)
+{
+    const coffer_status status = source_range_check(of, offset, &size, err);
+    if (status == COFFER_OK) {
+        source_range_init(range, &(source_range){ .of = of, .first = offset }, size);
+    }
+    return status;
+}
+
+coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uint64_t size,
+                                    const coffer_allocator *allocator, coffer_error *err)
+{
+    const coffer_status status = source_range_check(source, offset, &size, err);
+    if (status != COFFER_OK) {
+        source->ops->close(source);
+        return status;
+    }
+    if (size == source->size) {
+        return COFFER_OK;
+    }
+    coffer__source *of = coffer__alloc(allocator, sizeof *of);
+    if (of == NULL) {
+        source->ops->close(source);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a range of a source");
+    }
+    *of = *source;
+    const source_range range = { .of = of, .first = offset, .allocator = *allocator, .owns = true };
+    source_range_init(source, &range, size);
+    return COFFER_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "writing.h"
+
+#include "alloc.h"
+#include "hex.h"
+#include "json.h"
+#include "text.h"
+
+#include <string.h>
+
+char *coffer__write_space(coffer__writing *out, size_t size)
+{
+    if (size > out->room - out->used && !out->failed) {
+        const size_t room = size < SIZE_MAX / 4 && out->room < SIZE_MAX / 4 ? 2 * out->room + size : 0;
+        char *text = room > 0 ? coffer__realloc(out->allocator, out->text, out->room, room) : NULL;
+        out->failed = text == NULL;
+        out->text = text != NULL ? text : out->text;
+        out->room = text != NULL ? room : out->room;
+    }
+    if (out->failed) {
+        return NULL;
+    }
+    out->used += size;
+    return out->text + out->used - size;
+}
+
+void coffer__write(coffer__writing *out, const char *text, size_t text_len)
+{
+    char *to = text_len > 0 ? coffer__write_space(out, text_len) : NULL;
+    if (to != NULL) {
+        memcpy(to, text, text_len);
+    }
+}
+
+void coffer__write_text(coffer__writing *out, const char *text)
+{
+    coffer__write(out, text, coffer__text_len(text));
+}
+
+void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
+{
+    char *to = coffer__write_space(out, 2 * size);
+    if (to != NULL) {
+        coffer__hex_write(to, bytes, size);
+    }
+}
+
+void coffer__write_json(coffer__writing *out, const char *text)
+{
+    const size_t text_len = coffer__text_len(text);
+    char *to = coffer__write_space(out, coffer__json_write_string(NULL, text, text_len));
+    if (to != NULL) {
+        (void)coffer__json_write_string(to, text, text_len);
+    }
+}
+
+void coffer__writing_free(coffer__writing *out)
+{
+    coffer__free(out->allocator, out->text, out->room);
+    *out = (coffer__writing){ .allocator = out->allocator };
+}
