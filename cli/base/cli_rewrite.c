@@ -335,7 +335,7 @@ int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_r
         room += strlen(arguments->names[i]) + 1;
     }
     coffer_rewrite_rule *rules = calloc(arguments->name_count, sizeof *rules);
-    char *patterns = malloc(room);
+    char *patterns = malloc(room + 1);
     int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(app, arguments->names[0]);
     char *pattern = patterns;
     for (size_t i = 1; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
