@@ -87,8 +87,24 @@ typedef enum coffer_format {
     COFFER_FORMAT_BINTENSORS_ALPHA = 3 /* .bt, in that of before ("A"): read when it is asked for, never written */
 } coffer_format;
 
-/* "safetensors", "bintensors", "bintensors, layout A"; "" for any other. Static. */
+/* What people call a format: "safetensors", "bintensors", "bintensors, layout A"; "" for any other number. Static. */
 COFFER_API const char *coffer_format_name(coffer_format format);
+
+/* What programs call it, in options and in output, which never changes: "safetensors", "bintensors", "bintensors-a";
+   "" for any other number. Static. Formats are numbered without gaps: counting from 1 to the first "" lists all. */
+COFFER_API const char *coffer_format_id(coffer_format format);
+/* The format of an identifier; COFFER_FORMAT_ANY when there is none. */
+COFFER_API coffer_format coffer_format_from_id(const char *id, size_t id_len);
+
+/* Ending `i` of the names of a format's files, with its dot, the usual one first: ".safetensors"; ".bt", ".bintensors".
+   NULL when i is not below their number, which may be 0. Static. */
+COFFER_API const char *coffer_format_ending(coffer_format format, size_t i);
+/* The format whose files have names that end as this path or URL does; COFFER_FORMAT_ANY when there is none. */
+COFFER_API coffer_format coffer_format_from_path(const char *path);
+
+/* The format in which files of this one are written: itself, or, for one that is only read, the one that took its
+   place; COFFER_FORMAT_ANY when there is none. */
+COFFER_API coffer_format coffer_format_to_write(coffer_format format);
 
 /* ---- Tensors, metadata, notes ------------------------------------------------------------------------------------ */
 

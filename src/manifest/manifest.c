@@ -210,9 +210,9 @@ coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char
 
 coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
 {
-    uint32_t *order = coffer__alloc(&manifest->allocator, manifest->count * sizeof *order);
+    uint32_t *order = coffer__alloc_array(&manifest->allocator, manifest->count, sizeof *order, err);
     if (order == NULL) {
-        return manifest->count == 0 ? COFFER_OK : coffer__manifest_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     coffer_status status = COFFER_OK;
     coffer__manifest_order(manifest, order);
@@ -223,7 +223,7 @@ coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coff
                                   coffer__text_len(name));
         }
     }
-    coffer__free(&manifest->allocator, order, manifest->count * sizeof *order);
+    coffer__free_array(&manifest->allocator, order, manifest->count, sizeof *order);
     return status;
 }
 

@@ -175,15 +175,15 @@ static coffer_status several_of_set(coffer *model, const char *path, const coffe
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__index_shard *files = coffer__alloc_zeroed(options->allocator, count * sizeof *files);
+    coffer__index_shard *files = coffer__alloc_array(options->allocator, count, sizeof *files, err);
     if (files == NULL) {
-        return several_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
         files[i].file = names[i];
     }
     status = several_build(model, files, count, options, err);
-    coffer__free(options->allocator, files, count * sizeof *files);
+    coffer__free_array(options->allocator, files, count, sizeof *files);
     return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
 }
 

@@ -481,7 +481,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     file->size = COFFER__HTTP_UNKNOWN;
     file->origin = *address;
     file->place = *address;
-    coffer__source_init(source, &ops, 0, (coffer__source_traits){ .far = true, .streams = true, .fickle = true });
+    coffer__source_init(source, &ops, 0,
+                        (coffer__source_traits){ .far = true, .streams = true, .fickle = true, .foreign = true });
     source->state.kept = file;
     return COFFER_OK;
 }

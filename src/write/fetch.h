@@ -12,8 +12,14 @@
 #include "coffer.h"
 #include "fetch_beside.h"
 #include "model.h"
-#include "move.h"
 #include "part.h"
+
+/* Bytes of the source that a file takes. */
+typedef struct coffer__fetch_move {
+    uint64_t from; /* in the source */
+    uint64_t to;   /* in the file */
+    uint64_t size;
+} coffer__fetch_move;
 
 typedef struct coffer__fetch_file {
     const coffer__shard *shard;   /* NULL: it has no tensors */
@@ -24,9 +30,9 @@ typedef struct coffer__fetch_file {
     uint64_t size;
     const uint8_t *head; /* borrowed from the header */
     uint64_t head_size;
-    uint64_t number;       /* of the head (fnv.h): two plans of the same file do not share it by chance */
-    coffer_header *header; /* of a file of some tensors */
-    coffer__move *moves;   /* in order of their places, without gaps between them */
+    uint64_t number;           /* of the head (fnv.h): two plans of the same file do not share it by chance */
+    coffer_header *header;     /* of a file of some tensors */
+    coffer__fetch_move *moves; /* in order of their places, without gaps between them */
     size_t move_count;
     size_t move_room;
     coffer__part part;

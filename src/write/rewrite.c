@@ -10,9 +10,9 @@
  */
 #include "alloc.h"
 #include "checked.h"
+#include "declared.h"
 #include "edit.h"
 #include "error.h"
-#include "header.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"
@@ -203,7 +203,7 @@ static void rewrite_lay_out(coffer_rewrite *rewrite)
     layout->format = options->format;
     layout->alignment = REWRITE_LEAST_ALIGNMENT;
     if (options->format == COFFER_FORMAT_ANY) {
-        layout->format = coffer_table_format(model->shards->table);
+        layout->format = coffer_format_to_write(coffer_table_format(model->shards->table));
         layout->alignment = rewrite_alignment(model);
         layout->slack = rewrite_slack(model, layout->alignment);
     }

@@ -21,7 +21,7 @@ from typing_extensions import Buffer as _Buffer, CapsuleType, Self
 BufferLike = _Buffer | np.ndarray[Any, Any]
 Access = Literal["auto", "map", "private", "read"]
 Sync = Literal["replace", "always", "never"]
-Format = Literal["safetensors", "bintensors", "bintensors, layout A"]
+Format = Literal["safetensors", "bintensors", "bintensors-a"]
 Algorithm = Literal["sha256", "xxh3-128"]
 EditMode = Literal["auto", "in place", "rewrite"]
 EditWay = Literal["nothing", "clone", "in place", "rewrite"]

@@ -229,7 +229,7 @@ int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank);
 /* A path (*fd is -1 then, and *path a bytes object) or a descriptor (*path is NULL). */
 int py_path_or_fd(PyObject *target, PyObject **path, int *fd);
 int py_sync_from(const py_state *state, const char *text, coffer_sync *sync);
-/* A format by the name that coffer_format_name gives it; NULL is COFFER_FORMAT_ANY. */
+/* A format by its identifier; NULL is COFFER_FORMAT_ANY. */
 int py_format_from(const py_state *state, const char *text, coffer_format *format);
 /* An algorithm by its name; NULL is COFFER_NO_ALGORITHM. */
 int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm *algorithm);

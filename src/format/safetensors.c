@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header bytes → table, for safetensors:
- *
- *   offset 0      8                     8 + N                     end of the file
- *          +------+---------------------+-------------------------+
- *          | N    | header: N bytes of  | data: the tensors'      |
- *          | u64le| JSON, padded        | bytes, without gaps     |
- *          +------+---------------------+-------------------------+
+ * Header bytes → table, for safetensors: behind the frame (frame.h) lies an object of JSON, with a member for each tensor.
  *
  * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without an escape and with its
  * fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON, token by token,
@@ -14,7 +8,8 @@
  * verdict for every corner.
  *
  * The text need not be in memory as a whole. As long as some of it is still to come, a member that cannot be read may just not
- * be here from end to end: it is taken back and read again, first with more of the text, and then with all of it.
+ * be here from end to end: it is taken back, more of the text is asked for (COFFER_NEED_MORE), first what fits into the window and
+ * then all of it, and the member is read again when that is here. All that has to be remembered meanwhile is in header_reader.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -22,7 +17,9 @@
 #include "dtype.h"
 #include "error.h"
 #include "format.h"
+#include "frame.h"
 #include "json.h"
+#include "safetensors_write.h"
 #include "scan.h"
 #include "table.h"
 #include "text.h"
@@ -43,12 +40,25 @@
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
 
+/* What is read next, whenever reading goes on. */
+typedef enum reader_stage {
+    STAGE_FRAME,
+    STAGE_BRACE,
+    STAGE_FIRST,
+    STAGE_MEMBERS,
+    STAGE_PADDING,
+    STAGE_END
+} reader_stage;
+
 typedef struct header_reader {
+    reader_stage stage;
+    bool is_empty;  /* no member follows the opening brace */
+    bool is_behind; /* a member was read, and what follows it was not */
     coffer__intake *intake;
     coffer__json json; /* over what is here of the header */
     coffer__builder builder;
     coffer__scratch scratch;
-    coffer_parse_options options;
+    bool unknown_dtypes;  /* are accepted */
     uint64_t data_offset; /* in the file */
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
@@ -396,7 +406,7 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     if (fields->dtype != COFFER_UNKNOWN_DTYPE) {
         return COFFER_OK;
     }
-    if (!reader->options.unknown_dtypes) {
+    if (!reader->unknown_dtypes) {
         return fail_unknown_dtype(json, fields->dtype_position);
     }
     coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_DTYPE, reader_offset(reader, fields->dtype_position));
@@ -759,13 +769,7 @@ static void reader_turn_to(header_reader *reader)
     reader->end_len = 0;
 }
 
-static coffer_status reader_slide(header_reader *reader)
-{
-    const coffer_status status = coffer__intake_slide(reader->intake, reader->json.in.position, reader->json.err);
-    reader_turn_to(reader);
-    return status;
-}
-
+/* Asks for all that is left; COFFER_OK when it is here already. */
 static coffer_status reader_get_rest(header_reader *reader)
 {
     const coffer_status status = coffer__intake_rest(reader->intake, reader->json.in.position, reader->json.err);
@@ -773,19 +777,21 @@ static coffer_status reader_get_rest(header_reader *reader)
     return status;
 }
 
-/* Has more of the header here: what fits into the window or, when that stands where it began, all that is left. */
+/* Asks for more of the header: what fits into the window or, when that stands where it began, all that is left. */
 static coffer_status reader_get_more(header_reader *reader)
 {
-    return reader->json.in.position > 0 ? reader_slide(reader) : reader_get_rest(reader);
+    const size_t done = reader->json.in.position;
+    return done > 0 && reader->intake->window != NULL ? coffer__intake_slide(reader->intake, done)
+                                                      : reader_get_rest(reader);
 }
 
 /* ---- the members ---- */
 
 /*
  * Reads the member at the cursor, which read_usual_tensor has not taken. When that fails while some of the header is still to
- * come, nothing has changed but that more of it is here, and *taken is false: what was read of it is taken back.
+ * come, what was read of it is taken back, and more is asked for.
  */
-static KEPT_APART coffer_status read_other_member(header_reader *reader, bool *taken)
+static KEPT_APART coffer_status read_other_member(header_reader *reader)
 {
     const size_t position = reader->json.in.position;
     const size_t used = reader->builder.used;
@@ -793,7 +799,6 @@ static KEPT_APART coffer_status read_other_member(header_reader *reader, bool *t
     coffer_note notes[COFFER_NOTE_COUNT];
     memcpy(notes, reader->builder.table->notes, sizeof notes);
     const coffer_status status = read_any_member(reader);
-    *taken = status == COFFER_OK;
     if (status == COFFER_OK || status == COFFER_ERR_MEMORY || coffer__intake_missing(reader->intake) == 0) {
         return status;
     }
@@ -818,33 +823,36 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
         json->in.position++;
         return COFFER_OK;
     }
-    for (;;) {
-        const size_t position = json->in.position;
-        coffer_status status = coffer__json_next(json, '}', more);
-        if (coffer__left(&json->in) > 0 || coffer__intake_missing(reader->intake) == 0) {
-            return status;
-        }
-        /* What follows may say otherwise. */
-        coffer__error_clear(json->err);
-        json->in.position = position;
-        status = reader_get_more(reader);
-        if (status != COFFER_OK) {
-            return status;
-        }
+    const size_t position = json->in.position;
+    const coffer_status status = coffer__json_next(json, '}', more);
+    if (coffer__left(&json->in) > 0 || coffer__intake_missing(reader->intake) == 0) {
+        return status;
     }
+    /* What follows may say otherwise. */
+    coffer__error_clear(json->err);
+    json->in.position = position;
+    reader->is_behind = true;
+    return reader_get_more(reader);
 }
 
 static coffer_status read_members(header_reader *reader)
 {
-    bool more = true;
+    bool more = !reader->is_empty;
+    if (reader->is_behind) {
+        reader->is_behind = false;
+        const coffer_status status = next_member(reader, &more);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     while (more) {
         bool taken = false;
         coffer_status status =
             reader->spaced ? read_usual_tensor(reader, true, &taken) : read_usual_tensor(reader, false, &taken);
         if (status == COFFER_OK && !taken) {
-            status = read_other_member(reader, &taken);
+            status = read_other_member(reader);
         }
-        if (status == COFFER_OK && taken) {
+        if (status == COFFER_OK) {
             status = next_member(reader, &more);
         }
         if (status != COFFER_OK) {
@@ -876,13 +884,14 @@ static coffer_status read_padding(header_reader *reader)
     return COFFER_OK;
 }
 
-/* Reads the header's text, all of it. */
-static coffer_status read_header(header_reader *reader)
+static coffer_status read_brace(header_reader *reader)
 {
     coffer__json *json = &reader->json;
-    coffer_status status = coffer__next_is(&json->in, "{", 1) ? COFFER_OK : reader_get_rest(reader);
-    if (status != COFFER_OK) {
-        return status;
+    if (!coffer__next_is(&json->in, "{", 1)) {
+        const coffer_status status = reader_get_rest(reader);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
     if (coffer__json_peek(json) != '{') {
         return coffer__json_type_error(json, "the header", "an object");
@@ -891,18 +900,52 @@ static coffer_status read_header(header_reader *reader)
         coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
     }
     json->in.position++;
-    while (status == COFFER_OK && coffer__json_peek(json) == 0 && coffer__intake_missing(reader->intake) > 0) {
-        status = reader_get_more(reader);
+    return COFFER_OK;
+}
+
+/* Whether there is any member. */
+static coffer_status read_first(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    const uint8_t next = coffer__json_peek(json);
+    if (next == 0 && coffer__intake_missing(reader->intake) > 0) {
+        return reader_get_more(reader);
     }
+    reader->is_empty = next == '}';
+    json->in.position += reader->is_empty ? 1 : 0;
+    return COFFER_OK;
+}
+
+/* Judges the frame, and begins with what lies behind it. */
+static coffer_status read_frame(header_reader *reader, const coffer_parse_options *options)
+{
+    coffer__intake *in = reader->intake;
+    const coffer_status status = coffer__frame_open(in, options, reader->json.err);
     if (status != COFFER_OK) {
         return status;
     }
-    if (coffer__json_peek(json) == '}') {
-        json->in.position++;
-    } else {
-        status = read_members(reader);
+    reader->scratch.allocator = in->allocator;
+    reader->unknown_dtypes = options->unknown_dtypes;
+    reader->data_offset = in->end;
+    reader->in_order = true;
+    reader_turn_to(reader);
+    return coffer__builder_init(&reader->builder, in->allocator, (size_t)in->end, reader->json.err);
+}
+
+static coffer_status read_stage(header_reader *reader, const coffer_parse_options *options)
+{
+    switch (reader->stage) {
+    case STAGE_FRAME:
+        return read_frame(reader, options);
+    case STAGE_BRACE:
+        return read_brace(reader);
+    case STAGE_FIRST:
+        return read_first(reader);
+    case STAGE_MEMBERS:
+        return read_members(reader);
+    default:
+        return read_padding(reader);
     }
-    return status == COFFER_OK ? read_padding(reader) : status;
 }
 
 /* The ranges, in order of offset, must follow each other from 0 on without a hole or an overlap. */
@@ -929,42 +972,65 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
     return COFFER_OK;
 }
 
-coffer_status coffer__safetensors_read(coffer_table **table, coffer__intake *header,
-                                       const coffer_parse_options *options, coffer_error *err)
+/* Makes the table of what was read. */
+static coffer_status reader_seal(header_reader *reader, coffer_table **table, coffer_error *err)
 {
-    header_reader reader;
-    memset(&reader, 0, sizeof reader);
-    reader.intake = header;
-    reader.json.err = err;
-    reader.scratch.allocator = header->allocator;
-    reader.options = *options;
-    reader.data_offset = header->end;
-    reader.in_order = true;
-    reader_turn_to(&reader);
-    coffer_status status = coffer__builder_init(&reader.builder, header->allocator, (size_t)header->end, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = read_header(&reader);
-    coffer__scratch_free(&reader.scratch);
-    if (status != COFFER_OK) {
-        coffer__builder_discard(&reader.builder);
-        return status;
-    }
     coffer_table *made = NULL;
-    status = coffer__builder_seal(&reader.builder, reader.in_order, COFFER__FRAME_SIZE, &made, err);
+    coffer_status status = coffer__builder_seal(&reader->builder, reader->in_order, COFFER__FRAME_SIZE, &made, err);
     if (status != COFFER_OK) {
         return status;
     }
-    if (!reader.in_order) {
-        status = check_coverage(made, reader.data_offset, COFFER__FRAME_SIZE, &reader.covered, err);
+    if (!reader->in_order) {
+        status = check_coverage(made, reader->data_offset, COFFER__FRAME_SIZE, &reader->covered, err);
     }
     if (status != COFFER_OK) {
         coffer_table_free(made);
         return status;
     }
-    made->data_offset = reader.data_offset;
-    made->data_size = reader.covered;
+    made->data_offset = reader->data_offset;
+    made->data_size = reader->covered;
     *table = made;
     return COFFER_OK;
 }
+
+static coffer_status safetensors_read(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                      coffer_table **table, coffer_error *err)
+{
+    header_reader *reader = state;
+    reader->intake = header;
+    reader->json.err = err;
+    reader_turn_to(reader);
+    for (; reader->stage < STAGE_END; reader->stage++) {
+        const coffer_status status = read_stage(reader, options);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return reader_seal(reader, table, err);
+}
+
+static void safetensors_drop(void *state)
+{
+    header_reader *reader = state;
+    coffer__builder_discard(&reader->builder);
+    coffer__scratch_free(&reader->scratch);
+}
+
+/* ---- the format ---- */
+
+_Static_assert(sizeof(header_reader) <= COFFER__READER_SIZE, "the reader has room");
+
+/* Without a `sniff`: whatever no other format knows is read as this one. */
+const coffer__format coffer__safetensors = {
+    .id = "safetensors",
+    .name = "safetensors",
+    .endings = { ".safetensors" },
+    .header_at = COFFER__FRAME_SIZE,
+    .has_indices = true,
+    .read = safetensors_read,
+    .drop = safetensors_drop,
+    .put = coffer__safetensors_put,
+    .put_metadata = coffer__safetensors_put_metadata,
+    .splice = coffer__safetensors_splice,
+    .seal = coffer__frame_seal,
+};

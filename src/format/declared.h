@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations on their way to a header: what header.c collects and orders, and the formats spell. */
-#ifndef COFFER_CORE_HEADER_H
-#define COFFER_CORE_HEADER_H
+/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats make of it. */
+#ifndef COFFER_FORMAT_DECLARED_H
+#define COFFER_FORMAT_DECLARED_H
 
 #include "coffer.h"
+
+#include <string.h>
 
 typedef struct declared_tensor {
     size_t name_at; /* in the arena */
@@ -57,15 +59,13 @@ static inline size_t coffer__header_pair_count(const coffer_header *header)
     return header->pairs.used / sizeof(declared_pair);
 }
 
-/* The order of the file, as numbers of declarations. */
+/* What the file has, in its order. */
 typedef struct coffer__header_order {
-    const uint32_t *tensors; /* by dtype, highest first, then by name */
-    const uint32_t *pairs;   /* by key; those with one key in the order of their setting */
-    bool has_metadata;       /* a place for them, be it an empty one */
+    const uint32_t *tensors;  /* numbers of declarations: by dtype, highest first, then by name */
+    const coffer_pair *pairs; /* by key; of those that were set with one key, the last */
+    size_t pair_count;
+    bool has_metadata; /* a place for them, be it an empty one */
 } coffer__header_order;
-
-/* Whether pair `i` of the order goes into the file: of several with one key, the last that was set does. */
-bool coffer__header_pair_counts(const coffer_header *header, const uint32_t *order, size_t i);
 
 /* Text that is measured (bytes NULL) or written; `size` counts it either way. */
 typedef struct coffer__header_text {
@@ -73,13 +73,17 @@ typedef struct coffer__header_text {
     uint64_t size;
 } coffer__header_text;
 
-/* Whether bintensors can say all that was declared, and its readers, which stop at `limit` bytes, would read it. */
-coffer_status coffer__bintensors_check(const coffer_header *header, const coffer__header_order *order, uint64_t limit,
-                                       coffer_error *err);
-/* What bintensors is made of: a number in the fewest bytes, and a text with its length in front. */
-void coffer__bintensors_put_number(coffer__header_text *text, uint64_t value);
-void coffer__bintensors_put_string(coffer__header_text *text, const char *string, size_t length);
-/* The header of bintensors, without padding. */
-void coffer__bintensors_put(coffer__header_text *text, const coffer_header *header, const coffer__header_order *order);
+static inline char *coffer__header_text_end(const coffer__header_text *text)
+{
+    return text->bytes == NULL ? NULL : text->bytes + text->size;
+}
+
+static inline void coffer__header_put(coffer__header_text *text, const void *bytes, size_t size)
+{
+    if (text->bytes != NULL && size > 0) {
+        memcpy(coffer__header_text_end(text), bytes, size);
+    }
+    text->size += size;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header bytes → table, for bintensors (.bt). Behind the frame lies what the format's grammar says, in bytes, from left to right:
+ * Header bytes → table, for bintensors (.bt). Behind the frame (frame.h) lies what the format's grammar says, in bytes, from left to right:
  *
  *   header (layout B)   metadata | count, tensors | padding
  *   header (layout A)   metadata | count, tensors without names | count, names each with the index of its tensor | padding
@@ -14,10 +14,12 @@
  * not right. That order is the format's own. docs/bintensors.md has the verdict for every corner.
  */
 #include "alloc.h"
+#include "bintensors_write.h"
 #include "bytes.h"
 #include "dtype.h"
 #include "error.h"
 #include "format.h"
+#include "frame.h"
 #include "scan.h"
 #include "table.h"
 #include "text.h"
@@ -37,6 +39,7 @@
 #define BT_USUAL_AHEAD (2 + (size_t)9 * (BT_USUAL_RANK + 2))
 
 typedef struct bt_reader {
+    bool is_open;      /* the frame was judged, and the rest of the header asked for */
     coffer__cursor in; /* the header */
     coffer__builder builder;
     coffer_error *err;
@@ -231,6 +234,7 @@ static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
 {
     const size_t position = reader->in.position;
     uint64_t tag = 0;
+    *dtype = COFFER_UNKNOWN_DTYPE; /* The compiler does not see that nobody looks at it after a failure. */
     const coffer_status status = bt_narrow_number(reader, 4, &tag);
     if (status != COFFER_OK) {
         return status;
@@ -586,42 +590,112 @@ static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_of
     return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
 }
 
-coffer_status coffer__bintensors_read(coffer_table **table, coffer__intake *header, const coffer_parse_options *options,
-                                      coffer_error *err)
+/* All of it at once: such headers are short, and layout A needs its end before its beginning. */
+static coffer_status bt_gather(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options,
+                               coffer_error *err)
 {
-    /* All of it at once: such headers are short, and layout A needs its end before its beginning. */
-    coffer_status status = coffer__intake_rest(header, 0, err);
+    if (reader->is_open) {
+        return COFFER_OK;
+    }
+    const coffer_status status = coffer__frame_open(header, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    bt_reader reader;
-    memset(&reader, 0, sizeof reader);
-    reader.in = (coffer__cursor){ header->bytes, header->size, 0 };
-    reader.err = err;
-    reader.hidden_bytes = options->hidden_bytes;
-    reader.data_offset = header->end;
-    reader.wrong = BT_NO_TENSOR;
-    status = coffer__builder_init(&reader.builder, header->allocator, BT_TEXT_FACTOR * header->size, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = bt_read_header(&reader, options->format == COFFER_FORMAT_BINTENSORS_ALPHA);
-    if (status != COFFER_OK) {
-        coffer__builder_discard(&reader.builder);
-        return status;
-    }
+    reader->is_open = true;
+    return coffer__intake_rest(header, 0, err);
+}
+
+/* Makes the table of what was read. */
+static coffer_status bt_seal(bt_reader *reader, coffer_table **table)
+{
     coffer_table *made = NULL;
-    status = coffer__builder_seal(&reader.builder, true, COFFER__FRAME_SIZE, &made, err);
+    coffer_status status = coffer__builder_seal(&reader->builder, true, COFFER__FRAME_SIZE, &made, reader->err);
     if (status != COFFER_OK) {
         return status;
     }
-    if (reader.wrong != BT_NO_TENSOR) {
-        status = bt_fail_range(coffer_table_at(made, reader.wrong), reader.data_offset, reader.covered, err);
+    if (reader->wrong != BT_NO_TENSOR) {
+        status = bt_fail_range(coffer_table_at(made, reader->wrong), reader->data_offset, reader->covered, reader->err);
         coffer_table_free(made);
         return status;
     }
-    made->data_offset = reader.data_offset;
-    made->data_size = reader.covered;
+    made->data_offset = reader->data_offset;
+    made->data_size = reader->covered;
     *table = made;
     return COFFER_OK;
 }
+
+static coffer_status bt_read(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options, bool alpha,
+                             coffer_table **table, coffer_error *err)
+{
+    coffer_status status = bt_gather(reader, header, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    reader->in = (coffer__cursor){ header->bytes, header->size, 0 };
+    reader->err = err;
+    reader->hidden_bytes = options->hidden_bytes;
+    reader->data_offset = header->end;
+    reader->wrong = BT_NO_TENSOR;
+    status = coffer__builder_init(&reader->builder, header->allocator, BT_TEXT_FACTOR * header->size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = bt_read_header(reader, alpha);
+    return status == COFFER_OK ? bt_seal(reader, table) : status;
+}
+
+static coffer_status bintensors_read(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                     coffer_table **table, coffer_error *err)
+{
+    return bt_read(state, header, options, false, table, err);
+}
+
+static coffer_status bintensors_read_alpha(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                           coffer_table **table, coffer_error *err)
+{
+    return bt_read(state, header, options, true, table, err);
+}
+
+static void bintensors_drop(void *state)
+{
+    bt_reader *reader = state;
+    coffer__builder_discard(&reader->builder);
+}
+
+/* ---- the formats ---- */
+
+_Static_assert(sizeof(bt_reader) <= COFFER__READER_SIZE, "the reader has room");
+
+/* The header begins with whether it has metadata, 0 or 1, and JSON never does. */
+static bool bintensors_sniff(const uint8_t *bytes, size_t size)
+{
+    return size > COFFER__FRAME_SIZE && bytes[COFFER__FRAME_SIZE] <= 1;
+}
+
+const coffer__format coffer__bintensors = {
+    .id = "bintensors",
+    .name = "bintensors",
+    .endings = { ".bt", ".bintensors" },
+    .header_at = COFFER__FRAME_SIZE,
+    .sniff = bintensors_sniff,
+    .read = bintensors_read,
+    .drop = bintensors_drop,
+    .check = coffer__bintensors_check,
+    .put = coffer__bintensors_put,
+    .put_metadata = coffer__bintensors_put_metadata,
+    .splice = coffer__bintensors_splice,
+    .seal = coffer__frame_seal,
+};
+
+/* Files do not say that they are of layout A, so nothing is taken for it; and it is not written any more. */
+const coffer__format coffer__bintensors_alpha = {
+    .id = "bintensors-a",
+    .name = "bintensors, layout A",
+    .header_at = COFFER__FRAME_SIZE,
+    .successor = COFFER_FORMAT_BINTENSORS,
+    .read = bintensors_read_alpha,
+    .drop = bintensors_drop,
+    .put_metadata = coffer__bintensors_put_metadata,
+    .splice = coffer__bintensors_splice,
+    .seal = coffer__frame_seal,
+};

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Declarations → header bytes, for bintensors: its grammar is in bintensors.c. Only layout B is written. */
+#include "bintensors_write.h"
+
 #include "bytes.h"
 #include "dtype.h"
 #include "error.h"
-#include "header.h"
+#include "table.h"
 
 /* What the readers of the Rust package reckon for an item in memory, before they read it. */
 #define BT_CLAIM_NUMBER 8u
 #define BT_CLAIM_TAG 4u
 #define BT_CLAIM_PAIR 48u
 #define BT_CLAIM_TENSOR 72u
-
-/* How many pairs go into the file. */
-static size_t bt_pair_count(const coffer_header *header, const uint32_t *order)
-{
-    size_t pairs = 0;
-    for (size_t i = 0; i < coffer__header_pair_count(header); i++) {
-        pairs += coffer__header_pair_counts(header, order, i) ? 1 : 0;
-    }
-    return pairs;
-}
 
 /* ---- what can be written ---- */
 
@@ -45,14 +37,11 @@ static uint64_t bt_claimed(const coffer_header *header, const coffer__header_ord
     const uint64_t count = coffer_header_count(header);
     bt_claim_add(&claim, 1);
     if (order->has_metadata) {
-        bt_claim_add(&claim, BT_CLAIM_NUMBER + (uint64_t)bt_pair_count(header, order->pairs) * BT_CLAIM_PAIR);
+        bt_claim_add(&claim, BT_CLAIM_NUMBER + (uint64_t)order->pair_count * BT_CLAIM_PAIR);
     }
-    for (size_t i = 0; i < coffer__header_pair_count(header); i++) {
-        if (coffer__header_pair_counts(header, order->pairs, i)) {
-            const declared_pair *pair = &coffer__header_pairs(header)[order->pairs[i]];
-            claim.now -= BT_CLAIM_PAIR;
-            bt_claim_add(&claim, UINT64_C(2) * BT_CLAIM_NUMBER + pair->key_len + pair->value_len);
-        }
+    for (size_t i = 0; i < order->pair_count; i++) {
+        claim.now -= BT_CLAIM_PAIR;
+        bt_claim_add(&claim, UINT64_C(2) * BT_CLAIM_NUMBER + order->pairs[i].key_len + order->pairs[i].value_len);
     }
     bt_claim_add(&claim, BT_CLAIM_NUMBER + count * BT_CLAIM_TENSOR);
     for (size_t i = 0; i < count; i++) {
@@ -91,15 +80,8 @@ coffer_status coffer__bintensors_check(const coffer_header *header, const coffer
 
 /* ---- writing ---- */
 
-static void bt_put_bytes(coffer__header_text *text, const void *bytes, size_t size)
-{
-    if (text->bytes != NULL && size > 0) {
-        memcpy(text->bytes + text->size, bytes, size);
-    }
-    text->size += size;
-}
-
-void coffer__bintensors_put_number(coffer__header_text *text, uint64_t value)
+/* In the fewest bytes. */
+static void bt_put_number(coffer__header_text *text, uint64_t value)
 {
     uint8_t bytes[9] = { (uint8_t)value };
     size_t width = 0;
@@ -108,24 +90,26 @@ void coffer__bintensors_put_number(coffer__header_text *text, uint64_t value)
         bytes[0] = width == 2 ? 251 : width == 4 ? 252 : 253;
         coffer__store_u64le(bytes + 1, value);
     }
-    bt_put_bytes(text, bytes, 1 + width);
+    coffer__header_put(text, bytes, 1 + width);
 }
 
 void coffer__bintensors_put_string(coffer__header_text *text, const char *string, size_t length)
 {
-    coffer__bintensors_put_number(text, length);
-    bt_put_bytes(text, string, length);
+    bt_put_number(text, length);
+    coffer__header_put(text, string, length);
 }
 
-static void bt_put_metadata(coffer__header_text *text, const coffer_header *header, const uint32_t *order)
+/* Whether there are any, and which. */
+void coffer__bintensors_put_metadata(coffer__header_text *text, const coffer_pair *pairs, size_t count, bool present)
 {
-    coffer__bintensors_put_number(text, bt_pair_count(header, order));
-    for (size_t i = 0; i < coffer__header_pair_count(header); i++) {
-        if (coffer__header_pair_counts(header, order, i)) {
-            const declared_pair *pair = &coffer__header_pairs(header)[order[i]];
-            coffer__bintensors_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
-            coffer__bintensors_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
-        }
+    bt_put_number(text, present ? 1 : 0);
+    if (!present) {
+        return;
+    }
+    bt_put_number(text, count);
+    for (size_t i = 0; i < count; i++) {
+        coffer__bintensors_put_string(text, pairs[i].key, pairs[i].key_len);
+        coffer__bintensors_put_string(text, pairs[i].value, pairs[i].value_len);
     }
 }
 
@@ -134,27 +118,32 @@ static void bt_put_tensor(coffer__header_text *text, const coffer_header *header
 {
     const uint64_t *shape = (const uint64_t *)(const void *)(header->arena.bytes + tensor->shape_at);
     coffer__bintensors_put_string(text, header->arena.bytes + tensor->name_at, tensor->name_len);
-    coffer__bintensors_put_number(text, coffer__dtype_tag(tensor->dtype));
-    coffer__bintensors_put_number(text, tensor->rank);
+    bt_put_number(text, coffer__dtype_tag(tensor->dtype));
+    bt_put_number(text, tensor->rank);
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        coffer__bintensors_put_number(text, shape[i]);
+        bt_put_number(text, shape[i]);
     }
-    coffer__bintensors_put_number(text, begin);
-    coffer__bintensors_put_number(text, begin + tensor->size);
+    bt_put_number(text, begin);
+    bt_put_number(text, begin + tensor->size);
 }
 
 void coffer__bintensors_put(coffer__header_text *text, const coffer_header *header, const coffer__header_order *order)
 {
     const size_t count = coffer_header_count(header);
-    coffer__bintensors_put_number(text, order->has_metadata ? 1 : 0);
-    if (order->has_metadata) {
-        bt_put_metadata(text, header, order->pairs);
-    }
-    coffer__bintensors_put_number(text, count);
+    coffer__bintensors_put_metadata(text, order->pairs, order->pair_count, order->has_metadata);
+    bt_put_number(text, count);
     uint64_t begin = 0;
     for (size_t i = 0; i < count; i++) {
         const declared_tensor *tensor = &coffer__header_tensors(header)[order->tensors[i]];
         bt_put_tensor(text, header, tensor, begin);
         begin += tensor->size;
     }
+}
+
+/* The metadata are what the header begins with. */
+void coffer__bintensors_splice(coffer__splice *splice, const coffer_table *table, const uint8_t *header, size_t count)
+{
+    (void)header;
+    (void)count;
+    *splice = (coffer__splice){ 0, table->metadata_end, "" };
 }
