@@ -9,9 +9,9 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, hasher, manifest and buffer own what they hold; they can be moved
- *     and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed,
- *     from the model that they came from, which may be moved meanwhile, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, hasher, manifest and buffer own what they hold; they can be
+ *     moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
+ *     borrowed, from the model that they came from, which may be moved meanwhile, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -949,6 +949,32 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
 {
     detail::call(coffer_recover, path.c_str(), options);
 }
+
+/* ---- Rewriting
+   ------------------------------------------------------------------------------------------------------- */
+
+/* A model that is to be written again: planned when it is made, and carried out by run(). The model and all that the
+   options point to must outlive it: const coffer_rewrite_rule rules[] = { { COFFER_REWRITE_CAST, COFFER_BF16, "*",
+   nullptr } }; coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT; options.rules = rules; options.rule_count
+   = 1; cofferpp::rewrite(file, &options).run(); */
+class rewrite
+{
+public:
+    explicit rewrite(const model &source, const coffer_rewrite_options *options = nullptr)
+        : self_(detail::make(coffer_rewrite_plan, source.get(), options))
+    {
+    }
+
+    const coffer_rewrite_summary &summary() const noexcept { return *coffer_rewrite_summarize(get()); }
+    /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
+    const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }
+    void run(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_run, get(), options); }
+
+    coffer_rewrite *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_rewrite, coffer_rewrite_free> self_;
+};
 
 /* ---- Manifests --------------------------------------------------------------------------------------------------- */
 

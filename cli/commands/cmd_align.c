@@ -56,6 +56,7 @@ const cli_command cli_align = {
              "without copying. A file that is aligned already is not changed. The new file replaces the old one\n"
              "when it is complete; on a terminal the command asks first, otherwise --in-place allows it.\n"
              "Metadata and reserved slack are kept.\n"
+             "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
              "\n"
              "JSON: path, output, done (\"written\", \"nothing\", \"dry_run\"), changes [{name, change, from, to}],\n"
              "from and to in bytes, tensors, size of the new file in bytes, seconds. A file that fails has path\n"

@@ -76,6 +76,7 @@ const cli_command cli_rename = {
              "names, so a=b b=a exchanges two. Every OLD has to match something, and no two tensors may get the\n"
              "same name, or nothing is done. Before PATH itself is rewritten, the command asks on a terminal;\n"
              "otherwise --in-place or -f allows it.\n"
+             "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,

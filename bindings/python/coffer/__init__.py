@@ -33,5 +33,9 @@ from ._native import Tensor as Tensor
 from ._native import Writer as Writer
 from ._native import record_digests as record_digests
 from ._native import recover as recover
+from ._rewrite import Place as Place
+from ._rewrite import Rewrite as Rewrite
+from ._rewrite import TensorRewrite as TensorRewrite
+from ._rewrite import rewrite as rewrite
 from ._whole import load_file as load_file
 from ._whole import save_file as save_file

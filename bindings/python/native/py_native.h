@@ -56,6 +56,8 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
+/* An edit of (key, value), borrowed; a value of None removes the key. */
+int py_edit_from(coffer_edit *edit, PyObject *pair);
 PyObject *py_compare(PyObject *module, PyObject *args);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
