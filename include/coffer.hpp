@@ -691,15 +691,15 @@ public:
         return counts;
     }
 
-    /* Downloads or copies the model into a folder that exists; or files with the wanted tensors only, by number. */
+    /* Downloads or copies the model into a folder that exists; or files with some of its tensors only. */
     void fetch(const std::string &folder, const coffer_fetch_options *options = nullptr) const
     {
-        detail::call(coffer_fetch, get(), nullptr, folder.c_str(), options);
+        detail::call(coffer_fetch, get(), nullptr, size(), folder.c_str(), options);
     }
-    void fetch(const std::string &folder, span<const bool> wanted, const coffer_fetch_options *options = nullptr) const
+    void fetch(const std::string &folder, span<const coffer_tensor *const> tensors,
+               const coffer_fetch_options *options = nullptr) const
     {
-        require_count(wanted.size(), size());
-        detail::call(coffer_fetch, get(), wanted.data(), folder.c_str(), options);
+        detail::call(coffer_fetch, get(), listed(tensors), tensors.size(), folder.c_str(), options);
     }
 
     coffer *get() const noexcept { return self_.get(); }

@@ -38,7 +38,7 @@ typedef struct coffer__fetch {
     const coffer *model;
     const coffer_allocator *allocator;
     const coffer_fetch_options *options;
-    const bool *wanted; /* for each tensor of the model; NULL: all */
+    bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
     coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
     coffer__fetch_file *files;
@@ -52,6 +52,10 @@ typedef struct coffer__fetch {
     uint64_t done;  /* that were there already */
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
+
+/* Sets job->wanted from a list of the model's tensors, or checks that all are whole, when the list is NULL. */
+coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
+                                   coffer_error *err);
 
 /* The number of the first tensor of a shard, for coffer_at. */
 size_t coffer__fetch_first_of(const coffer__fetch *job, size_t shard);
