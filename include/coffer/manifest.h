@@ -36,7 +36,7 @@ COFFER_API coffer_status coffer_manifest_new(coffer_manifest **manifest, const c
                                              const coffer_allocator *allocator, coffer_error *err);
 COFFER_API void coffer_manifest_free(coffer_manifest *manifest);
 COFFER_API coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
-                                             const void *digest, coffer_error *err);
+                                             const void *digest, size_t digest_size, coffer_error *err);
 /* Names a file or folder that statements are silent about, as they say themselves. */
 COFFER_API coffer_status coffer_manifest_ignore(coffer_manifest *manifest, const char *name, coffer_error *err);
 /* Sets whether symbolic links to files count as files, as statements say too. */

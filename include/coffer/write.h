@@ -142,8 +142,8 @@ COFFER_API coffer_status coffer_model_writer_open(coffer_model_writer **writer, 
                                                   coffer_error *err);
 /* The plan: how many files, the name of each (NULL when there is none of that number), and which one a tensor of the
    declaration goes to. */
-COFFER_API size_t coffer_model_writer_count(const coffer_model_writer *writer);
-COFFER_API const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard);
+COFFER_API size_t coffer_model_writer_shard_count(const coffer_model_writer *writer);
+COFFER_API const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard);
 COFFER_API size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i);
 /* As coffer_writer_write, _copy, _finish and _free. A file is made durable when its last byte has come; a file whose
    tensors are all empty, by finish. At most as many are open at once as tensors are being written to. */
