@@ -32,7 +32,8 @@
  *   - Options: zero is the default in every field, and NULL is the default for the whole struct. Start from the
  *     initialiser (`coffer_open_options o = COFFER_OPEN_OPTIONS_INIT;`); `struct_size` lets a newer library serve an
  *     older caller. Each kind of call has options of its own.
- *   - Versions: what has no "Since" is there since 0.1. docs/abi.md says what may change when.
+ *   - Versions: functions and types without "Since" are there since 0.1. docs/abi.md says what may change when, and
+ *     what did.
  */
 #ifndef COFFER_BASE_H
 #define COFFER_BASE_H
@@ -97,7 +98,7 @@ typedef enum coffer_status {
     COFFER_ERR_NUMBER = 34, /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
     COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets; in .bt layout A, or name */
     COFFER_ERR_HEADER_ENDS = 36,   /* a bintensors header that ends within a number, a text or a list */
-    COFFER_ERR_PADDING = 37,       /* bytes other than spaces behind all that a bintensors header says */
+    COFFER_ERR_PADDING = 37,       /* bytes other than spaces after all that a bintensors header says */
 
     /* what the header says */
     COFFER_ERR_DUPLICATE_NAME = 40, /* two tensors of one name */
@@ -175,7 +176,7 @@ typedef enum coffer_status {
     COFFER_ERR_GATED = 152,         /* access to the repository has to be asked for, on its page */
 
     /* integrity */
-    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
+    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not available: a library is missing */
     COFFER_ERR_NO_DIGESTS = 161,      /* no digests are recorded: nothing can be verified */
     COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
     COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
