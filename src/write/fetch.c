@@ -257,10 +257,11 @@ static void fetch_free(coffer__fetch *job)
     }
     coffer__free_array(job->allocator, job->files, job->file_room, sizeof *job->files);
     coffer__beside_close(job->beside);
+    coffer__free(job->allocator, job->wanted, job->wanted == NULL ? 0 : coffer_count(job->model) + 1);
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
 }
 
-coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
+coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count, const char *folder,
                            const coffer_fetch_options *options, coffer_error *err)
 {
     coffer_fetch_options known;
@@ -272,20 +273,11 @@ coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *
     if (status != COFFER_OK) {
         return status;
     }
-    /* What is wanted whole is; nobody is given half of a tensor for one. */
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        if (wanted == NULL || wanted[i]) {
-            status = coffer__shard_check_whole(coffer__model_shard(model, tensor), tensor, err);
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
+    coffer__fetch job = { .model = model, .allocator = &model->allocator, .options = &known, .folder = folder };
+    status = coffer__fetch_choose(&job, tensors, count, err);
+    if (status == COFFER_OK) {
+        status = fetch_run(&job, err);
     }
-    coffer__fetch job = {
-        .model = model, .allocator = &model->allocator, .options = &known, .wanted = wanted, .folder = folder
-    };
-    status = fetch_run(&job, err);
     fetch_free(&job);
     return status;
 }

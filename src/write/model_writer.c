@@ -298,12 +298,12 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-size_t coffer_model_writer_count(const coffer_model_writer *writer)
+size_t coffer_model_writer_shard_count(const coffer_model_writer *writer)
 {
     return writer->shards.count;
 }
 
-const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard)
+const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard)
 {
     return shard < writer->shards.count ? writer->names + shard * writer->name_size : NULL;
 }
@@ -318,7 +318,7 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
-    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_name(writer, shard))) {
+    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_shard_name(writer, shard))) {
         return false;
     }
     return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
@@ -385,7 +385,7 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && file->complete) {
         coffer__fail(err, COFFER_ERR_WRITE_RANGE, "every byte of this file was written already");
-        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_name(writer, shard));
+        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_shard_name(writer, shard));
     }
     if (status == COFFER_OK) {
         status = model_writer_open_file(writer, shard, err);
@@ -611,7 +611,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 {
     for (size_t i = 0; i < writer->shards.count; i++) {
         char *to = text + i * text_size;
-        const char *name = coffer_model_writer_name(writer, i);
+        const char *name = coffer_model_writer_shard_name(writer, i);
         const size_t len = coffer__text_len(name);
         memcpy(to, name, len);
         memcpy(to + len, COFFER__SAVED_NEW, sizeof COFFER__SAVED_NEW);
