@@ -43,6 +43,10 @@ class ArgumentError(Error, ValueError):
     """The call itself is wrong, or its object is closed."""
 
 
+class WrongTypeError(Error, TypeError):
+    """What was given is of the wrong type."""
+
+
 class NoTensorError(Error, KeyError):
     """No tensor of that name."""
 
@@ -117,6 +121,11 @@ def _make(code: str, attributes: dict[str, object]) -> Error:
 def wrong_argument(message: str) -> Error:
     """A call that is wrong."""
     return _make("ARGUMENT", {"message": message})
+
+
+def wrong_type(message: str) -> Error:
+    """A call with something of the wrong type."""
+    return build(WrongTypeError, "ARGUMENT", {"message": message})
 
 
 def no_dtype(dtype: str, message: str) -> Error:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from ._errors import wrong_argument
+
 if TYPE_CHECKING:
     from ._native import Algorithm
     from ._progress import Shown
@@ -46,9 +48,9 @@ def size_of(size: int | str) -> int:
     if isinstance(size, str):
         found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?i?B)", size, re.ASCII | re.IGNORECASE)
         if found is None:
-            raise ValueError(f'"{size}" is no size: a number and KB, MB, GB or TB')
+            raise wrong_argument(f'"{size}" is no size: a number and KB, MB, GB or TB')
         unit = found[2].upper()
         size = int(float(found[1]) * (1024 if "I" in unit else 1000) ** " KMGT".index(unit[0] if len(unit) > 1 else " "))
     if size <= 0:
-        raise ValueError(f"a file's limit is above 0 bytes, not {size}")
+        raise wrong_argument(f"a file's limit is above 0 bytes, not {size}")
     return size

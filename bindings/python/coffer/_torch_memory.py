@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ._dtypes import FRAMEWORK
-from ._errors import no_dtype, wrong_argument
+from ._errors import no_dtype, wrong_argument, wrong_type
 
 # The dtypes that this version of torch has, and what it calls them.
 DTYPES: dict[str, torch.dtype] = {
@@ -163,7 +163,7 @@ def refuse_what_files_cannot_hold(tensors: Mapping[str, Any]) -> None:
     """Raises what is wrong with tensors that are to be saved."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
-            raise wrong_argument(f"'{name}' is no tensor of torch, but of the type {type(tensor).__name__}")
+            raise wrong_type(f"'{name}' is no tensor of torch, but of the type {type(tensor).__name__}")
         if tensor.dtype not in NAMES:
             raise no_dtype(str(tensor.dtype), f"'{name}' is of {tensor.dtype}, which files have no dtype for")
         if tensor.layout != torch.strided:
