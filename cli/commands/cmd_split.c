@@ -287,9 +287,9 @@ const cli_command cli_split = {
     .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
              "rules and names as other programs, and an index; a model that fits into one file becomes\n"
              "model.safetensors. Every file has the model's metadata. An older model and the new one are never\n"
-             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what was\n"
-             "interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB or\n"
-             "TiB for powers of 1024.\n"
+             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what\n"
+             "was interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB\n"
+             "or TiB for powers of 1024.\n"
              "\n"
              "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
              "has path and error (see coffer help info).\n",

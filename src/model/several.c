@@ -160,8 +160,8 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
         }
         if (round == SEVERAL_MOST_ROUNDS) {
             coffer__fail(err, COFFER_ERR_CHANGED,
-                         "models are being saved here all the time, and this one was replaced whenever its files had "
-                         "been opened; open it again when whoever saves has finished");
+                         "models are saved here all the time, and this one was replaced each time its files had been "
+                         "opened; open it again when the program that saves has finished");
             return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
         }
     }

@@ -29,7 +29,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
     }
     const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);
     if (status != COFFER_OK) {
-        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is no name for a file", path + from, len - from);
+        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is not a valid file name", path + from, len - from);
     }
     const size_t folder_len = strlen(job->folder);
     const bool slash = folder_len > 0 && job->folder[folder_len - 1] != '/';
@@ -198,7 +198,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
         status = fetch_wants(job, i) ? fetch_plan_file(job, i, err) : COFFER_OK;
     }
     if (status == COFFER_OK && job->file_count == 0) {
-        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is to be fetched");
+        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is selected to be fetched");
     }
     if (status == COFFER_OK && job->model->several != NULL) {
         status = fetch_plan_index(job, err);
@@ -267,7 +267,7 @@ coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tens
     coffer_fetch_options known;
     if (model == NULL || folder == NULL || model->shards[0].path == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "what is fetched is a model that was opened by path or URL, into a folder");
+                            "fetching needs a model that was opened by path or URL, and a folder");
     }
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {

@@ -138,8 +138,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     }
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
-                     "the model would become %u files, more than anybody reads: raise "
-                     "max_shard_size",
+                     "the model would have %u files, more than readers accept: raise max_shard_size",
                      (uint64_t)writer->shards.count);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_SHARDS, writer->shards.count);
     }
@@ -165,7 +164,7 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
 {
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
     if (size > COFFER__INDEX_MOST_BYTES) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than anybody reads",
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
     }
@@ -243,10 +242,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     const coffer__format *format = coffer__format_at(files->format);
     const bool has_indices = format != NULL && format->has_indices;
     if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
-        return coffer__fail(
-            err, COFFER_ERR_ARGUMENT,
-            "of the options of the files, in_place, replaces and other formats than safetensors do not go "
-            "with a model, and sync must be one of its values");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the files of a model cannot have the options in_place and replaces or formats other than "
+                            "safetensors, and sync must be one of its values");
     }
     return COFFER_OK;
 }
@@ -669,7 +667,7 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && writer->working > 0) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     writer->finished = true;
     coffer__os_mutex_unlock(&writer->mutex);

@@ -68,7 +68,7 @@ class UnreachableError(Error, ConnectionError):
 
 
 class SilenceError(Error, TimeoutError):
-    """The host said nothing for too long."""
+    """The host sent nothing for too long."""
 
 
 class RefusedError(Error, PermissionError):
