@@ -37,7 +37,8 @@ const cli_command cli_drop = {
              "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
              "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
              "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
-             "or -f allows it.\n"
+             "or -f allows it. PATH is a file, or an index or folder: then all files of the model are rewritten,\n"
+             "and replaced together.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

@@ -75,7 +75,8 @@ const cli_command cli_rename = {
              "literal, so \\= is a = within a name. The first rule that matches is used; all rules match the\n"
              "present names, so a=b b=a exchanges two. Every OLD has to match something, and no two tensors may\n"
              "get the same name, or nothing is done. Before PATH itself is rewritten, the command asks on a\n"
-             "terminal; otherwise --in-place or -f allows it.\n"
+             "terminal; otherwise --in-place or -f allows it. PATH is a file, or an index or folder: then all\n"
+             "files of the model are rewritten, and replaced together.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,

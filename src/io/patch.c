@@ -459,16 +459,18 @@ static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
 {
     uint8_t head[UNDO_HEAD_SIZE];
     coffer_status status = undo_read_head(undo, head, err);
-    if (status == COFFER_OK) {
-        status = undo_check_sum(undo, head, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK && undo_was_not_begun(undo)) {
+    status = undo_check_sum(undo, head, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (undo_was_not_begun(undo)) {
         return undo_remove(undo->path, err);
     }
-    if (status == COFFER_OK) {
-        status = undo_check_file(undo, err);
-    }
-    return status == COFFER_OK ? undo_put_back(undo, err) : status;
+    status = undo_check_file(undo, err);
+    return status != COFFER_OK ? status : undo_put_back(undo, err);
 }
 
 static coffer_status undo_open(undo_reader *undo, coffer_error *err)

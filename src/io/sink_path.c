@@ -211,10 +211,13 @@ static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_erro
     coffer__os_info now;
     do {
         coffer_status status = sink_path_look(path, &exists, &now, err);
-        if (status == COFFER_OK && (!exists || !coffer__os_unchanged(&state->old, &now))) {
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (!exists || !coffer__os_unchanged(&state->old, &now)) {
             return sink_path_changed(state, err);
         }
-        status = status == COFFER_OK ? sink_path_complete(sink, &now, err) : status;
+        status = sink_path_complete(sink, &now, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -349,6 +352,9 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
         return coffer__sink_in_place(sink, allocator, path, exists, sync, err);
     }
     status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_path_state), err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const bool secret = exists && info.kind == COFFER__OS_REGULAR;
-    return status == COFFER_OK ? sink_path_open(sink, path, exists, secret, sync, err) : status;
+    return sink_path_open(sink, path, exists, secret, sync, err);
 }

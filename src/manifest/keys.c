@@ -94,26 +94,38 @@ static coffer_status key_unreadable(const char *pem, size_t pem_len, bool is_pri
     return coffer__fail(err, COFFER_ERR_KEY, "the key %s", why);
 }
 
+/* Hashes a public key as it stands in PEM, in lines of KEY_LINE characters. */
+static coffer_status key_hash_pem(coffer_hasher *hasher, const char *text, size_t text_len, coffer_error *err)
+{
+    static const char begin[] = "-----BEGIN PUBLIC KEY-----\n";
+    static const char end[] = "-----END PUBLIC KEY-----\n";
+    coffer_status status = coffer_hasher_update(hasher, begin, sizeof begin - 1, err);
+    for (size_t at = 0; at < text_len && status == COFFER_OK; at += KEY_LINE) {
+        const size_t len = text_len - at < KEY_LINE ? text_len - at : KEY_LINE;
+        status = coffer_hasher_update(hasher, text + at, len, err);
+        if (status == COFFER_OK) {
+            status = coffer_hasher_update(hasher, "\n", 1, err);
+        }
+    }
+    return status == COFFER_OK ? coffer_hasher_update(hasher, end, sizeof end - 1, err) : status;
+}
+
 /* The hint of model signing: the digest of the public key as OpenSSL writes it in PEM. */
 static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t der_size,
                                    const coffer_allocator *allocator, coffer_error *err)
 {
-    static const char begin[] = "-----BEGIN PUBLIC KEY-----\n";
-    static const char end[] = "-----END PUBLIC KEY-----\n";
     char text[KEY_DER_MOST * 2];
     uint8_t digest[COFFER__KEY_HINT_LEN / 2] = { 0 };
-    const size_t text_len = coffer__base64_len(der_size);
-    coffer__base64_write(text, der, der_size);
     coffer_hasher *hasher = NULL;
     coffer_status status = coffer_hasher_new(&hasher, COFFER_SHA256, allocator, err);
-    status = status == COFFER_OK ? coffer_hasher_update(hasher, begin, sizeof begin - 1, err) : status;
-    for (size_t at = 0; at < text_len && status == COFFER_OK; at += KEY_LINE) {
-        const size_t len = text_len - at < KEY_LINE ? text_len - at : KEY_LINE;
-        status = coffer_hasher_update(hasher, text + at, len, err);
-        status = status == COFFER_OK ? coffer_hasher_update(hasher, "\n", 1, err) : status;
+    if (status != COFFER_OK) {
+        return status;
     }
-    status = status == COFFER_OK ? coffer_hasher_update(hasher, end, sizeof end - 1, err) : status;
-    status = status == COFFER_OK ? coffer_hasher_finish(hasher, digest, sizeof digest, err) : status;
+    coffer__base64_write(text, der, der_size);
+    status = key_hash_pem(hasher, text, coffer__base64_len(der_size), err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, digest, sizeof digest, err);
+    }
     coffer_hasher_free(hasher);
     coffer__hex_write(key->hint, digest, sizeof digest);
     return status;

@@ -81,33 +81,40 @@ static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
 }
 
-/* Makes the sorted list of the names. */
-static bool discover_sort(discover_list *list)
+/* Sorts the names into the list; `names` has them as they came, and `order` room for as many numbers. */
+static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t *order)
 {
-    const size_t count = list->count;
-    coffer__name *names = coffer__alloc(list->allocator, count * sizeof *names);
-    uint32_t *order = coffer__alloc(list->allocator, count * sizeof *order);
-    list->names = coffer__alloc(list->allocator, count * sizeof *names);
-    const bool made = names != NULL && order != NULL && list->names != NULL;
-    for (size_t i = 0, at = 0; made && i < count; i++) {
+    for (size_t i = 0, at = 0; i < list->count; i++) {
         names[i] = (coffer__name){ list->text + at, strlen(list->text + at) };
         at += names[i].len + 1;
         order[i] = (uint32_t)i;
     }
-    if (made) {
-        coffer__sort(order, count, discover_name_before, names);
-    }
-    for (size_t i = 0; made && i < count; i++) {
+    coffer__sort(order, list->count, discover_name_before, names);
+    for (size_t i = 0; i < list->count; i++) {
         list->names[i] = names[order[i]];
     }
-    coffer__free(list->allocator, names, count * sizeof *names);
-    coffer__free(list->allocator, order, count * sizeof *order);
-    return made;
+}
+
+/* Makes the sorted list of the names. */
+static coffer_status discover_sort(discover_list *list, coffer_error *err)
+{
+    const coffer_allocator *allocator = list->allocator;
+    const size_t count = list->count;
+    list->names = coffer__alloc_array(allocator, count, sizeof *list->names, err);
+    coffer__name *names = coffer__alloc_array(allocator, count, sizeof *names, err);
+    uint32_t *order = coffer__alloc_array(allocator, count, sizeof *order, err);
+    const bool made = list->names != NULL && names != NULL && order != NULL;
+    if (made) {
+        discover_sort_by(list, names, order);
+    }
+    coffer__free_array(allocator, order, count, sizeof *order);
+    coffer__free_array(allocator, names, count, sizeof *names);
+    return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static void discover_forget(discover_list *list)
 {
-    coffer__free(list->allocator, list->names, list->count * sizeof *list->names);
+    coffer__free_array(list->allocator, list->names, list->count, sizeof *list->names);
     coffer__free(list->allocator, list->text, list->room);
 }
 
@@ -125,7 +132,7 @@ static coffer_status discover_look(discover_list *list, const char *folder, coff
     if (os_error != 0) {
         return coffer__trouble(err, "list the folder", folder, os_error);
     }
-    return list->count == 0 || discover_sort(list) ? COFFER_OK : discover_no_memory(err);
+    return discover_sort(list, err);
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
@@ -336,7 +343,9 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     discover_list list = { .allocator = allocator };
     coffer_status status = discover_look(&list, folder, err);
     *is_pipeline = list.is_pipeline && list.count == 0;
-    status = status == COFFER_OK ? discover_choose(found, &list, folder, err) : status;
+    if (status == COFFER_OK) {
+        status = discover_choose(found, &list, folder, err);
+    }
     discover_forget(&list);
     return status;
 }
@@ -380,7 +389,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
 
 void coffer__found_free(coffer__found *found, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, found->set, found->set_count * sizeof *found->set);
+    coffer__free_array(allocator, found->set, found->set_count, sizeof *found->set);
     coffer__free(allocator, found->names, found->names_size);
     found->set = NULL;
     found->names = NULL;

@@ -67,7 +67,9 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
         return coffer__fail_path(err, status, path);
     }
     status = coffer__index_read(&index, text.bytes, text.size, listing->allocator, err);
-    status = status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+    if (status != COFFER_OK) {
+        coffer__fail_path(err, status, path);
+    }
     for (size_t i = 0; status == COFFER_OK && i < index.shard_count; i++) {
         coffer__path name = { "" };
         const coffer__name file = index.shards[i].file;

@@ -169,7 +169,10 @@ static coffer_status parameters_left_out(parameters_config *config)
         if (status == COFFER_OK && pattern.len > 0) {
             status = parameters_add_left_out(config, pattern);
         }
-        status = status == COFFER_OK ? coffer__json_next(json, ']', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, ']', &more);
     }
     return status;
 }
@@ -191,10 +194,20 @@ static coffer_status parameters_object(parameters_config *config,
     while (status == COFFER_OK && more) {
         coffer__name key = { NULL, 0 };
         status = parameters_string(config, &key);
-        status = status == COFFER_OK ? coffer__json_expect(json, ':', "a colon") : status;
-        status = status == COFFER_OK ? member(config, key) : status;
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = coffer__json_expect(json, ':', "a colon");
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = member(config, key);
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
+done:
     config->depth--;
     return status;
 }

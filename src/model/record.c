@@ -204,9 +204,9 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
         return record_malformed(key, "their length is not a multiple of a digest's", err);
     }
     recorded->count = size / recorded->digest_size;
-    recorded->order = coffer__alloc(&recorded->allocator, (recorded->count + 1) * sizeof *recorded->order);
+    recorded->order = coffer__alloc_array(&recorded->allocator, recorded->count, sizeof *recorded->order, err);
     if (recorded->order == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the recorded digests");
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < recorded->count; i++) {
         recorded->order[i] = (uint32_t)i;
@@ -291,7 +291,7 @@ bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *recor
 
 void coffer__recorded_free(coffer__recorded *recorded)
 {
-    coffer__free(&recorded->allocator, recorded->order, (recorded->count + 1) * sizeof *recorded->order);
+    coffer__free_array(&recorded->allocator, recorded->order, recorded->count, sizeof *recorded->order);
     coffer__free(&recorded->allocator, recorded->digests, recorded->digests_room);
     recorded->order = NULL;
     recorded->digests = NULL;

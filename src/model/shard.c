@@ -106,12 +106,12 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
     return base;
 }
 
-coffer__digest_row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,
-                                            coffer_algorithm algorithm, uint8_t *digest)
+coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
+                                     uint8_t *digest)
 {
     /* Where bytes may have been changed in memory, those of the file are read. */
     const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
-    return (coffer__digest_row){
+    return (coffer__row){
         .source = &shard->source,
         .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
         .offset = tensor->offset,

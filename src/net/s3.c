@@ -65,8 +65,14 @@ static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
         return COFFER_OK;
     }
     coffer_status status = s3_check("AWS_ACCESS_KEY_ID", key, ':', err);
-    status = status == COFFER_OK ? s3_check("AWS_SECRET_ACCESS_KEY", secret, '\0', err) : status;
-    status = status == COFFER_OK ? s3_check("AWS_SESSION_TOKEN", token, '\0', err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = s3_check("AWS_SECRET_ACCESS_KEY", secret, '\0', err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = s3_check("AWS_SESSION_TOKEN", token, '\0', err);
     if (status != COFFER_OK) {
         return status;
     }

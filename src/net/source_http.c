@@ -429,16 +429,16 @@ static void source_http_ask_checksum(source_http *file)
                                             .take = source_http_wants_no_body };
     coffer__web_answer answer;
     coffer__patience patience = { .met = true };
-    coffer_status status = COFFER_OK;
     file->checksum_asked = true;
-    while (status == COFFER_OK) {
-        status = coffer__web_ask(file->web, &question, &answer, NULL);
-        if (status == COFFER_OK && answer.end == COFFER__HTTP_DONE && answer.reply.status == 200) {
+    while (coffer__web_ask(file->web, &question, &answer, NULL) == COFFER_OK) {
+        if (answer.end == COFFER__HTTP_DONE && answer.reply.status == 200) {
             const bool same = answer.reply.length == file->size && !source_http_differs(file, &answer.reply);
             memcpy(file->checksum, answer.reply.checksum, same ? sizeof file->checksum : 0);
             return;
         }
-        status = status == COFFER_OK ? coffer__web_again(file->web, &patience, &answer, NULL, NULL) : status;
+        if (coffer__web_again(file->web, &patience, &answer, NULL, NULL) != COFFER_OK) {
+            return;
+        }
     }
 }
 
@@ -479,7 +479,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     file->size = COFFER__HTTP_UNKNOWN;
     file->origin = *address;
     file->place = *address;
-    coffer__source_init(source, &ops, 0, (coffer__source_traits){ .far = true, .streams = true, .fickle = true });
+    coffer__source_init(source, &ops, 0,
+                        (coffer__source_traits){ .far = true, .streams = true, .fickle = true, .foreign = true });
     source->state.kept = file;
     return COFFER_OK;
 }
@@ -504,19 +505,10 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
     return COFFER_OK;
 }
 
-coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
-                                 const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__source_location(coffer__source *source, const coffer__location *location,
+                                      const coffer_allocator *allocator, coffer_error *err)
 {
-    coffer__web_address address;
-    coffer__hub_name name;
-    coffer__path local;
-    coffer_status status = coffer__web_locate(web, url, &address, &name, &local, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (name.name[0] != '\0' && name.file[0] == '\0') {
-        return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
-    }
-    return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)
-                                 : coffer__source_web(source, web, &address, NULL, allocator, err);
+    return location->local.text[0] != '\0'
+               ? coffer__source_path(source, location->local.text, err)
+               : coffer__source_web(source, location->web, &location->address, NULL, allocator, err);
 }

@@ -232,6 +232,21 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     return COFFER_OK;
 }
 
+bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
+{
+    size_t used = url->path + url->path_len;
+    while (used > url->path && url->text[used - 1] != '/') {
+        used--;
+    }
+    /* A host alone has no path, not even a slash. */
+    if (used == url->path) {
+        used = coffer__url_append(url->text, used, "/", 1, "/");
+    }
+    used = used == 0 ? 0 : coffer__url_append(url->text, used, name, name_len, "");
+    url->path_len = used == 0 ? 0 : used - url->path;
+    return used != 0;
+}
+
 /* ---- redirects ------------------------------------------------------------------------------------------------------- */
 
 /* The part of `base` that a location without it takes over. */

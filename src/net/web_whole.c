@@ -79,13 +79,16 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
     while (status == COFFER_OK) {
         body->size = 0;
         status = coffer__web_ask(web, &question, answer, err);
-        if (status == COFFER_OK && body->verdict != COFFER_OK) {
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (body->verdict != COFFER_OK) {
             return whole_fail(body, answer, err);
         }
-        if (status == COFFER_OK && answer->end == COFFER__HTTP_DONE && answer->reply.status == 200) {
+        if (answer->end == COFFER__HTTP_DONE && answer->reply.status == 200) {
             return COFFER_OK;
         }
-        status = status == COFFER_OK ? coffer__web_again(web, &patience, answer, NULL, err) : status;
+        status = coffer__web_again(web, &patience, answer, NULL, err);
     }
     return status;
 }

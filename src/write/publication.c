@@ -63,8 +63,14 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
 static coffer_status publication_check_all_own(const coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publication_check_own(publication, publication->fresh.text, false, err);
-    status = status == COFFER_OK ? publication_check_own(publication, publication->ready.text, false, err) : status;
-    status = status == COFFER_OK ? publication_check_own(publication, publication->forced.text, false, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publication_check_own(publication, publication->ready.text, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publication_check_own(publication, publication->forced.text, false, err);
     return status == COFFER_OK ? publication_check_own(publication, publication->old.text, true, err) : status;
 }
 

@@ -2,17 +2,15 @@
 #include "writer_digests.h"
 
 #include "alloc.h"
-#include "digest.h"
+#include "declared.h"
 #include "edit_text.h"
 #include "error.h"
-#include "header.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
+#include "transfer.h"
 
 #include <string.h>
-
-#define WRITER_DIGESTS_FRAME 8
 
 struct coffer__writer_digest {
     coffer_hasher *hasher; /* that has seen the first `hashed` bytes; NULL before the first, and behind the last */
@@ -200,7 +198,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
-    coffer__digest_row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
+    coffer__row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
     if (rows == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors",
                             (uint64_t)digests->count);
@@ -208,15 +206,15 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     for (size_t i = 0; i < digests->count; i++) {
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
         if (!digests->tensors[i].done) {
-            rows[row_count++] = (coffer__digest_row){ .source = &source,
-                                                      .offset = tensor->offset,
-                                                      .size = tensor->size,
-                                                      .algorithm = digests->algorithm,
-                                                      .digest = digests->tensors[i].data };
+            rows[row_count++] = (coffer__row){ .source = &source,
+                                               .offset = tensor->offset,
+                                               .size = tensor->size,
+                                               .algorithm = digests->algorithm,
+                                               .digest = digests->tensors[i].data };
         }
     }
     const coffer__transfer_options options = { .allocator = &digests->allocator };
-    const coffer_status status = coffer__digest(rows, row_count, &options, err);
+    const coffer_status status = coffer__transfer(rows, row_count, &options, err);
     coffer__free(&digests->allocator, rows, (digests->count + 1) * sizeof *rows);
     return status;
 }
@@ -256,17 +254,14 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
                                            size_t size, coffer_error *err)
 {
     const coffer_edit edit = { COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), list, list_len };
-    const size_t header_size = size - WRITER_DIGESTS_FRAME;
     char digest[2 * COFFER_LARGEST_DIGEST_SIZE];
     coffer__edit_text text;
-    coffer_status status =
-        coffer__edit_text_plan(&text, table, built + WRITER_DIGESTS_FRAME, header_size, &edit, 1, err);
+    coffer_status status = coffer__edit_text_plan(&text, table, built, &edit, 1, err);
     if (status == COFFER_OK) {
-        status = coffer__edit_text_add_digest(&text, table, header_size, &edit, 1, digests->algorithm, digest, err);
+        status = coffer__edit_text_add_digest(&text, table, &edit, 1, digests->algorithm, digest, err);
     }
     if (status == COFFER_OK) {
-        memcpy(bytes, built, size);
-        coffer__edit_text_write(&text, bytes + WRITER_DIGESTS_FRAME);
+        coffer__edit_text_write(&text, bytes, size);
     }
     coffer__edit_text_deinit(&text);
     return status;

@@ -3,9 +3,9 @@
    written: the bytes of the Rust package, every refusal in time, and nothing that its readers would refuse. */
 #include "support_cmocka.h"
 
+#include "bintensors_write.h"
 #include "coffer.h"
 #include "dtype.h"
-#include "header.h"
 #include "support_header.h"
 #include "support_memory.h"
 #include "table.h"

@@ -178,7 +178,8 @@ static void show_one(void *ctx, size_t i)
     hash_file *file = &run->files[i];
     coffer_error *err = &file->err;
     if (file->status == COFFER_OK && run->as_manifest) {
-        file->status = coffer_manifest_add(run->manifest, file->name, run->algorithm, file->digest.bytes, err);
+        const size_t size = coffer_algorithm_digest_size(run->algorithm);
+        file->status = coffer_manifest_add(run->manifest, file->name, run->algorithm, file->digest.bytes, size, err);
     }
     if (file->status != COFFER_OK) {
         run->code = cli_worse(run->code, cli_fail(run->app, file->path, err));
