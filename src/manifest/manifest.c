@@ -290,7 +290,7 @@ coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, c
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an entry of a manifest needs a name, an algorithm and a digest");
     }
     if (digest_size != size) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest has another size than its algorithm's");
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest's size is not that of its algorithm");
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, size, digest_size);
     }
     coffer_manifest_entry entry = { .algorithm = algorithm };

@@ -47,7 +47,7 @@ def astype(tensor: Tensor, dtype: Any) -> Array:
 def iterate(tensor: Tensor) -> Iterator[Tensor]:
     """The parts along the first dimension, unread."""
     if tensor.ndim == 0:
-        raise TypeError("a tensor of no dimension cannot be iterated over: item() is its value")
+        raise TypeError("a tensor without dimensions cannot be iterated over: item() is its value")
     return (tensor[i] for i in range(len(tensor)))
 
 

@@ -54,7 +54,7 @@ def framework_shape(dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if not is_packed(dtype):
         return shape
     if not shape or shape[-1] % 2:
-        message = f"{dtype} has two elements in a byte, so the last dimension has to be even, not that of {list(shape)}"
+        message = f"{dtype} has two elements in a byte, so the last dimension must be even, unlike that of {list(shape)}"
         raise build(PackedError, "PARTIAL_BYTE", {"message": message, "shape": shape})
     return (*shape[:-1], shape[-1] // 2)
 

@@ -89,7 +89,7 @@ class ArrayFramework(Framework):
     def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
         for name, tensor in tensors.items():
             if not (hasattr(tensor, "dtype") and hasattr(tensor, "shape")):
-                raise wrong_type(f"'{name}' is no tensor, but of the type {type(tensor).__name__}")
+                raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
         yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
 
     def _made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer) -> Any:
@@ -276,7 +276,7 @@ class PaddleFramework(ViewFramework):
 
         for name, tensor in tensors.items():
             if not isinstance(tensor, paddle.Tensor):
-                raise wrong_type(f"'{name}' is no tensor of paddle, but of the type {type(tensor).__name__}")
+                raise wrong_type(f"'{name}' is not a tensor of paddle, but of the type {type(tensor).__name__}")
             if paddle_size(tensor) and not tensor.is_contiguous():
                 raise wrong_argument(f"'{name}' is not contiguous: copy it with contiguous()")
             held = tensor.cpu()

@@ -149,7 +149,7 @@ class Manifest:
         found = [name for name in wanted if name in (".", path) or name.rpartition("/")[2] == last]
         chosen = path if path in wanted else found[0] if len(found) == 1 else None
         if chosen is None:
-            message = "the manifest does not name the file, or names several that are called so"
+            message = "the manifest does not name the file, or has several entries of that name"
             raise _make("NOT_FOUND", {"message": message, "path": path})
         entry = wanted[chosen]
         wanted.clear()
@@ -167,7 +167,7 @@ def _files(root: str, follow_links: bool, left_out: Callable[[str], bool]) -> It
             if left_out(name):
                 continue
             if found.is_symlink() and not follow_links:
-                message = "is a symbolic link; follow_links takes what it leads to for the file"
+                message = "is a symbolic link; follow_links uses its target as the file"
                 raise _make("LINKED", {"message": message, "path": found.path})
             if found.is_dir(follow_symlinks=False):
                 pending.append(name)

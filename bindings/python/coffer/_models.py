@@ -244,6 +244,6 @@ def _metadata(files: list[File]) -> dict[str, str] | None:
                 if key in RECORDED:
                     continue
                 if found is not None and found.setdefault(key, value) != value:
-                    message = f'its metadata have another value for "{key}" than a file before it; edit_metadata makes them agree'
+                    message = f'its metadata have another value for "{key}" than an earlier file; edit_metadata makes them agree'
                     raise _make("DUPLICATE_KEY", {"message": message, "path": path})
     return found

@@ -52,5 +52,5 @@ def size_of(size: int | str) -> int:
         unit = found[2].upper()
         size = int(float(found[1]) * (1024 if "I" in unit else 1000) ** " KMGT".index(unit[0] if len(unit) > 1 else " "))
     if size <= 0:
-        raise wrong_argument(f"a file's limit is above 0 bytes, not {size}")
+        raise wrong_argument(f"the limit of a file must be above 0 bytes, not {size}")
     return size

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ._dtypes import FORMAT
 from ._models import Source, _opened
-from ._serialization import Sync, size_of
+from ._options import Sync, size_of
 
 if TYPE_CHECKING:
     from ._native import Algorithm, Format, Progress, RewriteKind, RewriteWay

@@ -163,15 +163,15 @@ def refuse_what_files_cannot_hold(tensors: Mapping[str, Any]) -> None:
     """Raises what is wrong with tensors that are to be saved."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
-            raise wrong_type(f"'{name}' is no tensor of torch, but of the type {type(tensor).__name__}")
+            raise wrong_type(f"'{name}' is not a tensor of torch, but of the type {type(tensor).__name__}")
         if tensor.dtype not in NAMES:
-            raise no_dtype(str(tensor.dtype), f"'{name}' is of {tensor.dtype}, which files have no dtype for")
+            raise no_dtype(str(tensor.dtype), f"'{name}' is of {tensor.dtype}, for which files have no dtype")
         if tensor.layout != torch.strided:
-            raise wrong_argument(f"'{name}' is sparse, and files hold dense tensors only: save '{name}'.to_dense()")
+            raise wrong_argument(f"'{name}' is sparse, and files hold only dense tensors: save '{name}'.to_dense()")
     for names in find_shared(tensors):
         if len(names) > 1:
             listed = ", ".join(f"'{name}'" for name in sorted(names))
-            raise wrong_argument(f"{listed} share memory: save_model writes one of them for all, copies by clone() are apart")
+            raise wrong_argument(f"{listed} share memory: save_model writes one of them for all; clone() makes separate copies")
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise wrong_argument(

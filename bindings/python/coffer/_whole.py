@@ -67,7 +67,7 @@ def save_file(
     origin = "numpy" if first is None else type(first).__module__.partition(".")[0]
     if origin not in _FRAMEWORKS:
         what = f"of the type {type(first).__name__}"
-        raise wrong_type(f"what is saved is a tensor of numpy, torch, jax, tensorflow, mlx, paddle or coffer, and the first is {what}")
+        raise wrong_type(f"only tensors of numpy, torch, jax, tensorflow, mlx, paddle or coffer can be saved, and the first is {what}")
     save_path(framework(_FRAMEWORKS[origin]), tensors, filename, metadata, **options)
 
 
@@ -100,7 +100,7 @@ def load_path(
 def load_bytes(framework: Framework, data: bytes) -> dict[str, Any]:
     """The tensors of a file that is in memory, copied."""
     if not isinstance(data, bytes):
-        raise wrong_type(f"a file in memory is of the type bytes, not {type(data).__name__}")
+        raise wrong_type(f"a file in memory must be of the type bytes, not {type(data).__name__}")
     return framework.of_bytes(data, _native.Model.open(data, format="safetensors"))
 
 
@@ -137,7 +137,7 @@ def save_bytes(framework: Framework, tensors: Mapping[str, Any], metadata: Mappi
 def _entries(framework: Framework, tensors: Mapping[str, Any], kept: list[Any]) -> list[_native.Entry]:
     """What the extension writes of tensors; what is put into `kept` holds the memory."""
     if not isinstance(tensors, Mapping):
-        raise wrong_type(f"what is saved is a mapping of names to tensors, not {type(tensors).__name__}")
+        raise wrong_type(f"only a mapping of names to tensors can be saved, not {type(tensors).__name__}")
     found: list[_native.Entry] = []
     for name, framework_dtype, shape, address, size in framework.described(tensors, kept):
         dtype = format_name(framework_dtype)

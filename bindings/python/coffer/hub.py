@@ -182,7 +182,7 @@ def _url(repo_id: str, repo_type: str | None, revision: str | None) -> str:
     if repo_type not in _KINDS:
         raise ValueError(f"repo_type is 'model', 'dataset', 'space' or None, not {repo_type!r}")
     if not _NAME.fullmatch(repo_id) or "--" in repo_id or ".." in repo_id:
-        message = f"{repo_id!r} is no repository: those are 'owner/name' or 'name', of letters, digits, '-', '_' and '.'"
+        message = f"{repo_id!r} is not a repository's name: use 'owner/name' or 'name', of letters, digits, '-', '_' and '.'"
         raise build(HFValidationError, "URL", {"message": message})
     return f"hf://{_KINDS[repo_type]}{repo_id}@{(revision or 'main').replace('/', '%2F')}"
 
@@ -222,7 +222,7 @@ def parse_safetensors_file_metadata(
 ) -> SafetensorsFileMetadata:
     """Reads the header of one file of a repository. The arguments are those of get_safetensors_metadata."""
     if not filename or filename.endswith("/"):  # which would open the model in that folder
-        message = f"{filename!r} names no file of the repository, but a folder"
+        message = f"{filename!r} names a folder of the repository, not a file"
         raise build(RemoteEntryNotFoundError, "NOT_FOUND", {"message": message, "path": repo_id})
     model = _open(f"{_url(repo_id, repo_type, revision)}/{filename}", _REMOTE, **_network(token, timeout))
     if model.index_metadata is not None:

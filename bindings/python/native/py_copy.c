@@ -27,7 +27,7 @@ static int copy_add(const py_state *state, copy_job *job, PyObject *pair)
     PyObject *items[2];
     py_handle *handle = NULL;
     const py_part *part = NULL;
-    if (py_unpack(pair, "what is to be written are pairs of a name and a coffer.Tensor", items, 2) < 0 ||
+    if (py_unpack(pair, "tensors to write must be pairs of a name and a coffer.Tensor", items, 2) < 0 ||
         (part = py_tensor_of(state, items[1], &handle)) == NULL) {
         return -1;
     }

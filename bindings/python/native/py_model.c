@@ -670,7 +670,7 @@ static PyMethodDef model_methods[] = {
     { "dlpack_many", (PyCFunction)(void (*)(void))py_model_dlpack_many, METH_VARARGS | METH_KEYWORDS,
       "One unversioned DLPack capsule a tensor." },
     { "verify", (PyCFunction)(void (*)(void))py_model_verify, METH_VARARGS | METH_KEYWORDS,
-      "Holds tensors against the digests that their files record." },
+      "Compares tensors with the digests that their files record." },
     { "content_digest", (PyCFunction)(void (*)(void))py_model_content_digest, METH_VARARGS | METH_KEYWORDS,
       "The digest of all tensors, whatever files they are in." },
     { "digests", (PyCFunction)(void (*)(void))py_model_digests, METH_VARARGS | METH_KEYWORDS,

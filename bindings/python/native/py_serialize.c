@@ -67,7 +67,7 @@ static int job_check_sizes(const py_state *state, const serialize_job *job)
         const coffer_tensor *tensor = coffer_header_at(job->header, i);
         if (tensor->size != job->bodies[i].size) {
             py_fail_sizes(state, COFFER_ERR_SIZE, tensor->name, tensor->size, job->bodies[i].size,
-                          "the data have another size than dtype and shape say");
+                          "the data's size is not that of dtype and shape");
             return -1;
         }
     }

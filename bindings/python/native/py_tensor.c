@@ -249,9 +249,8 @@ static const char tensor_read_only[] =
 static const char *tensor_buffer_trouble(const py_part *part, const py_view *view, int flags)
 {
     if ((flags & PyBUF_ND) != PyBUF_ND) {
-        return "a tensor is lent with its dtype and shape, and they were not asked for: give memory() for its bytes, "
-               "or "
-               "numpy() or torch() for its values";
+        return "a tensor is exported with its dtype and shape, and they were not requested: use memory() for its "
+               "bytes, or numpy() or torch() for its values";
     }
     if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT && !tensor_is_typed(part)) {
         return "the buffer protocol has no format for this tensor: numpy() has its values where numpy knows the dtype, "
@@ -428,7 +427,7 @@ static PyObject *tensor_read_into(PyObject *object, PyObject *target)
     PyObject *result = NULL;
     if ((uint64_t)buffer.len != self->part.size) {
         py_fail_sizes(state, COFFER_ERR_BUFFER_SIZE, self->part.tensor->name, self->part.size, (uint64_t)buffer.len,
-                      "the buffer has another size than the tensor");
+                      "the buffer's size is not the tensor's");
     } else if (py_part_read(state, self->handle, &self->part, buffer.buf) == 0) {
         result = Py_NewRef(Py_None);
     }
@@ -677,7 +676,7 @@ static PyGetSetDef tensor_attributes[] = {
 PyTypeObject *py_tensor_make_type(PyObject *module)
 {
     static PyType_Slot slots[] = {
-        { Py_tp_doc, "A tensor of a file, or a part of one. Nothing is read until its bytes are asked for." },
+        { Py_tp_doc, "A tensor of a file, or a part of one. Nothing is read until its bytes are requested." },
         { Py_tp_dealloc, tensor_dealloc },
         { Py_tp_repr, tensor_repr },
         { Py_tp_iter, tensor_iterate },

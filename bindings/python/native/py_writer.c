@@ -323,24 +323,17 @@ static PyObject *writer_nbytes(PyObject *self, void *closure)
 /* What help(coffer.Writer) shows; the first line becomes its signature. */
 static const char writer_doc[] =
     "Writer(path, tensors, metadata=None, *, sync='replace', alignment=0, slack=0, in_place=False, format=None, "
-    "digests=None, progress=None)\n--\n\n"
-    "Writes a file piece by piece: every tensor is declared at first, then pieces come in any order.\n\n"
-    "path       str, bytes or os.PathLike; or a descriptor\n"
-    "tensors    {name: (dtype, shape)}, or (name, dtype, shape) of each; dtypes by their names in files, \"F32\"\n"
-    "metadata   {str: str}\n"
-    "sync       when the file is made to survive a power cut: \"replace\", before it takes the place of an older one,\n"
-    "           \"always\", or \"never\"\n"
-    "alignment  of the data's start in the file, in bytes: a power of two from 8 on; 0: 8\n"
-    "slack      spaces to reserve after the header, for later edits of the metadata\n"
-    "in_place   overwrite the file at the path itself, where a rename cannot replace it, as in bind mounts: neither "
-    "atomic nor\n"
-    "           safe in a crash\n"
-    "format     \"safetensors\", which it is without, or \"bintensors\"\n"
-    "digests    \"sha256\" or \"xxh3-128\": record those of the tensors in the metadata, computed as pieces come, best "
-    "in\n"
-    "           order\n"
-    "progress   called while bytes are made durable, with those that are and those of the file\n\n"
-    "As a context manager it finishes at the end of the block, and discards everything when the block raises.";
+    "digests=None, progress=None)\n--\n\nWrites a file piece by piece: every tensor is declared at first, then pieces "
+    "come in any order.\n\npath       str, bytes or os.PathLike; or a descriptor\ntensors    {name: (dtype, shape)}, "
+    "or (name, dtype, shape) of each; dtypes by their names in files, \"F32\"\nmetadata   {str: str}\nsync       when "
+    "the file is made durable: \"replace\", before it replaces an older one,\n           \"always\", or "
+    "\"never\"\nalignment  of the data's start in the file, in bytes: a power of two from 8 on; 0: 8\nslack      "
+    "spaces to reserve after the header, for later edits of the metadata\nin_place   overwrite the file at the path "
+    "itself, where a rename cannot replace it, as in bind mounts: neither atomic nor\n           safe in a "
+    "crash\nformat     \"safetensors\", which it is without, or \"bintensors\"\ndigests    \"sha256\" or \"xxh3-128\": "
+    "record those of the tensors in the metadata, computed as pieces come, best in\n           order\nprogress   "
+    "called while bytes are made durable, with those that are and those of the file\n\nAs a context manager it "
+    "finishes at the end of the block, and discards everything when the block raises.";
 
 static PyMethodDef writer_methods[] = {
     { "write", (PyCFunction)(void (*)(void))writer_write, METH_VARARGS | METH_KEYWORDS,

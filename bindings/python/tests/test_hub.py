@@ -59,7 +59,7 @@ def test_one_file(server):
 def test_a_folder_is_no_file(server, name):
     """Opened as a model it would be the file in it."""
     repo = put(server, {"model.safetensors": ONE, "sub/model.safetensors": ONE})
-    with pytest.raises(hub.EntryNotFoundError, match="names no file") as caught:
+    with pytest.raises(hub.EntryNotFoundError, match="names a folder") as caught:
         hub.parse_safetensors_file_metadata(repo, name)
     assert isinstance(caught.value, hub.HfHubHTTPError) and caught.value.code == "NOT_FOUND"
 

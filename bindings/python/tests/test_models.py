@@ -251,7 +251,7 @@ def test_saving_tensors_of_files(path, tmp_path, arrays):
 
 
 def test_what_is_no_tensor(path, tmp_path):
-    with pytest.raises(TypeError, match="tensor of numpy"):
+    with pytest.raises(TypeError, match="tensors of numpy"):
         coffer.save_file({"a": [1, 2]}, tmp_path / "x")
     with pytest.raises(coffer.SafetensorError, match="framework"):
         coffer.load_file(path, "cobol")

@@ -45,9 +45,9 @@ def test_what_is_not_there(tmp_path):
     ("call", "code", "said"),
     [
         (lambda path: coffer.numpy.load_file(path, backend="tape"), "ARGUMENT", "there is no backend 'tape': mmap, pread"),
-        (lambda path: coffer.numpy.load(bytearray(8)), "ARGUMENT", "a file in memory is of the type bytes, not bytearray"),
-        (lambda path: coffer.numpy.save([1]), "ARGUMENT", "what is saved is a mapping of names to tensors, not list"),
-        (lambda path: coffer.numpy.save({"a": [1]}), "ARGUMENT", "'a' is no tensor, but of the type list"),
+        (lambda path: coffer.numpy.load(bytearray(8)), "ARGUMENT", "a file in memory must be of the type bytes, not bytearray"),
+        (lambda path: coffer.numpy.save([1]), "ARGUMENT", "only a mapping of names to tensors can be saved, not list"),
+        (lambda path: coffer.numpy.save({"a": [1]}), "ARGUMENT", "'a' is not a tensor, but of the type list"),
         (lambda path: coffer.numpy.save({"a": np.zeros(1, "c16")}), "DTYPE", "files have no dtype for complex128"),
         (lambda path: coffer.numpy.save_file({"a": np.zeros(1)}, path / "b" / "c"), "NOT_FOUND", "in that directory"),
         (lambda path: coffer.load_file(path, "cobol"), "ARGUMENT", "there is no framework 'cobol'"),

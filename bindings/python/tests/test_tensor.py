@@ -362,7 +362,7 @@ def test_iteration(path, arrays):
         parts = list(f[name])
         assert all(isinstance(part, coffer.Tensor) for part in parts)
         assert [part.tolist() for part in parts] == arrays[name].tolist()
-    with pytest.raises(TypeError, match="of no dimension cannot be iterated over"):
+    with pytest.raises(TypeError, match="without dimensions cannot be iterated over"):
         iter(f["scalar"])
     assert [list(map(float, row)) for row in f["matrix"]] == arrays["matrix"].tolist()
 

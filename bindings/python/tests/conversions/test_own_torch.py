@@ -12,12 +12,12 @@ import coffer.torch
 
 LINE = torch.zeros(10)
 BAD = {
-    "not a tensor": ({"a": 3}, "'a' is no tensor of torch, but of the type int"),
-    "no mapping": ([LINE], "what is saved is a mapping of names to tensors, not list"),
+    "not a tensor": ({"a": 3}, "'a' is not a tensor of torch, but of the type int"),
+    "no mapping": ([LINE], "only a mapping of names to tensors can be saved, not list"),
     "transposed": ({"a": torch.zeros(2, 3).T}, "'a' is not contiguous: copy it with contiguous()"),
-    "sparse": ({"a": LINE.to_sparse()}, "'a' is sparse, and files hold dense tensors only"),
+    "sparse": ({"a": LINE.to_sparse()}, "'a' is sparse, and files hold only dense tensors"),
     "shared": ({"b": LINE, "a": LINE}, "'a', 'b' share memory: save_model writes one of them for all"),
-    "complex128": ({"a": LINE.to(torch.complex128)}, "'a' is of torch.complex128, which files have no dtype for"),
+    "complex128": ({"a": LINE.to(torch.complex128)}, "'a' is of torch.complex128, for which files have no dtype"),
 }
 
 
