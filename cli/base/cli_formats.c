@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The formats that can be written, asked of the library one by one, so that a new one needs no change here. */
 #include "cli_formats.h"
 
 #include <stdio.h>

@@ -227,8 +227,7 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
     const coffer_status status =
         workers != NULL && buffers != NULL
             ? rewrite_cast_with(&job, workers, count, buffers, err)
-            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that casting needs",
-                           (uint64_t)buffers_size);
+            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that casting needs", (uint64_t)buffers_size);
     coffer__free(allocator, buffers, buffers_size);
     coffer__free(allocator, workers, count * sizeof *workers);
     return status;
