@@ -40,7 +40,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     if (count > UINT32_MAX / 2) {
         return join_no_memory(err);
     }
-    several->tensors = coffer__alloc_array(&several->allocator, (size_t)count, sizeof *several->tensors, err);
+    several->tensors = coffer__alloc_array(&several->allocator, (size_t)count, COFFER__LISTED_SIZE, err);
     if (several->tensors == NULL) {
         return COFFER_ERR_MEMORY;
     }
