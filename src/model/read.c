@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "options.h"
+#include "slice.h"
 #include "transfer.h"
 #include "trust.h"
 

@@ -3,8 +3,8 @@
 
 #include "alloc.h"
 #include "checked.h"
+#include "declared.h"
 #include "error.h"
-#include "header.h"
 #include "index.h"
 #include "index_text.h"
 #include "names.h"
