@@ -76,7 +76,7 @@ static void *os_pages(size_t size)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Maps more than is wanted, gives back what lies before a huge page's start and behind the end. */
+/* Maps more than is wanted, gives back what lies before a huge page's start and after the end. */
 static void *os_huge_pages(size_t size)
 {
     char *pages = os_pages(size + COFFER__OS_HUGE_PAGE);
