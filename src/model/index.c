@@ -75,7 +75,7 @@ static coffer_status index_open_object(coffer__json *json, const char *where, bo
     return COFFER_OK;
 }
 
-/* A member's key and the colon behind it; *position is its quote's. */
+/* A member's key and the colon after it; *position is its quote's. */
 static coffer_status index_key(coffer__index *index, coffer__json *json, coffer__name *key, uint32_t *position)
 {
     const coffer_status status = index_string(index, json, key, position);

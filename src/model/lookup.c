@@ -89,10 +89,10 @@ coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *ten
     const uintptr_t at = (uintptr_t)tensor;
     size_t low = 0;
     size_t high = model->shard_count;
-    while (high - low > 1) { /* several: the last table that does not lie behind the tensor */
+    while (high - low > 1) { /* several: the last table that does not begin after the tensor */
         const size_t middle = low + (high - low) / 2;
-        const bool behind = (uintptr_t)model->shards[model->several->by_address[middle]].table > at;
-        *(behind ? &high : &low) = middle;
+        const bool after = (uintptr_t)model->shards[model->several->by_address[middle]].table > at;
+        *(after ? &high : &low) = middle;
     }
     coffer__shard *shard = &model->shards[model->several == NULL ? 0 : model->several->by_address[low]];
     return lookup_is_inside(shard, at) ? shard : NULL;

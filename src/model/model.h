@@ -15,6 +15,8 @@
 #include "shard.h"
 #include "turns.h"
 
+#define COFFER__LISTED_SIZE sizeof(const coffer_tensor *) /* of an item of the list of tensors */
+
 /* What makes several files one model. */
 typedef struct coffer__several {
     coffer__taking_turns turns;

@@ -84,6 +84,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
+    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not for ever. */
     bool again = true;
     for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && again; round++) {
         status = open_path(model, path, &known, err);
@@ -111,6 +112,7 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     if (made == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* The caller's memory is the map, so what is aligned depends on where it lies. */
     made->shards->phase = (uint64_t)(uintptr_t)bytes;
     status = coffer__shard_parse(made->shards, bytes, size, &made->allocator, &known, err);
     if (status != COFFER_OK) {

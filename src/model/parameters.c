@@ -7,7 +7,7 @@
  *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
  *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
  *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
- *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what is behind .quant_state do not
+ *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what follows .quant_state do not
  *                        count; neither do .SCB and .weight_format of 8 bits
  *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, its module's own where those are stated; .scales and
  *                        .biases say how to unpack
@@ -53,7 +53,7 @@ typedef struct parameters_config {
     coffer__json json;
     coffer__scratch scratch;
     size_t depth; /* objects that are open */
-    char *text;   /* every string that was read, one behind the other; as long as the file, which is enough */
+    char *text;   /* every string that was read, one after the other; as long as the file, which is enough */
     size_t text_size;
     size_t text_used;
     coffer__name *left_out; /* patterns of modules that are not quantised */

@@ -23,7 +23,7 @@ static const char *pattern_literal(const char *pattern, uint32_t *character)
     return pattern + pattern_character(pattern, strlen(pattern), character);
 }
 
-/* Whether the set that begins behind its bracket has the character; *rest is what follows the set, NULL when it never ends. */
+/* Whether the set that begins after its bracket has the character; *rest is what follows the set, NULL when it never ends. */
 static bool pattern_set_has(const char *set, uint32_t character, const char **rest)
 {
     const bool inverted = *set == '!' || *set == '^';

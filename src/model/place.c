@@ -13,7 +13,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* The value of two hexadecimal digits behind a percent sign; -1 when there are none. */
+/* The value of two hexadecimal digits after a percent sign; -1 when there are none. */
 static int place_escape_at(const char *text, size_t len, size_t at)
 {
     int value = 0;

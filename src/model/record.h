@@ -20,7 +20,7 @@
 coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *tensor, const uint8_t *data_digest,
                                     uint8_t *record, coffer_error *err);
 
-/* Pairs in byte order of their keys: what coffer_table_metadata_at does with a table. False behind the last. */
+/* Pairs in byte order of their keys: what coffer_table_metadata_at does with a table. False after the last. */
 typedef bool coffer__pair_at(const void *pairs, size_t i, coffer_pair *pair);
 /* Writes the digest of `count` pairs. The one with COFFER_METADATA_DIGEST_KEY is left out. */
 coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at, const void *pairs, uint8_t *digest,
@@ -28,7 +28,7 @@ coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at
 
 /* Characters of the text of `count` digests. */
 uint64_t coffer__record_text_len(coffer_algorithm algorithm, uint64_t count);
-/* Writes so many, from digests that lie one behind the other. No NUL. */
+/* Writes so many, from digests that lie one after the other. No NUL. */
 void coffer__record_text_write(char *text, coffer_algorithm algorithm, const uint8_t *digests, size_t count);
 /* What a text begins with, and where its base64 begins; COFFER_NO_ALGORITHM where it is none of this version's. */
 coffer_algorithm coffer__record_text_algorithm(const char *text, size_t text_len, size_t *base64_at);

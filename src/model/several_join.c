@@ -37,10 +37,11 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     for (size_t i = 0; i < model->shard_count; i++) {
         count += coffer_table_count(model->shards[i].table);
     }
+    /* Their index has 32 bits for a number, and room for twice as many. */
     if (count > UINT32_MAX / 2) {
         return join_no_memory(err);
     }
-    several->tensors = coffer__alloc_array(&several->allocator, (size_t)count, sizeof *several->tensors, err);
+    several->tensors = coffer__alloc_array(&several->allocator, (size_t)count, COFFER__LISTED_SIZE, err);
     if (several->tensors == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -55,6 +56,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     return COFFER_OK;
 }
 
+/* A name that a second file has, too. Which other file has it is looked for only now: it costs one look-up for each file. */
 static coffer_status join_in_two(const coffer *model, const coffer_tensor *second, coffer_error *err)
 {
     const coffer_tensor *first = second;
@@ -85,6 +87,7 @@ static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
     return (uintptr_t)model->shards[a].table < (uintptr_t)model->shards[b].table;
 }
 
+/* The shard of a tensor is found by the tensor's address (coffer__model_shard), which lies in the block of its shard's table. */
 static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 {
     uint32_t *order = coffer__alloc_array(&model->several->allocator, model->shard_count, sizeof *order, err);

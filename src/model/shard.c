@@ -60,6 +60,7 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     if (coffer__shard_is_whole(shard, tensor)) {
         return COFFER_OK;
     }
+    /* The header was validated: the sum does not wrap around, whatever the size of the file is. */
     const uint64_t end = tensor->offset + tensor->size;
     coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, shard->source.size,
                     "tensor %q is incomplete: it ends at byte %u, and the file at byte %u; get the file again",
@@ -68,7 +69,10 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);
 }
 
-/* With the lock held. */
+/*
+ * Maps the whole file, with the lock held. It is tried once: a failure is kept, so that a model of many tensors that cannot be mapped
+ * does not ask the system again for each of them.
+ */
 static uint8_t *shard_map(coffer__shard *shard)
 {
     if (shard->map_error.code != COFFER_OK) {
@@ -87,6 +91,10 @@ static uint8_t *shard_map(coffer__shard *shard)
     return base;
 }
 
+/*
+ * Reads `base` without the lock at first. Whoever sees it sees the map that it points to as well: it is stored with release and loaded with
+ * acquire. Only when it is not there yet, the lock decides who makes the map, and the others find it made.
+ */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
 {
     uint8_t *base = atomic_load_explicit(&shard->base, memory_order_acquire);

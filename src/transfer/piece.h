@@ -16,8 +16,8 @@
 #ifndef COFFER_TRANSFER_PIECE_H
 #define COFFER_TRANSFER_PIECE_H
 
+#include "row.h"
 #include "tile.h"
-#include "transfer.h"
 
 /* How much is worth a read of its own. */
 typedef struct coffer__shape {

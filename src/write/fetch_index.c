@@ -82,8 +82,9 @@ static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer_
 
 static size_t fetch_put_index(const coffer__fetch *job, char *out)
 {
-    coffer__index_text text = { .out = out };
+    coffer__index_text text = { .size = 0 };
     uint64_t total = 0;
+    text.out = out;
     for (size_t i = 0; i < coffer_count(job->model); i++) {
         total += job->wanted == NULL || job->wanted[i] ? coffer_at(job->model, i)->size : 0;
     }

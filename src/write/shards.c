@@ -349,7 +349,8 @@ static void shards_put_weights(coffer__index_text *text, const coffer__shards *s
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path, const coffer__content *content)
 {
-    coffer__index_text text = { .out = out };
+    coffer__index_text text = { .size = 0 };
+    text.out = out;
     coffer__index_begin(&text);
     shards_put_metadata(&text, shards, header, content);
     coffer__index_begin_weights(&text);
