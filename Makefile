@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# One command for each chore. CMake does the building (CMakePresets.json); this file only names what is done often.
-# Each chore installs what it needs on Debian and says what is missing elsewhere (tools/setup.sh).
+# One command for each chore. CMake does the building (CMakePresets.json); this file only gives names to frequent tasks.
+# Each chore installs what it needs on Debian and lists what is missing elsewhere (tools/setup.sh).
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -18,13 +18,13 @@ build: ## build the library, the command and the examples in build/release
 demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
 	@tools/demo.sh build/release
 
-test: ## the quick test run: gcc, unit tests, vectors, structure; needs cmake and cmocka only
+test: ## the quick test run: gcc, unit tests, vectors, structure; needs only cmocka and Python besides the build's tools
 	@tools/setup.sh test
 	@tools/build.sh check-gcc
 	@tools/ctest.sh check-gcc
 	@python3 tools/check_structure.py --build build/check-gcc
 
-check: ## the whole test run; stops at the first stage that fails
+check: ## the whole test run, 20 to 45 minutes and up to 5 GB of tools; stops at the first stage that fails
 	@tools/check.sh
 
 asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -37,7 +37,7 @@ tsan: ## the unit tests under ThreadSanitizer
 	@tools/build.sh tsan
 	@tools/ctest.sh tsan
 
-cross: ## the unit tests on a big-endian machine and on one of 32 bits, played by qemu
+cross: ## the unit tests on a big-endian and a 32-bit machine, emulated by qemu
 	@tools/setup.sh cross
 	@tools/cross.sh
 
@@ -46,12 +46,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/build.sh fuzz
 	@tools/fuzz.sh
 
-prove: ## what Frama-C shows of src/core: no undefined behaviour for bounded inputs (proofs/README.md)
+prove: ## show with Frama-C that src/core has no undefined behaviour for bounded inputs (proofs/README.md)
 	@tools/setup.sh prove
 	@tools/prove.sh --self-test
 	@tools/prove.sh
 
-mutate: ## which changes of single tokens in src/core the unit tests and vectors notice (tests/mutants.md); takes hours
+mutate: ## which changes of single tokens in src/core the unit tests and vectors miss (tests/mutants.md); takes hours
 	@tools/setup.sh mutate
 	@tools/mutate.py --self-test
 	@tools/mutate.py
@@ -72,7 +72,7 @@ coverage: ## the unit tests, and which lines they reach: build/coverage/html/ind
 	@tools/build.sh coverage
 	@tools/coverage.sh
 
-format: ## put every C and C++ file into the house's layout
+format: ## format every C and C++ file
 	@tools/setup.sh format
 	@git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' | xargs -0 clang-format -i
 

@@ -25,7 +25,7 @@ static coffer_header *declare_like(const coffer *model, bool turned, coffer_copy
     coffer_header *header = NULL;
     coffer_error err;
     const size_t count = coffer_count(model);
-    bench_check(coffer_header_new(&header, coffer_libc_allocator(), &err), &err);
+    bench_check(coffer_header_new(&header, NULL, &err), &err);
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
         char name[32];
@@ -71,7 +71,7 @@ static void make_file(const char *path, size_t count, uint64_t large)
 {
     coffer_header *header = NULL;
     coffer_error err;
-    bench_check(coffer_header_new(&header, coffer_libc_allocator(), &err), &err);
+    bench_check(coffer_header_new(&header, NULL, &err), &err);
     for (size_t i = 0; i < count; i++) {
         char name[32];
         const uint64_t size = i % 2 == 0 ? large : 512;

@@ -123,7 +123,7 @@ static coffer_header *new_header(void)
 {
     coffer_error err = { 0 };
     coffer_header *header = NULL;
-    bench_check(coffer_header_new(&header, coffer_libc_allocator(), &err), &err);
+    bench_check(coffer_header_new(&header, NULL, &err), &err);
     return header;
 }
 

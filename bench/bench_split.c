@@ -22,7 +22,7 @@ static coffer_header *declare_like(const coffer *model, coffer_copy *copies)
 {
     coffer_header *header = NULL;
     coffer_error err;
-    bench_check(coffer_header_new(&header, coffer_libc_allocator(), &err), &err);
+    bench_check(coffer_header_new(&header, NULL, &err), &err);
     for (size_t i = 0; i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
         bench_check(
@@ -112,7 +112,7 @@ static void make_file(const char *path, size_t count, uint64_t size)
 {
     coffer_header *header = NULL;
     coffer_error err;
-    bench_check(coffer_header_new(&header, coffer_libc_allocator(), &err), &err);
+    bench_check(coffer_header_new(&header, NULL, &err), &err);
     for (size_t i = 0; i < count; i++) {
         char name[32];
         const size_t name_len = (size_t)snprintf(name, sizeof name, "model.tensor.%06zu", i);

@@ -19,20 +19,20 @@ static const cli_option TOP_OPTIONS[] = {
 const cli_command cli_top = { .name = NULL, .options = TOP_OPTIONS };
 
 const cli_option CLI_COMMON_OPTIONS[] = {
-    { CLI_OPTION_QUIET, 'q', "quiet", NULL, "say nothing but errors and what was asked for", NULL },
-    { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, on a terminal either", NULL },
+    { CLI_OPTION_QUIET, 'q', "quiet", NULL, "print only errors and the requested data", NULL },
+    { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, even on a terminal", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
 };
 
 const cli_variable CLI_ENVIRONMENT[] = {
-    { "HF_TOKEN", "the token for hf://, where the Hub's own tools have not stored one" },
+    { "HF_TOKEN", "the token for hf://, if the Hub's own tools have not stored one" },
     { "HF_ENDPOINT", "a mirror of the Hub" },
-    { "HF_HUB_OFFLINE", "1: of the Hub only what its cache holds" },
-    { "AWS_ACCESS_KEY_ID", "with AWS_SECRET_ACCESS_KEY and AWS_REGION, what s3:// is signed with" },
+    { "HF_HUB_OFFLINE", "1: use only the Hub's cache" },
+    { "AWS_ACCESS_KEY_ID", "with AWS_SECRET_ACCESS_KEY and AWS_REGION, the key for s3://" },
     { "AWS_ENDPOINT_URL", "another object store for s3://" },
     { "SSL_CERT_FILE", "the certificates to trust, instead of the system's" },
-    { "COFFER_NET_TIMEOUT", "seconds until a silent server is given up; 30 if not set" },
+    { "COFFER_NET_TIMEOUT", "seconds to wait for a silent server; 30 if not set" },
     { "NO_COLOR", "no colours, whatever its value" },
     { NULL, NULL },
 };

@@ -113,7 +113,7 @@ int main(void)
     store own = { .bytes = NULL };
     coffer_header *header = NULL;
     coffer_error err;
-    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), &err);
+    coffer_status status = coffer_header_new(&header, NULL, &err);
     if (status == COFFER_OK) {
         status = fill_store(&own, header, &err);
     }

@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     }
     const double start = seconds_now();
     const size_t count = plan_model(plans);
-    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), &err);
+    coffer_status status = coffer_header_new(&header, NULL, &err);
     if (status == COFFER_OK) {
         status = write_model(argv[1], plans, header, &err);
     }

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     }
     coffer_header *header = NULL;
     coffer_error err;
-    coffer_status status = coffer_header_new(&header, coffer_libc_allocator(), &err);
+    coffer_status status = coffer_header_new(&header, NULL, &err);
     if (status == COFFER_OK) {
         status = write_checkpoint(argv[1], header, layers, piece, &err);
     }

@@ -29,4 +29,6 @@
 #include "coffer/table.h"
 #include "coffer/write.h"
 
+#include "coffer/rewrite.h"
+
 #endif

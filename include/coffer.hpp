@@ -334,7 +334,7 @@ class hasher
 {
 public:
     explicit hasher(coffer_algorithm algorithm)
-        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, coffer_libc_allocator()))
+        : algorithm_(algorithm), self_(detail::make(coffer_hasher_new, algorithm, nullptr))
     {
     }
 
@@ -739,7 +739,7 @@ private:
 class header
 {
 public:
-    header() : self_(detail::make(coffer_header_new, coffer_libc_allocator())) {}
+    header() : self_(detail::make(coffer_header_new, nullptr)) {}
 
     /* Declares a tensor and returns its number. */
     std::size_t add(std::string_view name, coffer_dtype dtype, span<const std::uint64_t> shape)

@@ -4,6 +4,7 @@
  * are headers in which every question mark stands for any byte at all, where memory may run out; and others without one, where
  * it does not, some of them cut at every byte. All in both layouts.
  */
+#include "format.h"
 #include "prove.h"
 #include "prove_window.h"
 
@@ -119,7 +120,7 @@ static void prove_file(const uint8_t *bytes, size_t size, coffer_format format, 
     options.format = format;
     options.hidden_bytes = hidden_bytes;
     options.all_notes = true;
-    if (coffer_parse(&table, NULL, bytes, size, allocator, &options, &err) == COFFER_OK) {
+    if (coffer__parse(&table, NULL, bytes, size, allocator, &options, &err) == COFFER_OK) {
         //@ loop unroll 30;
         for (size_t i = 0; i < coffer_table_count(table); i++) {
             const coffer_tensor *tensor = coffer_table_at(table, i);

@@ -4,6 +4,7 @@
  * statements that prove_parse.c does not come to. Each is read whole, and through windows that slide or stay. Memory is always
  * to be had, but for headers that are long: there it runs out at one request or another.
  */
+#include "format.h"
 #include "prove.h"
 #include "prove_window.h"
 
@@ -195,7 +196,7 @@ static void prove_whole(const uint8_t *bytes, size_t size, const coffer_allocato
 {
     coffer_error err;
     coffer_table *table = NULL;
-    if (coffer_parse(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
+    if (coffer__parse(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
         prove_walk(table);
     }
     coffer_table_free(table);

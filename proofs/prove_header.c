@@ -3,6 +3,7 @@
  * The header's builder: what it writes, whatever it is asked to write, that it reads what it wrote, in both formats, and what
  * it refuses.
  */
+#include "header.h"
 #include "prove.h"
 
 /* What is longer than any header; nobody looks at it. */
@@ -14,7 +15,7 @@ static void prove_build(coffer_dtype dtype, uint64_t dimension, const char *name
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer_header_new(&header, &prove_allocator, &err) != COFFER_OK) {
+    if (coffer__header_new(&header, &prove_allocator, &err) != COFFER_OK) {
         return;
     }
     const uint64_t shape[2] = { dimension, 2 };
@@ -46,7 +47,7 @@ static void prove_dimensions(void)
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer_header_new(&header, &prove_allocator, &err) != COFFER_OK) {
+    if (coffer__header_new(&header, &prove_allocator, &err) != COFFER_OK) {
         return;
     }
     const uint64_t shape[3] = { prove_u64(), prove_u64(), prove_u64() };
@@ -60,7 +61,7 @@ static coffer_header *prove_new(void)
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer_header_new(&header, &prove_certain_allocator, &err) != COFFER_OK) {
+    if (coffer__header_new(&header, &prove_certain_allocator, &err) != COFFER_OK) {
         exit(1);
     }
     return header;
@@ -144,8 +145,7 @@ static void prove_refused(void)
     static const uint64_t large[] = { UINT64_MAX / 8, 0, UINT64_MAX };
     coffer_error err;
     coffer_header *header = prove_new();
-    coffer_header_new(NULL, &prove_certain_allocator, &err);
-    coffer_header_new(&header, NULL, &err);
+    coffer__header_new(NULL, &prove_certain_allocator, &err);
     coffer_header_add(NULL, "a", 1, COFFER_U8, large, 1, &err);
     coffer_header_add(header, NULL, 1, COFFER_U8, large, 1, &err);
     coffer_header_add(header, "a", 1, COFFER_U8, NULL, 1, &err);

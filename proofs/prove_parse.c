@@ -3,6 +3,7 @@
  * The header parser, whole: from the file's first byte to the table, which is walked and freed. Each of its inputs is a
  * header in which every question mark stands for any byte at all.
  */
+#include "format.h"
 #include "prove.h"
 
 #include <stddef.h>
@@ -76,7 +77,7 @@ static void prove_text(const char *text)
     options.unknown_dtypes = true;
     options.format = COFFER_FORMAT_SAFETENSORS;
     options.all_notes = true;
-    if (coffer_parse(&table, &need, bytes, 8 + size, &prove_allocator, &options, &err) == COFFER_OK) {
+    if (coffer__parse(&table, &need, bytes, 8 + size, &prove_allocator, &options, &err) == COFFER_OK) {
         prove_walk(table);
     }
     coffer_table_free(table);
@@ -93,7 +94,7 @@ static void prove_frame(uint8_t low, uint8_t high, size_t size, uint64_t file_si
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file_size;
     options.format = COFFER_FORMAT_SAFETENSORS;
-    coffer_parse(&table, &need, bytes, size, &prove_allocator, &options, &err);
+    coffer__parse(&table, &need, bytes, size, &prove_allocator, &options, &err);
     coffer_table_free(table);
 }
 
@@ -109,13 +110,13 @@ static void prove_frames(void)
     prove_frame(2, 0, 12, 9);
     prove_frame(2, 0, 12, 10);
     prove_frame(2, 0, 12, 11);
-    coffer_parse(&table, NULL, NULL, 1, &prove_allocator, NULL, &err);
+    coffer__parse(&table, NULL, NULL, 1, &prove_allocator, NULL, &err);
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.struct_size = 0;
-    coffer_parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
     options.struct_size = sizeof options;
     options.max_header_size = UINT64_MAX;
-    coffer_parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
 }
 
 /* Other files, and nothing that is a file. */
@@ -126,7 +127,7 @@ static void prove_other(const char *file, size_t size, uint64_t file_size)
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file_size;
     options.max_header_size = 1000;
-    coffer_parse(&table, NULL, file, size, &prove_allocator, &options, &err);
+    coffer__parse(&table, NULL, file, size, &prove_allocator, &options, &err);
     coffer_table_free(table);
 }
 
@@ -142,15 +143,14 @@ static void prove_others(void)
     prove_other("abcdefgh{}", 10, 10);
     prove_other("\xFF\0\0\0\0\0\0\0x}", 10, 10);
     prove_other("\xFF\0\0\0\0\0\0\0", 8, 10);
-    coffer_parse(NULL, NULL, "", 1, &prove_allocator, NULL, &err);
-    coffer_parse(&table, NULL, "", 1, NULL, NULL, &err);
-    coffer_parse(&table, NULL, NULL, 0, &prove_allocator, NULL, &err);
+    coffer__parse(NULL, NULL, "", 1, &prove_allocator, NULL, &err);
+    coffer__parse(&table, NULL, NULL, 0, &prove_allocator, NULL, &err);
     /* of a caller who was built before the last options came */
     options.struct_size = offsetof(coffer_parse_options, unknown_dtypes);
-    coffer_parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
     options.struct_size = sizeof options;
     options.format = (coffer_format)99;
-    coffer_parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
     coffer_format_name((coffer_format)99);
 }
 

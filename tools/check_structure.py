@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what a compiler does not: who includes whom, what is exported, that names are unique.
+"""Checks what a compiler does not: who includes whom, circles of files, what is exported, that names are unique, lengths.
 
     tools/check_structure.py [--build DIR]    check this checkout; DIR holds libcoffer.so and libcoffer.a
     tools/check_structure.py --self-test      see each check catch a violation that is planted for it
@@ -10,6 +10,7 @@ Every check is a function of a Tree that returns its violations, one line each. 
 
 import argparse
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,13 +43,21 @@ PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
 ROOM_HEADERS = {"core": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
 OS_FILES = re.compile(r"src/io/(os(_\w+)?\.[ch])")
+# Who starts threads, besides the operating system's files, and by what.
+THREAD_FILE = "src/io/crew.c"
+THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_create|thrd_create)\s*\(")
 
 # What the objects of core may want from outside: four functions of libc (their checked twins too, which compilers put in
 # their place where _FORTIFY_SOURCE is on by default) and the compiler's own helpers.
 CORE_UNDEFINED = re.compile(
-    r"coffer_\w+|(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
+    r"(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
 
 LONGEST_LINE = 120
+# Functions of the library and of the command, in lines from the first of the signature to the closing brace, with the comments
+# and empty lines between them.
+LONGEST_FUNCTION = 60
+MEDIAN_FUNCTION = 12
+
 CODE_FOLDERS = ("include", "src", "cli", "tests", "fuzz", "bench", "examples", "bindings")
 NOT_OURS = {".git", ".venv", ".cache", ".pytest_cache", ".hypothesis", "__pycache__", "build"}
 DATA = re.compile(r"(tests/vectors|fuzz/corpus)/.*(?<!\.py)(?<!\.md)")
@@ -87,6 +96,19 @@ class Tree:
     def topics(self):
         """The public headers that have declarations; include/coffer.h includes them."""
         return [f for f in self.code("include") if f.startswith("include/coffer/")]
+
+    def functions(self, file):
+        """(line number, name, lines) of each function. clang-format sees to it that only those have a brace in the first
+        column, and nothing empty between that and the signature."""
+        lines = self.text(file).splitlines()
+        for number, line in enumerate(lines):
+            if line == "{":
+                first = number
+                while first > 0 and re.match(r"[\w ]", lines[first - 1]):
+                    first -= 1
+                end = lines.index("}", number)
+                name = re.search(r"(\w+)\(", " ".join(lines[first:number]))
+                yield first + 1, name[1] if name else "?", end - first + 1
 
     def public_functions(self):
         text = re.sub(r"/\*.*?\*/", "", "".join(map(self.text, self.topics())), flags=re.S)
@@ -161,14 +183,108 @@ def check_system_headers(tree):
                 yield f"{file}:{line}: must not include <{name}>"
 
 
+def check_threads(tree):
+    """One file starts threads, the crew; os_*.c may have one of its own."""
+    for file in tree.code("src"):
+        if file == "src/io/crew.c" or OS_FILES.fullmatch(file):
+            continue
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            if "coffer__os_thread_start" in line:
+                yield f"{file}:{number}: starts a thread, which only src/io/crew.c may do"
+
+
+def check_thread_starts(tree):
+    """One file of src starts threads."""
+    for file in tree.code("src"):
+        if file != THREAD_FILE and not OS_FILES.fullmatch(file):
+            for number, line in enumerate(tree.text(file).splitlines(), 1):
+                if THREAD_START.search(line):
+                    yield f"{file}:{number}: only {THREAD_FILE} starts threads"
+
+
+# ---- Circles --------------------------------------------------------------------------------------------------------
+
+
+def circles(edges):
+    """Each group of nodes that reach each other, sorted; edges: {node: nodes}. By Tarjan's algorithm, without recursion."""
+    index, low, stack, on_stack = {}, {}, [], set()
+    for root in sorted(edges):
+        work = [(root, None)] if root not in index else []
+        while work:
+            node, targets = work.pop()
+            if targets is None:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                on_stack.add(node)
+                targets = iter(sorted(edges.get(node, ())))
+            for target in targets:
+                if target not in index:
+                    work += [(node, targets), (target, None)]
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], low[target])
+            else:
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    group = stack[at:]
+                    del stack[at:]
+                    on_stack -= set(group)
+                    if len(group) > 1:
+                        yield sorted(group)
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+
+
+def check_include_circles(tree):
+    """No units of src include each other in a circle; a unit is a source and the header of its name, or either alone."""
+    home = {Path(f).name: str(Path(f).with_suffix("")) for f in tree.code("src")}
+    edges = defaultdict(set)
+    for file in tree.code("src"):
+        unit = home[Path(file).name]
+        edges[unit] |= {home[Path(name).name] for _, name in tree.includes(file) if Path(name).name in home} - {unit}
+    for group in circles(edges):
+        yield f"files that include each other in a circle: {', '.join(group)}"
+
+
+def check_symbol_circles(tree):
+    """No objects of the static library need each other in a circle: each file can be read and tested with those below it."""
+    symbols = list(tree.nm("libcoffer.a", "--extern-only"))
+    owner = {symbol: member for member, kind, symbol in symbols if kind in "TDRBVW"}
+    edges = defaultdict(set)
+    for member, kind, symbol in symbols:
+        if kind == "U" and owner.get(symbol, member) != member:
+            edges[member].add(owner[symbol])
+    for group in circles(edges):
+        wanted = sorted({symbol for member, kind, symbol in symbols
+                         if kind == "U" and member in group and owner.get(symbol, member) in set(group) - {member}})
+        yield f"objects that need each other in a circle: {', '.join(group)}; by {', '.join(wanted)}"
+
+
+# ---- Lengths --------------------------------------------------------------------------------------------------------
+
+
+def check_function_lengths(tree):
+    """No function of the library or the command is longer than LONGEST_FUNCTION lines, and the median is at most
+    MEDIAN_FUNCTION, both counted with signature and braces."""
+    lengths = []
+    for file in tree.code("src", "cli"):
+        for line, name, length in tree.functions(file):
+            lengths.append(length)
+            if length > LONGEST_FUNCTION:
+                yield f"{file}:{line}: {name} has {length} lines, and {LONGEST_FUNCTION} are allowed"
+    if lengths and statistics.median(lengths) > MEDIAN_FUNCTION:
+        yield f"src, cli: the median function has {statistics.median(lengths)} lines, and {MEDIAN_FUNCTION} are allowed"
+
+
 # ---- Symbols --------------------------------------------------------------------------------------------------------
 
 
 def check_core_symbols(tree):
     """The objects of core want nothing from outside but memcpy, memmove, memset and memcmp."""
-    core = {Path(f).name for f in tree.code("src") if f.startswith("src/core/")}
+    core = {Path(f).name + ".o" for f in tree.code("src") if f.startswith("src/core/")}
+    own = {symbol for member, _, symbol in tree.nm("libcoffer.a", "--defined-only") if member in core}
     for member, _, symbol in tree.nm("libcoffer.a", "--undefined-only"):
-        if re.sub(r"\.o$", "", member) in core and not CORE_UNDEFINED.fullmatch(symbol):
+        if member in core and symbol not in own and not CORE_UNDEFINED.fullmatch(symbol):
             yield f"{member}: src/core must not need {symbol}"
 
 
@@ -285,7 +401,7 @@ def check_pins(tree):
 
 CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
 NEED_GIT = (check_ignored,)
-NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols)
+NEED_BUILD = (check_core_symbols, check_exports, check_static_symbols, check_symbol_circles)
 
 
 # ---- Seeing them fail -----------------------------------------------------------------------------------------------
@@ -326,9 +442,21 @@ PLANTED = [
     (check_includes_exist, "src/core/lost.c", SPDX + '#include "nowhere.h"\n', "nowhere.h"),
     (check_system_headers, "src/core/print.c", SPDX + "#include <stdio.h>\n", "<stdio.h>"),
     (check_system_headers, "src/model/posix.c", SPDX + "#include <unistd.h>\n", "<unistd.h>"),
+    (check_threads, "src/model/alone.c", SPDX + "void coffer__go(void)\n{\n    coffer__os_thread_start();\n}\n",
+     "src/model/alone.c:4: starts a thread"),
+    (check_thread_starts, "src/model/busy.c", SPDX + "int coffer__busy(void)\n{\n    return pthread_create();\n}\n", "busy.c:4"),
+    (check_include_circles, "src/core/sum.h", SPDX + '#include "deep.h"\n', "src/core/sum, src/model/deep"),
+    (check_symbol_circles, "src/core/sum.c", SOUND["src/core/sum.c"].replace("return a + ", "return coffer_sum_all(a) + "),
+     "all.c.o, sum.c.o; by coffer__add, coffer_sum_all"),
+    (check_function_lengths, "src/core/long.c",
+     SPDX + "int coffer__long(\n    int a)\n{\n" + "    a++;\n" * 56 + "    return a;\n}\n", "coffer__long has 61 lines"),
+    (check_function_lengths, "cli/many.c",
+     SPDX + ("static int many(int a)\n{\n" + "    a++;\n" * 9 + "    return a;\n}\n\n") * 9, "the median function has 13"),
     (check_core_symbols, "src/core/size.c",
      CORE_C + "unsigned long strlen(const char *);\nint coffer__n(const char *s);\n"
               "int coffer__n(const char *s)\n{\n    return (int)strlen(s);\n}\n", "must not need strlen"),
+    (check_core_symbols, "src/core/up.c",
+     CORE_C + "int coffer__up(int a);\nint coffer__up(int a)\n{\n    return coffer_sum_all(a);\n}\n", "must not need coffer_sum_all"),
     (check_exports, "src/core/more.c",
      CORE_C + "COFFER_API int coffer_more(int a);\nint coffer_more(int a)\n{\n    return a;\n}\n",
      "exports coffer_more, which no"),
@@ -355,7 +483,7 @@ PLANTED = [
 
 def make_tree(root, planted=()):
     files = dict(SOUND, **dict(planted))
-    files.setdefault("src/model/deep.h", SPDX)
+    files.setdefault("src/model/deep.h", SPDX + '#include "sum.h"\n')
     for file, text in files.items():
         path = Path(root, file)
         path.parent.mkdir(parents=True, exist_ok=True)

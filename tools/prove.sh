@@ -29,7 +29,8 @@ parse 3 100000 $parser
 chosen 12 100000 $parser
 bintensors 8 100000 bintensors.c $parser
 header 4 100000 header.c bintensors_write.c bintensors.c $parser
-slice 1 6000 slice.c slice_text.c dtype.c ../../proofs/fail.c
+slice 1 6000 slice.c box.c slice_text.c dtype.c ../../proofs/fail.c
+strides 1 6000 box.c ../../proofs/fail.c
 slice_text 1 30000 slice_text.c ../../proofs/fail.c
 error 1 30000 error.c text.c
 values 1 30000 values.c dtype.c

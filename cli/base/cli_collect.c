@@ -36,7 +36,7 @@ static coffer_status contradiction(const coffer_pair *pair, coffer_error *err)
     coffer_escape(pair->key, pair->key_len, key, sizeof key);
     *err = (coffer_error){ .code = COFFER_ERR_DUPLICATE_KEY, .offset = COFFER_NO_OFFSET };
     snprintf(err->message, sizeof err->message,
-             "its metadata have another value for \"%s\" than a file before it; make them agree with coffer meta --set "
+             "its metadata have another value for \"%s\" than an earlier file; make them agree with coffer meta --set "
              "or --unset",
              key);
     return err->code;

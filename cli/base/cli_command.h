@@ -91,7 +91,7 @@ typedef struct cli_option {
     }
 #define CLI_OPTION_ROW_TSV                                                                                             \
     {                                                                                                                  \
-        CLI_OPTION_TSV, 0, "tsv", NULL, "write fields with tabs between, under a line of names", NULL                  \
+        CLI_OPTION_TSV, 0, "tsv", NULL, "write fields separated by tabs, after a line of names", NULL                  \
     }
 #define CLI_OPTION_ROW_END                                                                                             \
     {                                                                                                                  \

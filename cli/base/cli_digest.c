@@ -95,10 +95,10 @@ static coffer_status digest_open(int fd, coffer_hasher *hasher, void *block, cli
     struct stat before;
     struct stat after;
     if (fstat(fd, &before) != 0) {
-        return digest_failed(err, COFFER_ERR_IO, errno, "cannot look at the file");
+        return digest_failed(err, COFFER_ERR_IO, errno, "cannot stat the file");
     }
     if (S_ISDIR(before.st_mode)) {
-        return digest_failed(err, COFFER_ERR_DIRECTORY, 0, "is a folder, and not among those that were asked for");
+        return digest_failed(err, COFFER_ERR_DIRECTORY, 0, "is a folder, not a file");
     }
     digest->identity = identity_of(&before);
     digest->begun = cli_now();

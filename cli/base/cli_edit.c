@@ -28,16 +28,16 @@ static const char *way_text(coffer_edit_way way)
 {
     switch (way) {
     case COFFER_EDITED_CLONE:
-        return "edited in a clone, which took its place";
+        return "edited in a clone, which replaced it";
     case COFFER_EDITED_IN_PLACE:
         return "edited in place";
     case COFFER_EDITED_REWRITE:
         return "rewritten, with room for the next edits";
     case COFFER_EDITED_INSERT:
-        return "edited in place, after room was put in before the data";
+        return "edited in place, after room was inserted before the data";
     case COFFER_EDITED_NOTHING:
     default:
-        return "nothing to do, the file says so already";
+        return "nothing to do, the metadata have these values already";
     }
 }
 

@@ -72,15 +72,15 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
         if (pipe->size == pipe->room) {
             const uint64_t room = pipe->room; /* where sizes have 32 bits there is no such pipe */
             if (room >= CLI_PIPE_MOST) {
-                return stdin_failed(
-                    err, COFFER_ERR_UNSUPPORTED,
-                    "standard input is a pipe, which is read whole into memory, and has more than 4 GiB; "
-                    "write it to a file first");
+                return stdin_failed(err, COFFER_ERR_UNSUPPORTED,
+                                    "standard input is a pipe, which is read into memory, and has more than 4 GiB; "
+                                    "write it to a file first");
             }
             if (!grow_pipe(pipe)) {
-                return stdin_failed(err, COFFER_ERR_MEMORY,
-                                    "no memory for standard input, which is a pipe and is read whole; write it to a "
-                                    "file first");
+                return stdin_failed(
+                    err, COFFER_ERR_MEMORY,
+                    "no memory for standard input, which is a pipe and is read into memory; write it to a "
+                    "file first");
             }
         }
         if (!cli_wait_for_input()) {
@@ -91,7 +91,7 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
             return COFFER_OK;
         }
         if (got < 0 && errno != EINTR) {
-            return stdin_failed(err, COFFER_ERR_IO, "standard input cannot be read");
+            return stdin_failed(err, COFFER_ERR_IO, "cannot read standard input");
         }
         pipe->size += got > 0 ? (size_t)got : 0;
     }
@@ -157,12 +157,11 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
     const size_t path_len = strlen(path);
     const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
     const char *rest = below ? file + path_len + (file[path_len] == '/') : file;
-    const bool far = strstr(path, "://") != NULL && strstr(path, ".index.json") == NULL && strcmp(file, path) != 0;
+    const bool far = strstr(path, "://") != NULL && !coffer_is_index(path) && strcmp(file, path) != 0;
     if (far || (below && cli_is_folder(path) && strchr(rest, '/') != NULL)) {
         char shown[256];
         coffer_escape(rest, strlen(rest), shown, sizeof shown);
-        cli_remark_path(app, path, "the model looked at is that of %s; others that may lie here are not looked at",
-                        shown);
+        cli_remark_path(app, path, "this is the model in %s; other models here are ignored", shown);
     }
 }
 
@@ -206,7 +205,7 @@ typedef struct file_run {
 coffer_status cli_missing_file(coffer_error *err)
 {
     *err = (coffer_error){ .code = COFFER_ERR_SHARD_MISSING, .offset = COFFER_NO_OFFSET };
-    snprintf(err->message, sizeof err->message, "this file of the model does not exist: the download is not complete");
+    snprintf(err->message, sizeof err->message, "this file of the model does not exist: the download is incomplete");
     return err->code;
 }
 

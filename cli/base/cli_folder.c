@@ -105,13 +105,13 @@ static void walk_take(folder_walk *walk, char *path)
     } else if (!S_ISLNK(about.st_mode)) {
         walk_trouble(walk, path, "is neither a file nor a folder");
     } else if (!walk->rule->follows_links) {
-        walk_trouble(walk, path, "is a symbolic link; --follow-links takes what it leads to for the file");
+        walk_trouble(walk, path, "is a symbolic link; --follow-links uses its target as the file");
     } else if (stat(path, &target) != 0 || !(S_ISREG(target.st_mode) || S_ISDIR(target.st_mode))) {
-        walk_trouble(walk, path, "is a symbolic link that leads to no file");
+        walk_trouble(walk, path, "is a symbolic link whose target is not a file");
     } else if (S_ISREG(target.st_mode)) {
         kept = walk_add_file(walk, path, (uint64_t)target.st_size);
     } else {
-        cli_remark_path(walk->app, path, "leads to a folder, whose files are left out");
+        cli_remark_path(walk->app, path, "links to a folder, whose files are left out");
     }
     if (!kept) {
         free(path);

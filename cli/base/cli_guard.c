@@ -44,15 +44,8 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
         snprintf(also, sizeof also, ", %s", strcmp(input, "-") == 0 ? "standard input" : name);
     }
     snprintf(err.message, sizeof err.message,
-             "the command reads this very file%s, and writing there would destroy it: name another one", also);
+             "the command reads this file%s, and writing it would destroy the input: name another file", also);
     return cli_fail(app, output, &err);
-}
-
-static bool is_index_name(const char *name)
-{
-    static const char ending[] = ".index.json";
-    const size_t len = strlen(name);
-    return len >= sizeof ending - 1 && strcmp(name + len - (sizeof ending - 1), ending) == 0;
 }
 
 /* The index of a model that was opened by its folder lies beside its files, under a name that nobody gave. */
@@ -69,7 +62,7 @@ static int guard_indices(cli *app, const char *output, const char *file)
     /* Only the main thread looks. */
     /* cppcheck-suppress readdirCalled */
     while (entries != NULL && code == CLI_EXIT_OK && (entry = readdir(entries)) != NULL) {
-        if (is_index_name(entry->d_name)) {
+        if (coffer_is_index(entry->d_name)) {
             snprintf(index, sizeof index, "%s%s", folder, entry->d_name);
             code = cli_guard_input(app, output, index);
         }
@@ -107,5 +100,22 @@ int cli_guard_read_only(cli *app, const char *path, bool force)
     }
     coffer_error err = { .code = COFFER_ERR_IO, .os_error = EACCES, .offset = COFFER_NO_OFFSET };
     snprintf(err.message, sizeof err.message, "the file is read-only; change a copy, or allow it (-f)");
+    return cli_fail(app, path, &err);
+}
+
+int cli_guard_link(cli *app, const char *path, bool force)
+{
+    struct stat about;
+    if (force || lstat(path, &about) != 0) {
+        return CLI_EXIT_OK; /* opening it will say why */
+    }
+    const bool link = S_ISLNK(about.st_mode);
+    if (!link && !(S_ISREG(about.st_mode) && about.st_nlink > 1)) {
+        return CLI_EXIT_OK;
+    }
+    coffer_error err = { .code = COFFER_ERR_LINKED, .offset = COFFER_NO_OFFSET };
+    snprintf(err.message, sizeof err.message,
+             "%s, so others see it under another name; write another file (-o), or allow it (-f)",
+             link ? "this is a symbolic link" : "the file has several names (hard links)");
     return cli_fail(app, path, &err);
 }

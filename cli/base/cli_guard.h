@@ -17,5 +17,7 @@ int cli_guard_model(cli *app, const char *output, const char *path, const coffer
 int cli_guard_refuse(cli *app, const char *output, const char *input);
 /* Refuses to change a file that nobody may write, or not this user, unless `force` is set. A link is followed. */
 int cli_guard_read_only(cli *app, const char *path, bool force);
+/* Refuses to replace what others see under another name, a symbolic link or a file with hard links, unless `force` is set. */
+int cli_guard_link(cli *app, const char *path, bool force);
 
 #endif

@@ -53,7 +53,7 @@ bool cli_input_read(cli *app, const char *path, size_t most, cli_input *input, i
     }
     cli_input_free(input);
     if (fine) {
-        cli_say_path(app, path, "has more than %zu bytes, too many for what it should be", most);
+        cli_say_path(app, path, "has more than %zu bytes, too many for this kind of file", most);
     } else if (!cli_interrupted()) {
         cli_say_path(app, path, "cannot read the file: %s", strerror(error));
     }

@@ -217,7 +217,7 @@ static void tell_foreign(cli *app, const models_folder *folder)
         snprintf(more, sizeof more, " and %zu more", folder->foreign - MODELS_FOREIGN_SHOWN);
     }
     if (folder->foreign > 0) {
-        cli_remark_path(app, folder->path, "not looked at, since they are of other formats or not complete: %s%s",
+        cli_remark_path(app, folder->path, "skipped, since they have other formats or are incomplete: %s%s",
                         folder->foreign_names, more);
     }
 }

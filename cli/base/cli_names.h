@@ -6,21 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a whole name matches a pattern of the shell's kind: `*` is any text (dots and slashes too), `?` one character,
-   [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is. Time is at most the
-   product of both lengths. */
-bool cli_matches(const char *glob, const char *name, size_t name_len);
-
-/* What a star of a pattern took: a part of the name. */
-typedef struct cli_capture {
-    const char *text;
-    size_t len;
-} cli_capture;
-
-#define CLI_CAPTURES_MOST 16
-/* The same as cli_matches, for a pattern of at most CLI_CAPTURES_MOST stars, and what each of them took: the shortest text that
-   serves, the first star's first. */
-bool cli_match(const char *glob, const char *name, size_t name_len, cli_capture captures[CLI_CAPTURES_MOST]);
 
 /* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
    that begin alike up to a dot are neighbours in it. */

@@ -42,7 +42,7 @@ static const cli_option *option_by_letter(const cli_command *command, char lette
 /* What somebody may not know who gives an option before a command. */
 static const char *hint_of_place(const cli_command *command)
 {
-    return command == &cli_top ? "; the options of a command stand behind its name" : "";
+    return command == &cli_top ? "; the options of a command follow its name" : "";
 }
 
 static int unknown_option(cli *app, const cli_command *command, const char *name, size_t name_len)
@@ -99,7 +99,7 @@ static int choose(cli *app, cli_arguments *arguments, const cli_option *option, 
     if (value != NULL && option->values != NULL && place_among(option->values, value) < 0) {
         char known[256];
         list_values(option->values, known, sizeof known);
-        return cli_usage_error(app, "--%s wants %s", option->name, known);
+        return cli_usage_error(app, "--%s needs %s", option->name, known);
     }
     arguments->choices[arguments->choice_count].option = option;
     arguments->choices[arguments->choice_count].value = value;
@@ -109,7 +109,7 @@ static int choose(cli *app, cli_arguments *arguments, const cli_option *option, 
 
 static int missing_value(cli *app, const cli_option *option)
 {
-    return cli_usage_error(app, "--%s wants a value: --%s %s", option->name, option->name, option->argument);
+    return cli_usage_error(app, "--%s needs a value: --%s %s", option->name, option->name, option->argument);
 }
 
 /* A word that begins with two dashes; `word` is what follows them. */

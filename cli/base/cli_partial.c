@@ -31,7 +31,7 @@ int cli_report_whole(cli *app, const char *path, const coffer *model)
     cli_number_text(cut, whole.cut, true);
     cli_number_text(all, whole.cut + whole.tensors, true);
     cli_say_path(app, path,
-                 "WARNING: the file is cut short: %s of %s tensors %s not whole, and only the others can be used; get "
+                 "WARNING: the file is truncated: %s of %s tensors %s incomplete, and only the others can be used; get "
                  "the file again",
                  cut, all, whole.cut == 1 ? "is" : "are");
     return CLI_EXIT_NOT_CONFORMING;

@@ -8,7 +8,7 @@
 
 #define CLI_OPTION_ROW_PARTIAL                                                                                         \
     {                                                                                                                  \
-        CLI_OPTION_PARTIAL, 0, "partial", NULL, "take a file that is cut short for what is whole in it", NULL          \
+        CLI_OPTION_PARTIAL, 0, "partial", NULL, "use the whole tensors of a truncated file", NULL                      \
     }
 
 typedef struct cli_whole {

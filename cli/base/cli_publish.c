@@ -22,7 +22,7 @@ static int fail(cli *app, const char *path, int error)
         return CLI_EXIT_UNREADABLE; /* of which nobody hears: the process ends by the signal */
     }
     const char *next_step = error == ENOENT   ? "; make its directory first"
-                            : error == ENOSPC ? "; make room, or write it elsewhere"
+                            : error == ENOSPC ? "; free some space, or write it elsewhere"
                             : error == EACCES ? "; write it elsewhere, or ask for permission"
                             : error == EROFS  ? "; write it elsewhere"
                             : error == EFBIG  ? "; write it where files may be larger (see ulimit -f)"
@@ -84,7 +84,7 @@ static const char *why_no_file(const char *path, bool force)
         return NULL;
     }
     if (stat(path, &behind) != 0) {
-        return force ? NULL : "there is a symbolic link of that name already, which leads nowhere; -f replaces it";
+        return force ? NULL : "a dangling symbolic link of that name exists already; -f replaces it";
     }
     if (!S_ISREG(behind.st_mode)) {
         return NULL;
@@ -92,13 +92,13 @@ static const char *why_no_file(const char *path, bool force)
     if (is_descriptor(path)) {
         return "this is a descriptor of this process, which a new file cannot replace; name the file itself";
     }
-    return force ? NULL : "there is a file of that name already; -f overwrites it";
+    return force ? NULL : "a file of that name exists already; -f overwrites it";
 }
 
 int cli_publish_check(cli *app, const char *path, bool force)
 {
     if (path[0] == '\0') {
-        return cli_usage_error(app, "the file to be written has no name");
+        return cli_usage_error(app, "the output file has an empty name");
     }
     const char *reason = why_no_file(path, force);
     if (reason == NULL) {

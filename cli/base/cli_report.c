@@ -279,7 +279,7 @@ static const char *suggest_partial(const cli *app, const coffer_error *err)
     const bool wanted = err->code == COFFER_ERR_DATA_TRUNCATED && err->tensor[0] == '\0' && app->command != NULL;
     for (size_t i = 0; wanted && (option = cli_option_at(app->command, i)) != NULL; i++) {
         if (option->id == CLI_OPTION_PARTIAL) {
-            return ", or use what is whole in it: --partial";
+            return ", or use the whole tensors in it: --partial";
         }
     }
     return "";

@@ -43,9 +43,9 @@ static int compare_lines(const void *a, const void *b)
 static const char *why_not(const struct stat *about)
 {
     return !S_ISREG(about->st_mode)       ? "is no file"
-           : about->st_uid != geteuid()   ? "belongs to another user, who could have a changed file passed over"
-           : (about->st_mode & 0022) != 0 ? "can be written by others, who could have a changed file passed over"
-           : about->st_size > STATE_MOST  ? "is too large for a state of coffer verify"
+           : about->st_uid != geteuid()   ? "it belongs to another user, who could have a changed file skipped"
+           : (about->st_mode & 0022) != 0 ? "it can be written by others, who could have a changed file skipped"
+           : about->st_size > STATE_MOST  ? "it is too large for a state of coffer verify"
                                           : NULL;
 }
 
@@ -96,13 +96,13 @@ static const char *read_state(cli_state *state, size_t size)
         got = pread(state->fd, state->text + done, size - done, (off_t)done);
     }
     if (done < size) {
-        return "cannot be read";
+        return "it cannot be read";
     }
     if (size == 0) {
         return write_title(state);
     }
     if (size < title_len || memcmp(state->text, STATE_TITLE, title_len) != 0) {
-        return "is no state of coffer verify";
+        return "it is not a state of coffer verify";
     }
     /* What a crash cut off in the middle of a line must not run into the next one. */
     if (state->text[size - 1] != '\n' && write(state->fd, "\n", 1) != 1) {
@@ -136,7 +136,7 @@ cli_state *cli_state_open(cli *app, const char *path, int *code)
     if (trouble == NULL) {
         return state;
     }
-    cli_say_path(app, path, "the state cannot be used: %s; name another one, or verify without", trouble);
+    cli_say_path(app, path, "the state cannot be used: %s; name another one, or verify without it", trouble);
     free_state(state);
     *code = CLI_EXIT_UNREADABLE;
     return NULL;

@@ -18,39 +18,19 @@ static bool read_alignment(const char *text, uint64_t *alignment)
            (*alignment & (*alignment - 1)) == 0;
 }
 
-/* Marks what does not stand where its dtype wants it. */
-static void plan(cli_rewrite *rewrite, uint64_t alignment)
-{
-    const uint64_t start = coffer_table_data_offset(coffer_shard_table(rewrite->model, 0));
-    rewrite->needed = start % alignment != 0;
-    rewrite->nothing = "its tensors are aligned already";
-    rewrite->alignment = alignment > rewrite->alignment ? alignment : rewrite->alignment;
-    for (size_t i = 0; i < rewrite->count; i++) {
-        cli_rewrite_tensor *tensor = &rewrite->tensors[i];
-        tensor->unaligned = tensor->from->offset % coffer_dtype_alignment(tensor->dtype) != 0;
-        rewrite->needed = rewrite->needed || tensor->unaligned;
-    }
-}
-
 static int run_align(cli *app, const cli_arguments *arguments)
 {
     const char *to = cli_value(arguments, CLI_OPTION_TO);
-    uint64_t alignment = ALIGN_LEAST;
-    if (to != NULL && !read_alignment(to, &alignment)) {
-        return cli_usage_error(app, "--to wants a power of two from 8 on: 64, 4096");
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.alignment = ALIGN_LEAST;
+    if (to != NULL && !read_alignment(to, &options.alignment)) {
+        return cli_usage_error(app, "--to needs a power of two of at least 8: 64, 4096");
     }
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        plan(&rewrite, alignment);
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    return cli_rewrite(app, arguments, &options, "its tensors are aligned already");
 }
 
 static const cli_option ALIGN_OPTIONS[] = {
-    { CLI_OPTION_TO, 0, "to", "BYTES", "where the data may start: at a multiple of that many; 8 if not given", NULL },
+    { CLI_OPTION_TO, 0, "to", "BYTES", "start the data at a multiple of BYTES; 8 if not given", NULL },
     CLI_OPTION_ROW_OUTPUT,
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_IN_PLACE,
@@ -61,8 +41,8 @@ static const cli_option ALIGN_OPTIONS[] = {
 };
 
 static const cli_example ALIGN_EXAMPLES[] = {
-    { "coffer align model.safetensors --in-place", "rewrite the file, if it needs to be" },
-    { "coffer align model.safetensors --to 4096 -o paged.safetensors", "data that begin with a page" },
+    { "coffer align model.safetensors --in-place", "rewrite the file, if necessary" },
+    { "coffer align model.safetensors --to 4096 -o paged.safetensors", "data that begin at a page" },
     { "coffer align model.safetensors --dry-run", "which tensors are not aligned?" },
     { NULL, NULL },
 };
@@ -72,10 +52,10 @@ const cli_command cli_align = {
     .run = run_align,
     .summary = "rewrite a file so that its tensors are aligned in memory",
     .usage = "PATH",
-    .about = "Rewrites a file in which tensors do not stand where their dtypes want them, so that a mapped file\n"
-             "can be used without copying. One that is aligned already stays as it is. The new file takes the\n"
-             "old one's place when it is complete; on a terminal it asks before, elsewhere --in-place allows it.\n"
-             "Metadata and reserved slack stay.\n"
+    .about = "Rewrites a file with tensors that are not aligned for their dtypes, so that a mapped file can be used\n"
+             "without copying. A file that is aligned already is not changed. The new file replaces the old one\n"
+             "when it is complete; on a terminal the command asks first, otherwise --in-place allows it.\n"
+             "Metadata and reserved slack are kept.\n"
              "\n"
              "JSON: path, output, done (\"written\", \"nothing\", \"dry_run\"), changes [{name, change, from, to}],\n"
              "from and to in bytes, tensors, size of the new file in bytes, seconds. A file that fails has path\n"

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* What is written is as its format's own writers write it. */
-#define CONVERT_ALIGNMENT 8
-
 typedef struct convert_ending {
     const char *text;
     coffer_format format;
@@ -51,25 +48,17 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     }
     const coffer_format format = wanted_format(arguments);
     if (format == COFFER_FORMAT_ANY) {
-        return cli_usage_error(
-            app, "the new file's name ends neither in .safetensors nor in .bt; say what it is to be: --to");
+        return cli_usage_error(app,
+                               "the new file's name ends neither in .safetensors nor in .bt; give its format: --to");
     }
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    if (code == CLI_EXIT_OK) {
-        rewrite.format = format;
-        rewrite.alignment = CONVERT_ALIGNMENT;
-        rewrite.slack = 0;
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.format = format;
+    return cli_rewrite(app, arguments, &options, "");
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending says the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending says",
-      "safetensors|bintensors" },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", "safetensors|bintensors" },
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST,
@@ -86,11 +75,11 @@ static const cli_example CONVERT_EXAMPLES[] = {
 const cli_command cli_convert = {
     .name = "convert",
     .run = run_convert,
-    .summary = "write the tensors of a file to one of another format",
+    .summary = "write the tensors of a file to a file of another format",
     .usage = "PATH",
     .about =
         "Writes the same tensors and metadata to a file (-o) of another format, as that format's own writers would\n"
-        "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). What PATH is is told by its\n"
+        "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is detected by\n"
         "content. A dtype that the new format lacks is an error that names the tensor; nothing is written\n"
         "then.\n"
         "\n"

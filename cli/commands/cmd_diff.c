@@ -293,7 +293,7 @@ static void put_distance(cli_output *out, const diff_pair *pair)
     bool begun = false;
     const uint64_t finite = pair->apart.differing - pair->apart.nan - pair->apart.infinite;
     if (pair->apart.differing == 0) {
-        cli_put_text(out, "the bytes differ, the numbers, as doubles, do not");
+        cli_put_text(out, "the bytes differ, but the numbers, as doubles, do not");
         return;
     }
     cli_put_grouped(out, pair->apart.differing);
@@ -461,8 +461,8 @@ static bool tensors_differ(const diff *d)
 static void tell_record(const diff *d, int says)
 {
     if (says != 0) {
-        cli_remark(d->app, "by the digests that they record, their tensors are %s; comparing them",
-                   says > 0 ? "the same" : "not the same");
+        cli_remark(d->app, "the recorded digests say that the tensors are %s; comparing them",
+                   says > 0 ? "the same" : "different");
     }
 }
 
@@ -471,7 +471,7 @@ static void tell_record(const diff *d, int says)
 static void judge_record(const diff *d, int says)
 {
     if (says > 0 && tensors_differ(d)) {
-        cli_remark(d->app, "the digests that they record are not true of both: coffer verify tells of which");
+        cli_remark(d->app, "the recorded digests of one file are wrong: coffer verify tells which");
     }
 }
 
@@ -561,10 +561,10 @@ static int run_diff(cli *app, const cli_arguments *arguments)
     diff d = { .app = app, .path_a = arguments->names[0], .path_b = arguments->names[1] };
     d.tolerant = tolerance != NULL;
     if (d.tolerant && !read_tolerance(tolerance, &d.tolerance)) {
-        return cli_usage_error(app, "--tolerance wants a number from 0 on: 0.001, 1e-6");
+        return cli_usage_error(app, "--tolerance needs a number of at least 0: 0.001, 1e-6");
     }
     if (strcmp(d.path_a, "-") == 0 && strcmp(d.path_b, "-") == 0) {
-        return cli_usage_error(app, "standard input can be one of the two files only");
+        return cli_usage_error(app, "only one of the two files can be standard input");
     }
     int code = CLI_EXIT_OK;
     d.a = cli_open(app, d.path_a, false, &code);
@@ -588,8 +588,8 @@ static const cli_option DIFF_OPTIONS[] = {
 };
 
 static const cli_example DIFF_EXAMPLES[] = {
-    { "coffer diff before.safetensors after.safetensors", "what has training changed?" },
-    { "coffer diff model.safetensors half.safetensors --tolerance 0.01", "what has rounding done?" },
+    { "coffer diff before.safetensors after.safetensors", "what did training change?" },
+    { "coffer diff model.safetensors half.safetensors --tolerance 0.01", "what did rounding change?" },
     { NULL, NULL },
 };
 
@@ -598,13 +598,13 @@ const cli_command cli_diff = {
     .run = run_diff,
     .summary = "compare two files: names, dtypes, shapes, numbers, metadata",
     .usage = "A B",
-    .about = "Compares two files, whatever the order of their tensors: what only one of them has, other dtypes and\n"
-             "shapes, other bytes, and then how many numbers differ and by how much; other metadata. With a\n"
-             "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
-             "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is no such file.\n"
+    .about = "Compares two files, whatever the order of their tensors: tensors that only one of them has, different\n"
+             "dtypes and shapes, how many numbers differ and by how much, and different metadata. With a tolerance\n"
+             "only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0 they are\n"
+             "equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is invalid.\n"
              "\n"
-             "Digests that both files record are a hint: what they say is told at once, and every byte is\n"
-             "compared all the same. They count as no metadata.\n"
+             "Digests that both files record are a hint: the command says first whether they agree, and compares\n"
+             "every byte all the same. They do not count as metadata.\n"
              "\n"
              "JSON: a, b, metadata [KEY that differs], only_in_a [NAME], only_in_b, tensors that differ [{name, a\n"
              "{dtype, shape}, b, differing, nan, infinite, max, mean}] (the last five when their shapes are the\n"

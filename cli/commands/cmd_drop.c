@@ -1,35 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer drop PATH GLOB...: a file without some of its tensors. */
-#include "cli_names.h"
 #include "cli_rewrite.h"
 
-/* Marks what matches; a pattern that takes nothing is more likely a slip than a wish. */
-static int plan(cli_rewrite *rewrite, const char *glob)
+#include <string.h>
+
+static int read_drop(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)
 {
-    bool found = false;
-    for (size_t i = 0; i < rewrite->count; i++) {
-        cli_rewrite_tensor *tensor = &rewrite->tensors[i];
-        if (cli_matches(glob, tensor->from->name, tensor->from->name_len)) {
-            tensor->dropped = true;
-            rewrite->needed = true;
-            found = true;
-        }
-    }
-    return found ? CLI_EXIT_OK : cli_rewrite_no_match(rewrite, glob);
+    (void)app;
+    memcpy(pattern, text, strlen(text) + 1);
+    *rule = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_DROP, .pattern = pattern };
+    return CLI_EXIT_OK;
 }
 
 static int run_drop(cli *app, const cli_arguments *arguments)
 {
-    cli_rewrite rewrite;
-    int code = cli_rewrite_open(&rewrite, app, arguments);
-    for (size_t i = 1; code == CLI_EXIT_OK && i < arguments->name_count; i++) {
-        code = plan(&rewrite, arguments->names[i]);
-    }
-    if (code == CLI_EXIT_OK) {
-        code = cli_rewrite_run(&rewrite);
-    }
-    cli_rewrite_close(&rewrite);
-    return code;
+    return cli_rewrite_by_rules(app, arguments, read_drop, "");
 }
 
 static const cli_option DROP_OPTIONS[] = {
@@ -38,7 +23,7 @@ static const cli_option DROP_OPTIONS[] = {
 };
 
 static const cli_example DROP_EXAMPLES[] = {
-    { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would go?" },
+    { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would be dropped?" },
     { "coffer drop model.safetensors '*.attn.bias' '*.masked_bias' --in-place", "rewrite the file without them" },
     { NULL, NULL },
 };
@@ -49,9 +34,10 @@ const cli_command cli_drop = {
     .summary = "rewrite a file without some of its tensors",
     .usage = "PATH GLOB...",
     .about = "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
-             "character, [a-z] one of a set, and a backslash takes the next character as it is. Quote them, since\n"
-             "the shell knows patterns too. Every pattern has to match something, or nothing is done. Before PATH\n"
-             "itself is rewritten, a terminal shows what goes and asks; elsewhere --in-place or -f allows it.\n"
+             "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
+             "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
+             "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
+             "or -f allows it.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

@@ -3,7 +3,6 @@
 #include "cli_command.h"
 #include "cli_files.h"
 #include "cli_guard.h"
-#include "cli_names.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_report.h"
@@ -27,7 +26,7 @@ static bool *choose(const coffer *model, const cli_arguments *arguments, const c
         bool found = choice->option->id != CLI_OPTION_FILTER;
         for (size_t i = 0; choice->option->id == CLI_OPTION_FILTER && i < count; i++) {
             const coffer_tensor *tensor = coffer_at(model, i);
-            const bool matches = cli_matches(choice->value, tensor->name, tensor->name_len);
+            const bool matches = coffer_match(choice->value, tensor->name, tensor->name_len);
             wanted[i] = wanted[i] || matches;
             found = found || matches;
         }
@@ -99,7 +98,7 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
 {
     const bool made = mkdir(folder, 0777) == 0;
     if (!made && errno != EEXIST) {
-        cli_say_path(app, folder, "the folder cannot be made: %s", strerror(errno));
+        cli_say_path(app, folder, "cannot make the folder: %s", strerror(errno));
         return CLI_EXIT_UNREADABLE;
     }
     int code = guard_files(app, model, url, folder);
@@ -215,11 +214,11 @@ static int run_fetch(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option FETCH_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "the folder to fetch into, made if it is not there; else this one",
+    { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "the folder to fetch into, made if missing; default: this one",
       NULL },
-    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only tensors whose names match; may be given several times", NULL },
-    { CLI_OPTION_REVISION, 0, "revision", "REVISION", "of a repository of the Hub: a branch, tag or commit", NULL },
-    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace files that are there", NULL },
+    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only tensors whose names match; repeatable", NULL },
+    { CLI_OPTION_REVISION, 0, "revision", "REVISION", "for a repository of the Hub: a branch, tag or commit", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace existing files", NULL },
     CLI_OPTION_ROW_END,
 };
 
@@ -236,14 +235,14 @@ const cli_command cli_fetch = {
     .summary = "download a model, or some tensors of it",
     .usage = "URL",
     .about = "Downloads a model, or one file, from a URL: http, https, s3://bucket/key or\n"
-             "hf://owner/name[@revision][/file]. With a folder, a repository or an index comes what loaders\n"
-             "read beside the tensors: config.json, the tokenizer's files and their like. Several ranges come\n"
-             "at once, of all files. What was interrupted is gone on with by the same command, from\n"
-             "NAME.coffer-part; files get their names when all of them are complete, and when they are what\n"
-             "the server states of their SHA-256, if it does.\n"
+             "hf://owner/name[@revision][/file]. With a folder, a repository or an index the other files that\n"
+             "loaders read are fetched too: config.json, the tokenizer's files and so on. Several ranges of all\n"
+             "files are fetched at once. The same command resumes an interrupted fetch, from NAME.coffer-part;\n"
+             "files get their names when all of them are complete and, if the server states their SHA-256, match\n"
+             "it.\n"
              "\n"
              "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
-             "shell knows them, too.\n",
+             "shell has patterns, too.\n",
     .options = FETCH_OPTIONS,
     .examples = FETCH_EXAMPLES,
     .least_names = 1,

@@ -89,7 +89,7 @@ static void show_examples(cli_output *out, const cli_example *examples)
 
 void cli_show_overview(cli_output *out)
 {
-    show_text(out, "coffer - look into, check and edit safetensors files\n");
+    show_text(out, "coffer - inspect, check and edit safetensors files\n");
     cli_put_text(out, "\nUsage: coffer COMMAND [OPTIONS] ...\n\nCommands:\n");
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
         char head[32];
@@ -99,7 +99,7 @@ void cli_show_overview(cli_output *out)
     show_options(out, &cli_top);
     show_environment(out);
     cli_put_char(out, '\n');
-    show_text(out, "Exit code: 0 fine, 1 a file does not conform (or has no such tensor, key or index), 2 wrong\n"
+    show_text(out, "Exit code: 0 success, 1 a file does not conform (or has no such tensor, key or index), 2 wrong\n"
                    "usage, 3 something could not be read or written, 130 Ctrl-C.\n");
     cli_put_text(out, "\nStart with:  coffer info model.safetensors\n"
                       "More about a command:  coffer help COMMAND\n");
@@ -136,7 +136,7 @@ int cli_unknown_command(cli *app, const char *word)
     char shown[256];
     coffer_escape(word, word_len, shown, sizeof shown);
     if (strpbrk(word, "./") != NULL) {
-        return cli_usage_error(app, "\"%s\" is no command; to look into a file: coffer info FILE", shown);
+        return cli_usage_error(app, "\"%s\" is not a command; to inspect a file: coffer info FILE", shown);
     }
     if (nearest == NULL) {
         return cli_usage_error(app, "unknown command \"%s\"", shown);
@@ -164,7 +164,7 @@ static const cli_option HELP_OPTIONS[] = {
 
 static const cli_example HELP_EXAMPLES[] = {
     { "coffer help", "all commands" },
-    { "coffer help get", "all about one" },
+    { "coffer help get", "one command in detail" },
     { NULL, NULL },
 };
 
@@ -173,7 +173,7 @@ const cli_command cli_help = {
     .run = run_help,
     .summary = "show how to use a command",
     .usage = "[COMMAND]",
-    .about = "Shows all commands, or all about one of them; `coffer COMMAND --help` does the same.\n",
+    .about = "Lists all commands, or describes one of them, as `coffer COMMAND --help` does.\n",
     .options = HELP_OPTIONS,
     .examples = HELP_EXAMPLES,
     .least_names = 0,

@@ -500,7 +500,7 @@ static const cli_option INFO_OPTIONS[] = {
 
 static const cli_example INFO_EXAMPLES[] = {
     { "coffer info model.safetensors", "what is in a file" },
-    { "coffer info *.safetensors", "a line for each of many" },
+    { "coffer info *.safetensors", "a line for each of several files" },
     { "coffer info --json model.safetensors", "the same for a program" },
     { NULL, NULL },
 };
@@ -510,11 +510,11 @@ const cli_command cli_info = {
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
-    .about = "Shows one screen about a file, or a line for each of several; - is standard input. Of a folder every\n"
+    .about = "Shows one screen about a file, or a line for each of several; - is standard input. For a folder every\n"
              "model below it is shown. Only the header is read, whatever the file's size. Slack is the room in\n"
-             "the header in which `coffer meta` edits in place. Metadata that are JSON are shown as such. Of a\n"
-             "quantised model, as a config.json beside it tells, it is also shown how many parameters were\n"
-             "trained, and what was assumed.\n",
+             "the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON. If a\n"
+             "config.json beside the model says that it is quantised, the number of parameters that were trained\n"
+             "is shown too, and what was assumed.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

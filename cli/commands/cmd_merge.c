@@ -50,7 +50,7 @@ static int run_merge(cli *app, const cli_arguments *arguments)
     cli_collection all;
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
-        return cli_usage_error(app, "say where the new file goes: -o FILE");
+        return cli_usage_error(app, "name the new file: -o FILE");
     }
     int code = CLI_EXIT_OK;
     for (size_t i = 0; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
@@ -93,12 +93,12 @@ static const cli_example MERGE_EXAMPLES[] = {
 const cli_command cli_merge = {
     .name = "merge",
     .run = run_merge,
-    .summary = "write the tensors of several files to one",
+    .summary = "write the tensors of several files to one file",
     .usage = "MODEL...",
     .about =
-        "Writes all tensors of a model of several files, or of several models, to one file (-o), as any writer would\n"
-        "order them. A name that comes twice is an error, and so are metadata that contradict each other.\n"
-        "Nothing is there before the new file is complete.\n"
+        "Writes all tensors of a model of several files, or of several models, to one file (-o), in the order of any\n"
+        "writer. A duplicate name is an error, and so are metadata that contradict each other. The new file\n"
+        "does not appear before it is complete.\n"
         "\n"
         "JSON: paths, output, tensors, size of the tensors in bytes, seconds. A file that fails has path and\n"
         "error (see coffer help info).\n",

@@ -112,7 +112,7 @@ static void remark_others(cli *app, const coffer *model)
     for (size_t i = 1; i < coffer_shard_count(model); i++) {
         if (!same_metadata(coffer_shard_table(model, 0), coffer_shard_table(model, i))) {
             cli_remark_path(app, coffer_shard_path(model, i),
-                            "has other metadata than the first file, whose metadata these are");
+                            "has other metadata than the first file, whose metadata are shown");
             return;
         }
     }
@@ -159,7 +159,7 @@ static int read_edit(cli *app, const cli_choice *choice, coffer_edit *edit)
         return cli_usage_error(app, "\"%s\" is not UTF-8, which keys and values must be", shown);
     }
     if (set && equals == NULL) {
-        return cli_usage_error(app, "--set wants KEY=VALUE, and \"%s\" has no =; to remove a key: --unset", shown);
+        return cli_usage_error(app, "--set needs KEY=VALUE, and \"%s\" has no =; to remove a key: --unset", shown);
     }
     edit->key = choice->value;
     edit->key_len = set ? (size_t)(equals - choice->value) : text_len;
@@ -206,10 +206,10 @@ static int tell_rewriting(void *ctx, uint64_t done, uint64_t total)
     if (!told->said && total >= REWRITE_WORTH_SAYING) {
         char size[CLI_NUMBER_SIZE];
         cli_bytes_text(size, total);
-        cli_remark_path(told->app, told->path, "%srewriting %s, with room for the next edits%s",
+        cli_remark_path(told->app, told->path, "%srewriting %s, with room for later edits%s",
                         told->wanted ? "" : "the header has no room for this: ", size,
                         told->wanted ? ""
-                                     : "; --insert takes milliseconds, where the file system can do it (ext4, XFS) and "
+                                     : "; --insert takes milliseconds, if the file system supports it (ext4, XFS) and "
                                        "nobody has the file open");
     }
     told->said = true;
@@ -297,8 +297,7 @@ static int recover(cli *app, const char *path, const coffer_edit_options *option
     if (coffer_recover(path, options, &err) != COFFER_OK) {
         return cli_fail(app, path, &err);
     }
-    return cli_report_change(app, path, "recovered", "recovered: nothing unfinished is left", "",
-                             cli_seconds() - start);
+    return cli_report_change(app, path, "recovered", "recovered: nothing is unfinished", "", cli_seconds() - start);
 }
 
 static int run_meta(cli *app, const cli_arguments *arguments)
@@ -312,19 +311,19 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
     options.insert = cli_given(arguments, CLI_OPTION_INSERT);
     if (recovers && (edits || rewrites)) {
-        return cli_usage_error(app, "--recover comes alone; edit afterwards");
+        return cli_usage_error(app, "--recover cannot be combined with other options; edit afterwards");
     }
     if ((recovers || edits || rewrites) && arguments->name_count == 2) {
-        return cli_usage_error(app, "a KEY is shown, so it goes with no --set, --unset, --rewrite or --recover");
+        return cli_usage_error(app, "a KEY is for showing, and excludes --set, --unset, --rewrite and --recover");
     }
     if (options.insert && (rewrites || !edits)) {
-        return cli_usage_error(app, "--insert goes with --set or --unset, and not with --rewrite");
+        return cli_usage_error(app, "--insert needs --set or --unset, and excludes --rewrite");
     }
     if (options.follow_links && !recovers && !edits && !rewrites) {
-        return cli_usage_error(app, "--follow-links goes with --set, --unset, --rewrite or --recover");
+        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite or --recover");
     }
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
-        return cli_usage_error(app, "standard input can be shown, not edited; name the file");
+        return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
     }
     if (app->tsv && (recovers || edits || rewrites || arguments->name_count == 2)) {
         return cli_usage_error(app, "--tsv is for all keys");
@@ -336,13 +335,14 @@ static int run_meta(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option META_OPTIONS[] = {
-    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; may be given many times", NULL },
-    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; may be given many times", NULL },
+    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; repeatable", NULL },
+    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; repeatable", NULL },
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
-    { CLI_OPTION_INSERT, 0, "insert", NULL, "without room move the data by whole blocks, in milliseconds", NULL },
+    { CLI_OPTION_INSERT, 0, "insert", NULL, "if there is no room, insert blocks before the data, in milliseconds",
+      NULL },
     { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL,
       "edit what a link points to, files with several names, and read-only ones", NULL },
-    { CLI_OPTION_RECOVER, 0, "recover", NULL, "put back what an interrupted edit left", NULL },
+    { CLI_OPTION_RECOVER, 0, "recover", NULL, "undo an interrupted edit, or finish or undo an interrupted save", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -350,7 +350,7 @@ static const cli_option META_OPTIONS[] = {
 
 static const cli_example META_EXAMPLES[] = {
     { "coffer meta model.safetensors", "all keys and values" },
-    { "coffer meta model.safetensors format", "one value, as it is" },
+    { "coffer meta model.safetensors format", "one value, unescaped" },
     { "coffer meta model.safetensors --set license=mit --unset draft", "change the file, in place if it fits" },
     { NULL, NULL },
 };
@@ -360,12 +360,12 @@ const cli_command cli_meta = {
     .run = run_meta,
     .summary = "show or edit the metadata of a file",
     .usage = "PATH [KEY]",
-    .about = "Shows the metadata, or the value of one key as it is, or changes keys. A change that fits in the\n"
-             "header's slack is made in place, in milliseconds whatever the file's size; else the file is\n"
-             "rewritten and gets slack for the next time (on Btrfs and XFS the new file shares the old one's\n"
-             "blocks, in milliseconds, too). With --insert ext4 and XFS put room in before the data instead;\n"
-             "nobody else may have the file open, and a power cut in these milliseconds may cost it. How it was\n"
-             "done is said on standard error. - is standard input, which can be shown only.\n",
+    .about = "Shows the metadata, or the unescaped value of one key, or changes keys. A change that fits into the\n"
+             "header's slack is made in place, in milliseconds whatever the file's size; otherwise the file is\n"
+             "rewritten, with slack for later edits (on Btrfs and XFS the new file shares the old one's blocks,\n"
+             "which also takes milliseconds). With --insert ext4 and XFS insert room before the data instead;\n"
+             "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"
+             "error says how it was done. - is standard input, which can only be shown.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,

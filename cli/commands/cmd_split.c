@@ -243,10 +243,10 @@ static int run_split(cli *app, const cli_arguments *arguments)
     options.balanced = cli_given(arguments, CLI_OPTION_BALANCED);
     options.force = cli_given(arguments, CLI_OPTION_FORCE);
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
-        return cli_usage_error(app, "say where the files go: -o FOLDER");
+        return cli_usage_error(app, "name the folder for the files: -o FOLDER");
     }
     if (size != NULL && !read_size(size, &options.max_shard_size)) {
-        return cli_usage_error(app, "--max-shard-size wants a number of bytes: 5GB, 500MB, 1GiB, 250000");
+        return cli_usage_error(app, "--max-shard-size needs a number of bytes: 5GB, 500MB, 1GiB, 250000");
     }
     split_target target = { NULL, NULL, NULL };
     cli_collection all;
@@ -267,7 +267,7 @@ static const cli_option SPLIT_OPTIONS[] = {
       NULL },
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "bytes of tensors in a file; 5GB if not given", NULL },
     { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
-    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace a model that is there", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing model", NULL },
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
@@ -275,8 +275,7 @@ static const cli_option SPLIT_OPTIONS[] = {
 
 static const cli_example SPLIT_EXAMPLES[] = {
     { "coffer split model.safetensors -o sharded", "files of at most 5 GB, and their index" },
-    { "coffer split model.safetensors -o sharded --max-shard-size 500MB --balanced",
-      "smaller ones, of about one size" },
+    { "coffer split model.safetensors -o sharded --max-shard-size 500MB --balanced", "smaller ones, of similar size" },
     { NULL, NULL },
 };
 
@@ -285,12 +284,12 @@ const cli_command cli_split = {
     .run = run_split,
     .summary = "write a model as several files and their index",
     .usage = "MODEL",
-    .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, with the rules\n"
-             "and the names that other programs have, and an index; what fits into one file becomes\n"
-             "model.safetensors. Every file has the model's metadata. Nobody ever finds a mixture of an older model\n"
-             "and the new one there; what is interrupted is finished or undone by the next split, or by coffer meta\n"
-             "--recover FOLDER/model.safetensors. SIZE is in bytes, in KB, MB, GB or TB of 1000 each, or in KiB,\n"
-             "MiB, GiB or TiB of 1024 each.\n"
+    .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
+             "rules and names as other programs, and an index; a model that fits into one file becomes\n"
+             "model.safetensors. Every file has the model's metadata. An older model and the new one are never\n"
+             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what was\n"
+             "interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB or\n"
+             "TiB for powers of 1024.\n"
              "\n"
              "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
              "has path and error (see coffer help info).\n",

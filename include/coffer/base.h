@@ -202,7 +202,8 @@ COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, si
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Where an object's memory comes from. The sizes given back are those that were asked for. Called by the thread that
+/* Where an object's memory comes from; where one is asked for, NULL stands for coffer_libc_allocator(). The struct is
+   copied. The sizes given back are those that were asked for. Called by the thread that
    makes the call, and by those that coffer_open starts for a model of several files, one at a time; an allocator shared
    by objects that several threads use must allow that. NULL from alloc or realloc is an error (COFFER_ERR_MEMORY),
    never an abort. */

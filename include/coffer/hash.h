@@ -29,7 +29,7 @@ COFFER_API size_t coffer_algorithm_digest_size(coffer_algorithm algorithm);
 /* Computes digests of bytes that come in pieces. */
 typedef struct coffer_hasher coffer_hasher;
 
-/* The allocator is never NULL. Making a hasher may load a library, so one for many digests is faster than many. */
+/* Making a hasher may load a library, so one for many digests is faster than many. */
 COFFER_API coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorithm,
                                            const coffer_allocator *allocator, coffer_error *err);
 COFFER_API coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err);

@@ -31,7 +31,7 @@ typedef struct coffer_manifest_entry {
 COFFER_API coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *bytes, size_t size,
                                                const char *key, size_t key_len, const coffer_allocator *allocator,
                                                coffer_error *err);
-/* An empty one to be filled. `model` is what statements call the model. The allocator may be NULL. */
+/* An empty one to be filled. `model` is what statements call the model. */
 COFFER_API coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model,
                                              const coffer_allocator *allocator, coffer_error *err);
 COFFER_API void coffer_manifest_free(coffer_manifest *manifest);

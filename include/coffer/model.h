@@ -63,7 +63,7 @@ typedef enum coffer_verifying {
 
 typedef struct coffer_open_options {
     size_t struct_size;
-    const coffer_allocator *allocator; /* NULL: coffer_libc_allocator(); the struct is copied */
+    const coffer_allocator *allocator; /* of the model; NULL: coffer_libc_allocator() */
     uint64_t max_header_size;          /* as in coffer_parse_options */
     coffer_access access;
     bool populate;        /* fault the whole map in when it is made, rather than page by page */
@@ -73,8 +73,7 @@ typedef struct coffer_open_options {
     coffer_format format; /* as in coffer_parse_options */
     coffer_verifying verify;
     /* Of a model with an index: open only the shards that hold a tensor whose name matches one of `select_count`
-       patterns (`*`,
-       `?`, `[a-z]`, a backslash before one of them); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
+       patterns (coffer_match); every tensor of theirs is then there. COFFER_ERR_NO_TENSOR for
        none. */
     const char *const *select;
     size_t select_count; /* 0: all */
@@ -135,10 +134,13 @@ typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
  * Names the files of a model without opening them, those that are missing, too: of an index what it names, of a folder
  * what coffer_open would open in it, of a file that is named as one of several (`-00001-of-00003`) all that are named
  * like it, in order of their names; else the file itself. An index has to conform. COFFER_ERR_UNSUPPORTED for a URL,
- * COFFER_ERR_CANCELLED when the visitor ended it. NULL allocator: coffer_libc_allocator().
+ * COFFER_ERR_CANCELLED when the visitor ended it.
  */
 COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
                                            coffer_file_visitor visit, void *ctx, coffer_error *err);
+
+/* Whether a path or URL is that of the index of a model: its name, which alone tells, ends in `.index.json`. No I/O. */
+COFFER_API bool coffer_is_index(const char *path);
 
 /* ---- Look-up ----------------------------------------------------------------------------------------------------- */
 
@@ -147,6 +149,11 @@ COFFER_API size_t coffer_count(const coffer *model);
 COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
 /* By name, as coffer_table_find; NULL when there is none. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len);
+/* Whether a whole name, of name_len bytes, matches a pattern: `*` is any text (dots and slashes too), `?` one
+   character, [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is.
+   Characters are those of UTF-8, or single bytes where the text is not UTF-8. Time is at most the product of both
+   lengths. From any thread. */
+COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
 /* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
 COFFER_API size_t coffer_shard_count(const coffer *model);

@@ -151,8 +151,6 @@ COFFER_API const char *coffer_note_text(coffer_note_kind kind);
 
 /* ---- Parsing ----------------------------------------------------------------------------------------------------- */
 
-/* Here the allocator is the caller's to give, and never NULL: coffer_libc_allocator() where there is a libc. */
-
 #define COFFER_DEFAULT_MAX_HEADER_SIZE 100000000u  /* the format's own limit on the header's length */
 #define COFFER_LARGEST_MAX_HEADER_SIZE 4000000000u /* the highest limit that can be set */
 

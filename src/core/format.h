@@ -12,7 +12,10 @@
 
 #define COFFER__FRAME_SIZE 8u /* the header's length, u64le */
 
-/* coffer_parse of a file whose first `size` bytes are here; the others come from the supply, if there is one, and then *need is
+/* coffer_parse with an allocator that is not NULL. */
+coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err);
+/* The same of a file whose first `size` bytes are here; the others come from the supply, if there is one, and then *need is
    not asked for. */
 coffer_status coffer__parse_supplied(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                                      const coffer__supply *supply, const coffer_allocator *allocator,

@@ -57,10 +57,10 @@ size_t coffer_header_count(const coffer_header *header)
     return header->tensors.used / sizeof(declared_tensor);
 }
 
-coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
 {
-    if (header == NULL || allocator == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_header_new needs a header and an allocator");
+    if (header == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a header needs a place for its handle");
     }
     *header = coffer__alloc_zeroed(allocator, sizeof **header);
     if (*header == NULL) {
@@ -406,7 +406,7 @@ static coffer_status build_ordered(coffer_header *header, const coffer_header_op
     }
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.max_header_size = options->max_header_size;
-    status = coffer_parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
+    status = coffer__parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
     if (status != COFFER_OK) {
         drop_built(header);
         return status;

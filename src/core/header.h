@@ -39,6 +39,9 @@ struct coffer_header {
     coffer_table *table;
 };
 
+/* coffer_header_new with an allocator that is not NULL. */
+coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
+
 static inline declared_tensor *coffer__header_tensors(const coffer_header *header)
 {
     return (declared_tensor *)(void *)header->tensors.bytes;

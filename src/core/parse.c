@@ -169,8 +169,8 @@ coffer_status coffer__parse_supplied(coffer_table **table, uint64_t *need, const
                                      const coffer__supply *supply, const coffer_allocator *allocator,
                                      const coffer_parse_options *options, coffer_error *err)
 {
-    if (table == NULL || allocator == NULL || (bytes == NULL && size > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_parse needs a table, the bytes and an allocator");
+    if (table == NULL || (bytes == NULL && size > 0)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "parsing needs a place for the table, and the bytes");
     }
     *table = NULL;
     coffer_parse_options chosen;
@@ -205,8 +205,8 @@ coffer_status coffer__parse_supplied(coffer_table **table, uint64_t *need, const
     return status;
 }
 
-coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
 {
     return coffer__parse_supplied(table, need, bytes, size, NULL, allocator, options, err);
 }

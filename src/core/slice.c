@@ -182,35 +182,6 @@ static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t r
     return coffer__fail_sizes(err, COFFER_ERR_SLICE_BITS, granule, run_bits / info->bits);
 }
 
-/* Adds a dimension outside of those that the box has, innermost first; `stride` is in whole bytes. */
-static void slice_box_push(coffer__box *box, uint64_t count, int64_t stride)
-{
-    box->run_count *= count;
-    if (box->rank > 0) {
-        const size_t last = box->rank - 1;
-        if (stride == box->strides[last] * (int64_t)box->counts[last]) {
-            box->counts[last] *= count;
-            return;
-        }
-    }
-    box->counts[box->rank] = count;
-    box->strides[box->rank] = stride;
-    box->rank++;
-}
-
-static void slice_box_reverse(coffer__box *box)
-{
-    for (size_t i = 0; i < box->rank / 2; i++) {
-        const size_t j = box->rank - 1 - i;
-        const uint64_t count = box->counts[i];
-        const int64_t stride = box->strides[i];
-        box->counts[i] = box->counts[j];
-        box->strides[i] = box->strides[j];
-        box->counts[j] = count;
-        box->strides[j] = stride;
-    }
-}
-
 /*
  * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the tensor's bits and fits.
  * Whole dimensions grow the run until one is not; a dimension of one index only moves the start; the others become the
@@ -236,7 +207,7 @@ static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, co
                 return slice_bits_error(info, run, err);
             }
             const int64_t bytes = (int64_t)(take.step * stride / 8);
-            slice_box_push(box, take.count, take.backward ? -bytes : bytes);
+            coffer__box_push(box, take.count, take.backward ? -bytes : bytes);
         }
         stride *= frame->tensor->shape[i - 1];
     }
@@ -245,16 +216,8 @@ static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, co
     }
     box->start = start / 8;
     box->run_size = run / 8;
-    slice_box_reverse(box);
+    coffer__box_reverse(box);
     return COFFER_OK;
-}
-
-static void slice_box_run_only(coffer__box *box, uint64_t size)
-{
-    box->start = 0;
-    box->run_size = size;
-    box->run_count = size > 0 ? 1 : 0;
-    box->rank = 0;
 }
 
 /* Fills the box, which stands for an empty result when it comes here. */
@@ -266,7 +229,7 @@ static coffer_status slice_plan_frame(const slice_frame *frame, coffer__box *box
         return status;
     }
     if (summary.whole) {
-        slice_box_run_only(box, frame->tensor->size);
+        coffer__box_one_run(box, frame->tensor->size);
         return COFFER_OK;
     }
     if (coffer__dtype(frame->tensor->dtype)->bits == 0) {
@@ -280,7 +243,7 @@ coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index
                                  coffer__box *box, coffer_error *err)
 {
     slice_frame frame;
-    slice_box_run_only(box, 0);
+    coffer__box_one_run(box, 0);
     coffer_status status = slice_frame_make(&frame, tensor, indices, count, err);
     if (status == COFFER_OK) {
         status = slice_plan_frame(&frame, box, err);
@@ -289,17 +252,6 @@ coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index
         return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
     }
     return COFFER_OK;
-}
-
-uint64_t coffer__box_run(const coffer__box *box, uint64_t k)
-{
-    uint64_t at = box->start;
-    for (size_t i = box->rank; i > 0; i--) {
-        /* A negative stride wraps around, as unsigned arithmetic does, to the right sum. */
-        at += (k % box->counts[i - 1]) * (uint64_t)box->strides[i - 1];
-        k /= box->counts[i - 1];
-    }
-    return at;
 }
 
 /* ---- shape ------------------------------------------------------------------------------------------------------- */

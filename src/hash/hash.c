@@ -4,6 +4,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "libc_allocator.h"
 
 #include <string.h>
 
@@ -57,17 +58,18 @@ coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorit
     }
     *hasher = NULL;
     const struct hash_row *row = hash_row_of(algorithm);
-    if (row->ops == NULL || allocator == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a hasher needs an algorithm of the list and an allocator");
+    if (row->ops == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a hasher needs an algorithm of the list");
     }
-    coffer_hasher *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    const coffer_allocator *from = coffer__allocator_or_libc(allocator);
+    coffer_hasher *made = coffer__alloc_zeroed(from, sizeof *made);
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a hasher");
     }
-    *made = (coffer_hasher){ .ops = row->ops, .algorithm = algorithm, .allocator = *allocator };
+    *made = (coffer_hasher){ .ops = row->ops, .algorithm = algorithm, .allocator = *from };
     coffer_status status = made->ops->open(made, err);
     if (status != COFFER_OK) {
-        coffer__free(allocator, made, sizeof *made);
+        coffer__free(from, made, sizeof *made);
         return status;
     }
     if (!made->ops->begin(made)) {

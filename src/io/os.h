@@ -41,8 +41,9 @@ bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mute
 /* Wakes the thread that waits; one at most may. */
 void coffer__os_condition_wake(coffer__condition *condition);
 /* Runs run(arg) on a new thread, in which signals are blocked, which belong to the caller's threads, but for those that it causes
-   itself, SIGBUS and its like. *thread must live until join. */
-int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg);
+   itself, SIGBUS and its like. *thread must live until join. A thread that is `small` has a stack of 256 KiB, where the system can
+   do that, instead of the usual 8 MiB: enough for this library's own code, not for what others may do. */
+int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg, bool small);
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
 unsigned coffer__os_processors(void);

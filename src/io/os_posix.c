@@ -47,6 +47,7 @@
 #define OS_RESERVE_TRIES 8
 /* Giving up a file of less takes no longer than starting a thread does. */
 #define OS_LARGE_FILE ((uint64_t)32 << 20)
+#define OS_SMALL_STACK ((size_t)256 << 10)
 
 /* ---- threads --------------------------------------------------------------------------------------------------------- */
 
@@ -114,7 +115,7 @@ static void *os_thread_main(void *arg)
 /* With those signals blocked that any thread of the program can take. Those that an instruction of the thread itself causes are left:
    blocked, they end the process instead of running the program's handler, which may be what lets it read maps of files that
    become shorter. */
-static int os_thread_create(pthread_t *thread, void *(*main)(void *), void *arg)
+static int os_thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *arg)
 {
     static const int own[] = { SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP };
     sigset_t others;
@@ -124,16 +125,33 @@ static int os_thread_create(pthread_t *thread, void *(*main)(void *), void *arg)
         (void)sigdelset(&others, own[i]);
     }
     (void)pthread_sigmask(SIG_SETMASK, &others, &before);
-    const int os_error = pthread_create(thread, NULL, main, arg);
+    const int os_error = pthread_create(thread, attributes, main, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return os_error;
 }
 
-int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg)
+static int os_thread_create_small(coffer__thread *thread)
+{
+    pthread_attr_t attributes;
+    int os_error = pthread_attr_init(&attributes);
+    if (os_error != 0) {
+        return os_error;
+    }
+    os_error = pthread_attr_setstacksize(&attributes, OS_SMALL_STACK);
+    os_error = os_error != 0 ? os_error : os_thread_create(&thread->posix, &attributes, os_thread_main, thread);
+    (void)pthread_attr_destroy(&attributes);
+    return os_error;
+}
+
+int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg, bool small)
 {
     thread->run = run;
     thread->arg = arg;
-    return os_thread_create(&thread->posix, os_thread_main, thread);
+    /* A program with many thread-local variables, which lie on the stack, may have no room for them on a small one. */
+    if (small && os_thread_create_small(thread) == 0) {
+        return 0;
+    }
+    return os_thread_create(&thread->posix, NULL, os_thread_main, thread);
 }
 
 void coffer__os_thread_join(coffer__thread *thread)
@@ -771,7 +789,7 @@ static void *os_let_go_main(void *page)
 static void os_let_go(void *page)
 {
     pthread_t thread;
-    if (os_stays_loaded() && os_thread_create(&thread, os_let_go_main, page) == 0) {
+    if (os_stays_loaded() && os_thread_create(&thread, NULL, os_let_go_main, page) == 0) {
         (void)pthread_detach(thread);
     } else {
         (void)munmap(page, 1);

@@ -8,6 +8,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "hex.h"
+#include "libc_allocator.h"
 #include "sort.h"
 #include "text.h"
 
@@ -234,7 +235,7 @@ coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model,
     if (manifest == NULL || model == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs a place for its handle and its model's name");
     }
-    const coffer_allocator *from = allocator != NULL ? allocator : coffer_libc_allocator();
+    const coffer_allocator *from = coffer__allocator_or_libc(allocator);
     *manifest = NULL;
     coffer_manifest *made = coffer__alloc_zeroed(from, sizeof *made);
     if (made == NULL) {

@@ -3,6 +3,7 @@
 #include "discover.h"
 #include "error.h"
 #include "index.h"
+#include "libc_allocator.h"
 #include "os.h"
 #include "place.h"
 #include "shard_name.h"
@@ -96,7 +97,7 @@ coffer_status coffer_list_files(const char *path, const coffer_allocator *alloca
                                 void *ctx, coffer_error *err)
 {
     coffer__os_info info;
-    const files_listing listing = { allocator != NULL ? allocator : coffer_libc_allocator(), visit, ctx };
+    const files_listing listing = { coffer__allocator_or_libc(allocator), visit, ctx };
     if (path == NULL || visit == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of a model and a visitor for its files are wanted");
     }
@@ -104,7 +105,7 @@ coffer_status coffer_list_files(const char *path, const coffer_allocator *alloca
         coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only files that lie here can be listed");
         return coffer__fail_path(err, COFFER_ERR_UNSUPPORTED, path);
     }
-    if (coffer__is_index_path(path)) {
+    if (coffer_is_index(path)) {
         return list_index(&listing, path, err);
     }
     const bool is_folder = coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY;

@@ -2,6 +2,7 @@
 /* Looking things up in an opened model. A single file's table answers by itself; several files have lists over their tables. */
 #include "model.h"
 
+#include "pattern.h"
 #include "sort.h"
 #include "table.h"
 
@@ -27,6 +28,11 @@ const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t n
     }
     const uint32_t found = coffer__names_find(&several->names, name, name_len);
     return found == COFFER__NO_NAME ? NULL : several->tensors[found];
+}
+
+bool coffer_match(const char *pattern, const char *name, size_t name_len)
+{
+    return coffer__pattern_matches(pattern, (coffer__name){ name, name_len });
 }
 
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)

@@ -45,7 +45,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     if (!coffer__path_copy(&model, path)) {
         return COFFER_ERR_NOT_FOUND;
     }
-    model.text[strlen(path) - (coffer__is_index_path(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    model.text[strlen(path) - (coffer_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
     if (!coffer__saved_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
@@ -60,7 +60,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
 /* An index, a file or a folder. Failures carry the path. */
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
-    if (coffer__is_index_path(path)) {
+    if (coffer_is_index(path)) {
         return coffer__several_open(model, path, NULL, options, err);
     }
     const coffer_status status = coffer__open_file(model, path, options, err);

@@ -37,7 +37,7 @@ static coffer_status open_at_url(coffer **model, const coffer__location *at, con
 static coffer_status open_one_url(coffer **model, const coffer__location *at, const char *url,
                                   const coffer_open_options *options, coffer_error *err)
 {
-    if (coffer__is_index_path(url)) {
+    if (coffer_is_index(url)) {
         return coffer__several_open(model, url, at, options, err);
     }
     const coffer_status status = open_at_url(model, at, url, options, err);
@@ -129,7 +129,7 @@ static coffer_status open_settle(const char **url, coffer__path *at, coffer__web
                                  const coffer_open_options *options, coffer_error *err)
 {
     const coffer__location *door = coffer__web_door(web);
-    const bool several = door->is_folder || coffer__is_index_path(*url) || door->local.text[0] != '\0';
+    const bool several = door->is_folder || coffer_is_index(*url) || door->local.text[0] != '\0';
     if (door->hub.name[0] == '\0' || !options->to_fetch || !several) {
         return COFFER_OK;
     }

@@ -61,31 +61,70 @@ static bool pattern_takes(const char *pattern, uint32_t character, const char **
     return wanted == character;
 }
 
-bool coffer__pattern_matches(const char *pattern, coffer__name name)
+/* A match on its way. */
+typedef struct pattern_match {
+    coffer__name name;
+    size_t at;
+    const char *star;       /* after the last star that was met; NULL: there was none */
+    size_t resume;          /* where what that star takes ends so far */
+    coffer__name *captures; /* NULL: nobody wants them */
+} pattern_match;
+
+static void pattern_meet_star(pattern_match *match, const char *star)
 {
-    const char *star = NULL; /* behind the last star that was met … */
-    size_t resume = 0;       /* … and where the name goes on behind what that takes */
-    size_t at = 0;
-    while (at < name.len) {
+    match->captures += match->captures != NULL && match->star != NULL;
+    match->star = star;
+    match->resume = match->at;
+    if (match->captures != NULL) {
+        *match->captures = (coffer__name){ match->name.text + match->at, 0 };
+    }
+}
+
+/* The last star takes one character more, and the rest begins anew. */
+static void pattern_stretch_star(pattern_match *match)
+{
+    uint32_t character = 0;
+    const size_t from = match->resume;
+    match->resume += pattern_character(match->name.text + from, match->name.len - from, &character);
+    match->at = match->resume;
+    if (match->captures != NULL) {
+        match->captures->len += match->resume - from;
+    }
+}
+
+static bool pattern_run(const char *pattern, pattern_match *match)
+{
+    const coffer__name name = match->name;
+    while (match->at < name.len) {
         uint32_t character = 0;
         const char *rest = NULL;
-        const size_t size = pattern_character(name.text + at, name.len - at, &character);
+        const size_t size = pattern_character(name.text + match->at, name.len - match->at, &character);
         if (*pattern == '*') {
-            star = ++pattern;
-            resume = at;
+            pattern_meet_star(match, ++pattern);
         } else if (pattern_takes(pattern, character, &rest)) {
             pattern = rest;
-            at += size;
-        } else if (star != NULL) {
-            resume += pattern_character(name.text + resume, name.len - resume, &character);
-            at = resume;
-            pattern = star;
+            match->at += size;
+        } else if (match->star != NULL) {
+            pattern_stretch_star(match);
+            pattern = match->star;
         } else {
             return false;
         }
     }
     while (*pattern == '*') {
-        pattern++;
+        pattern_meet_star(match, ++pattern);
     }
     return *pattern == '\0';
+}
+
+bool coffer__pattern_matches(const char *pattern, coffer__name name)
+{
+    pattern_match match = { .name = name };
+    return pattern_run(pattern, &match);
+}
+
+bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__name *captures)
+{
+    pattern_match match = { .name = name, .captures = captures };
+    return pattern_run(pattern, &match);
 }

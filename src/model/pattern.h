@@ -10,5 +10,8 @@
 #include "names.h"
 
 bool coffer__pattern_matches(const char *pattern, coffer__name name);
+/* The same, and what each star took, the first one first: the shortest text that serves. There is room for as many as the pattern
+   has. */
+bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__name *captures);
 
 #endif

@@ -4,10 +4,10 @@
  * of the first shard that has one.
  */
 #include "alloc.h"
+#include "crew.h"
 #include "error.h"
 #include "missing.h"
 #include "several.h"
-#include "waiting.h"
 #include "web.h"
 
 #include <string.h>
@@ -19,20 +19,20 @@
 #define FILES_THREADS_FAR 192u
 #define FILES_DESCRIPTORS_FAR 6u
 
-static coffer_status files_no_memory(coffer_error *err)
-{
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
-}
-
 typedef struct files_job {
     coffer *model;
     const coffer__index_shard *files;
     const coffer_open_options *options;
-    coffer__waiting waiting; /* whose lock guards what follows; it counts shards */
-    size_t next;             /* the shard that is taken next */
-    size_t failed;           /* the first that could not be opened, … */
-    coffer_error error;      /* … and why */
+    coffer__crew crew;  /* whose mutex guards what follows; it counts shards */
+    size_t next;        /* the shard that is taken next */
+    size_t failed;      /* the first that could not be opened, … */
+    coffer_error error; /* … and why */
 } files_job;
+
+typedef struct files_worker {
+    coffer__crew_worker base;
+    files_job *job;
+} files_worker;
 
 static coffer_status files_open_one(const files_job *job, size_t i, coffer_error *err)
 {
@@ -54,13 +54,13 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
     return again == COFFER_OK ? status : again;
 }
 
-/* Takes the next shard; false when there is none, when one before it has failed, or when no more is wanted. */
+/* Takes the next shard; false when there is none, or when one before it has failed. */
 static bool files_take(files_job *job, size_t *i)
 {
-    coffer__os_mutex_lock(&job->waiting.lock);
-    const bool taken = job->next < job->failed && !job->waiting.stopped;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    const bool taken = job->next < job->failed;
     *i = taken ? job->next++ : 0;
-    coffer__os_mutex_unlock(&job->waiting.lock);
+    coffer__os_mutex_unlock(&job->crew.mutex);
     return taken;
 }
 
@@ -73,22 +73,21 @@ static bool files_work_once(files_job *job)
     }
     coffer_error error;
     const coffer_status status = files_open_one(job, i, &error);
-    coffer__os_mutex_lock(&job->waiting.lock);
+    coffer__os_mutex_lock(&job->crew.mutex);
     if (status == COFFER_OK) {
-        job->waiting.done++;
+        job->crew.done++;
     } else if (i < job->failed) {
         job->failed = i;
         job->error = error;
     }
-    coffer__os_mutex_unlock(&job->waiting.lock);
+    coffer__os_mutex_unlock(&job->crew.mutex);
     return true;
 }
 
 static void files_work(void *arg)
 {
-    files_job *job = arg;
-    while (files_work_once(job)) {}
-    coffer__waiting_leave(&job->waiting);
+    const files_worker *worker = arg;
+    while (!coffer__crew_stop(&worker->base, 0) && files_work_once(worker->job)) {}
 }
 
 /* How many files are asked for at once. */
@@ -101,35 +100,33 @@ static size_t files_threads(const coffer__place *place)
     return connections < FILES_THREADS_FAR ? connections : FILES_THREADS_FAR;
 }
 
-static void files_run(files_job *job)
+static coffer_status files_run(files_job *job, coffer_error *err)
 {
-    coffer__thread threads[FILES_THREADS_FAR];
+    files_worker workers[FILES_THREADS_FAR + 1];
     coffer__web *web = job->model->several->place.web;
-    const bool asks = web != NULL && job->options->progress != NULL;
     const size_t bound = files_threads(&job->model->several->place);
     const size_t most = job->failed < bound ? job->failed : bound;
-    /* The caller's thread is one of them, unless it is there to ask the user while the others wait. */
-    const size_t others = most == 0 || asks ? most : most - 1;
-    const coffer__watch *before = web == NULL ? NULL : coffer__web_watch(web, &job->waiting.watch);
-    size_t started = 0;
-    job->waiting.working = others;
-    while (started < others && coffer__os_thread_start(&threads[started], files_work, job) == 0) {
-        started++;
+    job->crew = (coffer__crew){
+        .work = files_work,
+        .progress = job->options->progress,
+        .progress_ctx = job->options->progress_ctx,
+        .total = job->failed,
+        .err = err,
+        /* While all of them wait for a server, somebody has to ask the user. */
+        .caller_asks = web != NULL && job->options->progress != NULL,
+    };
+    const size_t others = job->crew.caller_asks ? 1 : 0;
+    const coffer__watch watch = coffer__crew_watch(&job->crew);
+    const coffer__watch *before = web == NULL ? NULL : coffer__web_watch(web, &watch);
+    for (size_t i = 0; i < FILES_THREADS_FAR + 1; i++) {
+        workers[i].job = job;
     }
-    coffer__os_mutex_lock(&job->waiting.lock);
-    job->waiting.working -= others - started;
-    coffer__os_mutex_unlock(&job->waiting.lock);
-    if (started == 0) {
-        job->waiting.alone = true;
-    }
-    while ((!asks || started == 0) && !coffer__waiting_ask(&job->waiting) && files_work_once(job)) {}
-    coffer__waiting_wait(&job->waiting);
-    for (size_t i = 0; i < started; i++) {
-        coffer__os_thread_join(&threads[i]);
-    }
+    const coffer_status status =
+        coffer__crew_run(&job->crew, workers, most == 0 ? 1 : most + others, sizeof workers[0]);
     if (web != NULL) {
         (void)coffer__web_watch(web, before);
     }
+    return status;
 }
 
 /* Gives the shards their paths, as they are shown. */
@@ -166,18 +163,9 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
 static coffer_status files_open_all(files_job *job, coffer_error *err)
 {
     coffer *model = job->model;
-    const coffer_open_options *options = job->options;
-    if (!coffer__waiting_begin(&job->waiting, options->progress, options->progress_ctx, model->shard_count)) {
-        return files_no_memory(err);
-    }
-    files_run(job);
-    const bool stopped = job->waiting.stopped;
-    coffer__waiting_end(&job->waiting);
-    if (stopped) {
-        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-    }
-    if (job->failed == model->shard_count) {
-        return COFFER_OK;
+    const coffer_status status = files_run(job, err);
+    if (status != COFFER_OK || job->failed == model->shard_count) {
+        return status;
     }
     if (err != NULL) {
         *err = job->error;

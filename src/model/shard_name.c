@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard_name.h"
 
+#include "text.h"
 #include "url.h"
 
 #include <string.h>
 
 #define SHARD_NAME_OF "-of-"
+#define SHARD_NAME_LEAST_DIGITS 5
+#define SHARD_NAME_SIZE 64 /* "-00001-of-00002.safetensors" with as many digits as a size_t has */
 
 const char *const coffer__usual_names[COFFER__USUAL_NAMES] = {
     "model" COFFER__FILE_SUFFIX,
@@ -20,7 +23,7 @@ bool coffer__name_ends(coffer__name name, const char *suffix)
     return name.len > len && memcmp(name.text + name.len - len, suffix, len) == 0;
 }
 
-bool coffer__is_index_path(const char *path)
+bool coffer_is_index(const char *path)
 {
     /* A URL may have a query after the name. */
     const char *query = coffer__url_is(path) ? strchr(path, '?') : NULL;
@@ -77,4 +80,48 @@ bool coffer__shard_name_same_set(coffer__name a, coffer__name b)
     return coffer__shard_name_read(&x, a.text, a.len) && coffer__shard_name_read(&y, b.text, b.len) &&
            x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0 && x.total == y.total &&
            x.digits == y.digits;
+}
+
+/* ---- names of what is written ------------------------------------------------------------------------------------- */
+
+bool coffer__shards_path_fits(const char *path)
+{
+    const char *name = path + coffer__path_name_at(path);
+    return coffer__name_ends((coffer__name){ name, strlen(name) }, COFFER__FILE_SUFFIX);
+}
+
+/* As printf's %05d. */
+static size_t shard_name_put_number(char *out, size_t value)
+{
+    const size_t digits = coffer__write_u64(NULL, value);
+    const size_t zeros = digits < SHARD_NAME_LEAST_DIGITS ? SHARD_NAME_LEAST_DIGITS - digits : 0;
+    memset(out, '0', zeros);
+    return zeros + coffer__write_u64(out + zeros, value);
+}
+
+/* "-00001-of-00002.safetensors", with a NUL. */
+static void shard_name_put(char *out, size_t shard, size_t count)
+{
+    size_t used = 1;
+    out[0] = '-';
+    used += shard_name_put_number(out + used, shard + 1);
+    memcpy(out + used, SHARD_NAME_OF, sizeof SHARD_NAME_OF - 1);
+    used += sizeof SHARD_NAME_OF - 1;
+    used += shard_name_put_number(out + used, count);
+    memcpy(out + used, COFFER__FILE_SUFFIX, sizeof COFFER__FILE_SUFFIX);
+}
+
+bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count)
+{
+    coffer__path stem;
+    char suffix[SHARD_NAME_SIZE];
+    if (count == 1) {
+        return coffer__path_copy(out, path);
+    }
+    if (!coffer__path_copy(&stem, path)) {
+        return false;
+    }
+    stem.text[coffer__text_len(stem.text) - (sizeof COFFER__FILE_SUFFIX - 1)] = '\0';
+    shard_name_put(suffix, shard, count);
+    return coffer__path_beside(out, stem.text, "", suffix);
 }

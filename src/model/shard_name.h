@@ -30,10 +30,13 @@ void coffer__shard_name_make(coffer__path *name, const char *first, const coffer
 /* Whether two names are of one set: the same prefix, total and number of digits. */
 bool coffer__shard_name_same_set(coffer__name a, coffer__name b);
 
+/* Whether `path` ends as the file of a model has to: NAME.safetensors. */
+bool coffer__shards_path_fits(const char *path);
+/* The path of a shard, `path` being that of the model if it were one file; false when it is too long. */
+bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count);
+
 /* Whether a name ends in the suffix, and has something before it. */
 bool coffer__name_ends(coffer__name name, const char *suffix);
-/* Whether a path or URL is that of an index, which its name alone tells. */
-bool coffer__is_index_path(const char *path);
 
 /* The names that loaders look for, in their order: a file, else its index, as transformers names them, then as diffusers does. */
 #define COFFER__USUAL_NAMES 4u

@@ -34,7 +34,6 @@ typedef struct digest_worker {
     digest_job *job;
     coffer_hasher *hashers[DIGEST_ALGORITHMS]; /* of those that rows ask for */
     uint8_t *buffer;                           /* for a piece that is read; NULL: no row needs it */
-    coffer__watch watch;                       /* given to what reads from far away */
 } digest_worker;
 
 /* ---- what the workers share -------------------------------------------------------------------------------------- */
@@ -48,28 +47,6 @@ static const coffer__digest_row *digest_take(digest_job *job)
     return row;
 }
 
-/* Counts what was done, and tells. False when somebody failed, and nobody is to go on. */
-static bool digest_advance(const digest_worker *worker, uint64_t size)
-{
-    coffer__crew *crew = worker->base.crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    crew->done += size;
-    const bool go_on = crew->status == COFFER_OK;
-    coffer__os_condition_wake(&crew->changed);
-    coffer__os_mutex_unlock(&crew->mutex);
-    if (go_on && coffer__crew_tell(&worker->base, 0)) {
-        coffer__crew_cancel(crew);
-        return false;
-    }
-    return go_on;
-}
-
-/* Whether a worker that waits for something far away need not wait any longer. */
-static bool digest_stop(void *ctx)
-{
-    return !digest_advance(ctx, 0);
-}
-
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
 /* The bytes of a piece in memory: in the map, or read to where they are wanted or into the buffer. */
@@ -79,7 +56,7 @@ static coffer_status digest_fetch(const digest_worker *worker, const coffer__dig
     uint8_t *to = row->to != NULL ? row->to + (size_t)at : worker->buffer;
     if (row->map == NULL) {
         *bytes = to;
-        return coffer__source_read_watched(row->source, row->offset + at, to, (size_t)size, &worker->watch, err);
+        return coffer__source_read_watched(row->source, row->offset + at, to, (size_t)size, &worker->base.watch, err);
     }
     *bytes = row->map + (size_t)(row->offset + at);
     if (row->to != NULL) {
@@ -118,7 +95,7 @@ static coffer_status digest_row(const digest_worker *worker, const coffer__diges
             return status;
         }
         at += size;
-        if (!digest_advance(worker, size)) {
+        if (coffer__crew_advance(&worker->base, size)) {
             return COFFER_OK; /* somebody failed, and said so */
         }
     }
@@ -214,7 +191,6 @@ static coffer_status digest_run(digest_job *job, const coffer__transfer_options 
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < count; i++) {
         workers[i] = (digest_worker){ .job = job };
-        workers[i].watch = (coffer__watch){ digest_stop, &workers[i] };
         workers[i].buffer = buffer_size > 0 ? buffers + i * buffer_size : NULL;
         status = status == COFFER_OK ? digest_make_hashers(&workers[i], allocator, err) : status;
     }
@@ -247,7 +223,8 @@ coffer_status coffer__digest(const coffer__digest_row *rows, size_t count, const
                              coffer_error *err)
 {
     digest_job job = { .rows = rows, .count = count };
-    job.crew = (coffer__crew){ .options = options, .err = err, .work = digest_work };
+    job.crew = coffer__transfer_crew(options, err);
+    job.crew.work = digest_work;
     for (size_t i = 0; i < count; i++) {
         if (!coffer__add_u64(job.crew.total, rows[i].size, &job.crew.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be hashed at once");

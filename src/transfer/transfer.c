@@ -8,6 +8,8 @@
  *   short runs                    are read in windows: neighbours and the small gaps between them in one read, into
  *                                 scratch memory, and gathered from there. A gap of up to a page is read through,
  *                                 because that costs less than another read
+ *   runs across the source's      are read in tiles, and turned in memory (tile.h). A tile is large, so there are few: a worker
+ *   order, as in a transpose      waits until one is free
  *
  * From far away, where every read is a journey, all of this is larger (transfer_far): runs are short up to a whole window, gaps
  * that are read through long, and neighbouring rows come in one window, too. Workers then mostly wait, so there are as many
@@ -32,18 +34,36 @@
 #define TRANSFER_DEFAULT_THREADS 16u
 #define TRANSFER_MOST_THREADS 64u
 
+/* All tiles of all workers together. */
+#define TRANSFER_TILES ((uint64_t)32 << 20)
+
 /* How much is worth a read of its own. */
 typedef struct transfer_shape {
     uint64_t piece;  /* a longer run is cut */
     uint64_t run;    /* a shorter one is read in windows */
     uint64_t gap;    /* that is read through */
     uint64_t window; /* what is read at once for several runs */
+    coffer__tile_limits tiles;
 } transfer_shape;
 
-static const transfer_shape transfer_near = { TRANSFER_PIECE_SIZE, 4096, 4096, (uint64_t)256 << 10 };
+static const transfer_shape transfer_near = {
+    .piece = TRANSFER_PIECE_SIZE,
+    .run = 4096,
+    .gap = 4096,
+    .window = (uint64_t)256 << 10,
+    /* Lines of a power of two would all fall on the same few places of the processor's cache. */
+    .tiles = { .memory = (uint64_t)16 << 20, .read = 8192 - 64, .write = 8192, .gap = 4096 },
+};
 /* A journey of 50 ms is worth 600 kB at 100 Mbit/s, and journeys are made side by side. */
-static const transfer_shape transfer_far = { (uint64_t)4 << 20, (uint64_t)1 << 20, (uint64_t)128 << 10,
-                                             (uint64_t)2 << 20 };
+static const transfer_shape transfer_far = {
+    .piece = (uint64_t)4 << 20,
+    .run = (uint64_t)1 << 20,
+    .gap = (uint64_t)128 << 10,
+    .window = (uint64_t)2 << 20,
+    .tiles = { .memory = (uint64_t)16 << 20, .read = (uint64_t)1 << 20, .write = 64, .gap = (uint64_t)128 << 10 },
+};
+/* Nothing is read, but a page that is not in memory takes its time: pieces are small, so that the user is asked often enough. */
+static const coffer__tile_limits transfer_tiles_of_map = { (uint64_t)1 << 20, 8192, 8192, 4096 };
 
 /* Runs of a row (or bytes of one run) that one worker moves at a stretch; or, from far away, rows that lie close together. */
 typedef struct transfer_piece {
@@ -53,7 +73,14 @@ typedef struct transfer_piece {
     uint64_t count; /* of runs; 1 when it is a part of one */
     uint64_t skip;  /* bytes of the first run that belong to the piece before */
     uint64_t size;  /* of its bytes in the result */
+    bool tiled;     /* it is a tile, which the worker has; `run` is its number */
 } transfer_piece;
+
+/* Memory for a tile, which one worker has at a time. */
+typedef struct transfer_slot {
+    coffer__mutex lock;
+    uint8_t *memory;
+} transfer_slot;
 
 typedef struct transfer_job {
     const coffer__row *rows;
@@ -62,15 +89,18 @@ typedef struct transfer_job {
     size_t row;        /* the next piece's */
     uint64_t run;
     uint64_t skip;
+    const coffer__tile_limits *tiles; /* those that were given, or NULL */
 } transfer_job;
 
 typedef struct transfer_worker {
     coffer__crew_worker base;
     transfer_job *job;
-    coffer__watch watch; /* given to what reads from far away */
-    uint64_t asked;      /* when the watch was asked last within a piece, in milliseconds */
+    uint64_t asked; /* when the crew was asked last within a piece, in milliseconds */
     uint8_t *scratch;
     size_t scratch_size;
+    transfer_slot *slot; /* for tiles; NULL: no row needs it */
+    coffer__tile *tile;  /* what the worker has taken, if it is one … */
+    uint64_t tile_gap;   /* … and what is read through in it */
 } transfer_worker;
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -95,6 +125,19 @@ static const transfer_shape *transfer_shape_of(const coffer__row *row)
     return row->map == NULL && row->source->is.far ? &transfer_far : &transfer_near;
 }
 
+/* Whether a row is carried out in tiles; then this is how it is cut. */
+static bool transfer_tiling(const transfer_job *job, const coffer__row *row, coffer__tiling *tiling)
+{
+    const transfer_shape *shape = transfer_shape_of(row);
+    const coffer__tile_limits *usual = row->map != NULL ? &transfer_tiles_of_map : &shape->tiles;
+    const coffer__tile_limits *limits = job->tiles != NULL ? job->tiles : usual;
+    if (row->box == NULL || row->box->run_size >= shape->run || !coffer__box_is_turned(row->box, limits->gap)) {
+        return false;
+    }
+    coffer__tiling_plan(tiling, row->box, limits);
+    return true;
+}
+
 /* Runs of a row that make one piece. From far away as many as one window has, when they lie close enough for one. */
 static uint64_t transfer_piece_runs(const coffer__row *row, const transfer_shape *shape)
 {
@@ -105,8 +148,7 @@ static uint64_t transfer_piece_runs(const coffer__row *row, const transfer_shape
     if (row->box == NULL || row->box->rank == 0) {
         return 1;
     }
-    const int64_t stride = row->box->strides[row->box->rank - 1];
-    const uint64_t distance = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+    const uint64_t distance = coffer__box_distance(row->box->strides[row->box->rank - 1]);
     const uint64_t gap = distance > run_size ? distance - run_size : 0;
     const uint64_t runs = gap > shape->gap ? 1 : shape->window / (run_size + gap);
     return runs > 0 ? transfer_min(runs, TRANSFER_PIECE_RUNS) : 1;
@@ -139,9 +181,28 @@ static uint64_t transfer_long_piece(const coffer__row *row, uint64_t at, const t
     return shape->piece - (uint64_t)(place % TRANSFER_HUGE_PAGE);
 }
 
+/* Takes the next tile of the next row, if that has any. */
+static bool transfer_next_tile(transfer_job *job, transfer_worker *worker, transfer_piece *piece)
+{
+    coffer__tiling tiling;
+    const coffer__row *row = &job->rows[job->row];
+    if (!transfer_tiling(job, row, &tiling)) {
+        return false;
+    }
+    coffer__tile_at(&tiling, job->run, worker->tile);
+    worker->tile_gap = tiling.gap;
+    *piece = (transfer_piece){ .row = row, .rows = 1, .run = job->run, .size = worker->tile->size, .tiled = true };
+    job->run++;
+    if (job->run == tiling.count) {
+        job->run = 0;
+        job->row++;
+    }
+    return true;
+}
+
 /* Takes the next piece and counts what the caller has done since; false when there is none, or when someone has
    failed. */
-static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piece)
+static bool transfer_next(transfer_job *job, uint64_t done, transfer_worker *worker, transfer_piece *piece)
 {
     while (job->row < job->row_count && job->rows[job->row].size == 0) {
         job->row++;
@@ -149,6 +210,9 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
     job->crew.done += done;
     if (job->crew.status != COFFER_OK || job->row == job->row_count) {
         return false;
+    }
+    if (transfer_next_tile(job, worker, piece)) {
+        return true;
     }
     const coffer__row *row = &job->rows[job->row];
     const uint64_t run_size = transfer_run_size(row);
@@ -179,10 +243,11 @@ static bool transfer_next(transfer_job *job, uint64_t done, transfer_piece *piec
     return true;
 }
 
-static bool transfer_take(transfer_job *job, uint64_t done, transfer_piece *piece)
+static bool transfer_take(transfer_worker *worker, uint64_t done, transfer_piece *piece)
 {
+    transfer_job *job = worker->job;
     coffer__os_mutex_lock(&job->crew.mutex);
-    const bool taken = transfer_next(job, done, piece);
+    const bool taken = transfer_next(job, done, worker, piece);
     coffer__os_mutex_unlock(&job->crew.mutex);
     return taken;
 }
@@ -201,7 +266,7 @@ static coffer_status transfer_bytes(const transfer_worker *worker, const coffer_
         memcpy(to, row->map + (size_t)(row->offset + from), (size_t)size);
         return COFFER_OK;
     }
-    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->watch, err);
+    return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->base.watch, err);
 }
 
 /* Runs that lie far apart may each take the device a while, so whoever moves many of them looks now and then whether they are still
@@ -213,7 +278,7 @@ static coffer_status transfer_ask(transfer_worker *worker, coffer_error *err)
         return COFFER_OK;
     }
     worker->asked = now;
-    return worker->watch.stop(worker->watch.ctx)
+    return coffer__crew_stop(&worker->base, 0)
                ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback")
                : COFFER_OK;
 }
@@ -293,11 +358,12 @@ static uint64_t transfer_window_extend(transfer_window *window, const coffer__wa
         return 0;
     }
     const int64_t stride = coffer__walk_stride(walk);
-    const uint64_t distance = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+    const uint64_t distance = coffer__box_distance(stride);
     uint64_t runs = 1;
     if (most > 1 && distance <= run_size + longest_gap) {
         const uint64_t room = stride < 0 ? size - (high - begin) : size - (end - low);
-        runs = transfer_min(most, 1 + room / distance);
+        /* At no distance at all, the same bytes are wanted again and again. */
+        runs = distance == 0 ? most : transfer_min(most, 1 + room / distance);
     }
     const uint64_t reach = (runs - 1) * distance;
     window->low = stride < 0 ? transfer_min(low, begin - reach) : low;
@@ -352,8 +418,48 @@ static coffer_status transfer_short_runs(transfer_worker *worker, const transfer
     return COFFER_OK;
 }
 
+static coffer_status transfer_read_lines(transfer_worker *worker, const coffer__row *row,
+                                         const coffer__tile_lines *lines, coffer_error *err)
+{
+    uint8_t *to = worker->slot->memory;
+    for (uint64_t k = 0; k < lines->count; k++) {
+        const uint64_t from = coffer__tile_line(lines, k);
+        coffer_status status = transfer_bytes(worker, row, from, to, lines->size, err);
+        if (status == COFFER_OK && k + 1 < lines->count) {
+            status = transfer_ask(worker, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        to += (size_t)lines->size;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status transfer_tile(transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
+{
+    const coffer__row *row = piece->row;
+    const coffer__tile *tile = worker->tile;
+    if (row->map != NULL) {
+        coffer__tile_turn(tile, row->to, row->map + (size_t)(row->offset + tile->start), tile->strides);
+        return COFFER_OK;
+    }
+    coffer__tile_lines lines;
+    coffer__tile_lines_plan(tile, worker->tile_gap, &lines);
+    coffer__os_mutex_lock(&worker->slot->lock);
+    const coffer_status status = transfer_read_lines(worker, row, &lines, err);
+    if (status == COFFER_OK) {
+        coffer__tile_turn(tile, row->to, worker->slot->memory + (size_t)lines.first, lines.strides);
+    }
+    coffer__os_mutex_unlock(&worker->slot->lock);
+    return status;
+}
+
 static coffer_status transfer_move(transfer_worker *worker, const transfer_piece *piece, coffer_error *err)
 {
+    if (piece->tiled) {
+        return transfer_tile(worker, piece, err);
+    }
     const coffer__row *row = piece->row;
     const transfer_shape *shape = transfer_shape_of(row);
     if (piece->rows > 1) {
@@ -375,17 +481,6 @@ static coffer_status transfer_move(transfer_worker *worker, const transfer_piece
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a worker that waits for something far away need not wait any longer. */
-static bool transfer_stop(void *ctx)
-{
-    const transfer_worker *worker = ctx;
-    coffer__crew *crew = worker->base.crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    const bool failed = crew->status != COFFER_OK;
-    coffer__os_mutex_unlock(&crew->mutex);
-    return failed || coffer__crew_tell(&worker->base, 0);
-}
-
 /* The number of the row that a failure is about: of several, the one that has the byte where it was. */
 static size_t transfer_failed_row(const transfer_job *job, const transfer_piece *piece, const coffer_error *error)
 {
@@ -402,9 +497,11 @@ static void transfer_work(void *arg)
     transfer_worker *worker = arg;
     transfer_job *job = worker->job;
     transfer_piece piece;
+    coffer__tile tile;
     uint64_t done = 0;
+    worker->tile = &tile;
     worker->asked = coffer__os_milliseconds();
-    while (transfer_take(job, done, &piece)) {
+    while (transfer_take(worker, done, &piece)) {
         coffer_error error;
         coffer__error_clear(&error);
         const coffer_status status = transfer_move(worker, &piece, &error);
@@ -413,8 +510,8 @@ static void transfer_work(void *arg)
             const bool cancelled = status == COFFER_ERR_CANCELLED;
             const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
             coffer__crew_fail(&job->crew, status, &error, row);
-        } else if (coffer__crew_tell(&worker->base, done)) {
-            coffer__crew_cancel(&job->crew);
+        } else {
+            (void)coffer__crew_stop(&worker->base, done); /* which the next look for a piece finds out */
         }
     }
 }
@@ -423,10 +520,16 @@ static void transfer_work(void *arg)
 static uint64_t transfer_far_pieces(const transfer_job *job, uint64_t most)
 {
     uint64_t pieces = 0;
+    coffer__tiling tiling;
     for (size_t i = 0; i < job->row_count && pieces < most;) {
         const coffer__row *row = &job->rows[i];
         const transfer_shape *shape = transfer_shape_of(row);
         if (shape == &transfer_near || row->size == 0) {
+            i++;
+            continue;
+        }
+        if (transfer_tiling(job, row, &tiling)) {
+            pieces += tiling.count;
             i++;
             continue;
         }
@@ -454,27 +557,55 @@ static size_t transfer_thread_count(const transfer_job *job, uint32_t wanted)
     return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
 }
 
+/* Whether all of it is read by this library alone: from maps and files, by no caller's functions and no other library. */
+static bool transfer_is_own(const transfer_job *job)
+{
+    for (size_t i = 0; i < job->row_count; i++) {
+        if (job->rows[i].map == NULL && job->rows[i].source->ops->borrow == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Bytes from the first to the last that a box takes, or `most` when that is less. */
 static uint64_t transfer_box_span(const coffer__box *box, uint64_t most)
 {
     uint64_t span = box->run_size;
     for (size_t i = 0; i < box->rank; i++) {
-        const int64_t stride = box->strides[i];
-        span += (box->counts[i] - 1) * (stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride);
+        span += (box->counts[i] - 1) * coffer__box_distance(box->strides[i]);
     }
     return transfer_min(span, most);
 }
 
-/* Scratch that a worker needs for the rows: 0 when all their runs go straight to their places. */
-static size_t transfer_scratch_size(const coffer__row *rows, size_t count)
+/* What the largest tile of all rows takes: 0 when none is read. */
+static size_t transfer_slot_size(const transfer_job *job)
 {
     uint64_t most = 0;
-    for (size_t i = 0; i < count; i++) {
-        const coffer__row *row = &rows[i];
+    coffer__tiling tiling;
+    for (size_t i = 0; i < job->row_count; i++) {
+        const coffer__row *row = &job->rows[i];
+        if (row->map == NULL && row->size > 0 && transfer_tiling(job, row, &tiling)) {
+            most = tiling.memory > most ? tiling.memory : most;
+        }
+    }
+    return (size_t)most;
+}
+
+/* Scratch that a worker needs for the rows: 0 when all their runs go straight to their places. */
+static size_t transfer_scratch_size(const transfer_job *job)
+{
+    uint64_t most = 0;
+    coffer__tiling tiling;
+    for (size_t i = 0; i < job->row_count; i++) {
+        const coffer__row *row = &job->rows[i];
         const transfer_shape *shape = transfer_shape_of(row);
+        const size_t left = job->row_count - i;
         uint64_t span = 0;
-        if (row->box == NULL && transfer_neighbours(row, count - i < 2 ? count - i : 2, shape) > 1) {
+        if (row->box == NULL && transfer_neighbours(row, left < 2 ? left : 2, shape) > 1) {
             span = shape->window;
+        } else if (transfer_tiling(job, row, &tiling)) {
+            span = 0;
         } else if (row->map == NULL && row->box != NULL && row->box->run_count > 1 && row->box->run_size < shape->run) {
             span = transfer_box_span(row->box, shape->window);
         }
@@ -483,33 +614,87 @@ static size_t transfer_scratch_size(const coffer__row *rows, size_t count)
     return (size_t)most;
 }
 
+/* What all workers have besides themselves. */
+typedef struct transfer_memory {
+    size_t workers;
+    size_t scratch; /* bytes of each */
+    size_t slots;
+    size_t slot; /* bytes of each */
+} transfer_memory;
+
+static transfer_memory transfer_measure(const transfer_job *job, uint32_t threads)
+{
+    transfer_memory memory = { .workers = transfer_thread_count(job, threads) };
+    memory.scratch = transfer_scratch_size(job);
+    memory.slot = transfer_slot_size(job);
+    if (memory.slot > 0) {
+        const uint64_t slots = TRANSFER_TILES / memory.slot;
+        memory.slots = (size_t)transfer_min(slots > 0 ? slots : 1, memory.workers);
+    }
+    return memory;
+}
+
+/* Gives out the memory behind the workers. The caller's thread shares its slot with nobody, as it has the user to ask. */
+static void transfer_share(transfer_job *job, const transfer_memory *memory, transfer_worker *workers,
+                           transfer_slot *slots)
+{
+    uint8_t *scratch = (uint8_t *)(slots + memory->slots);
+    uint8_t *tiles = scratch + memory->workers * memory->scratch;
+    for (size_t i = 0; i < memory->slots; i++) {
+        slots[i].memory = tiles + i * memory->slot;
+    }
+    for (size_t i = 0; i < memory->workers; i++) {
+        workers[i].job = job;
+        workers[i].scratch = scratch + i * memory->scratch;
+        workers[i].scratch_size = memory->scratch;
+        const size_t others = memory->slots > 1 ? 1 + (i - 1) % (memory->slots - 1) : 0;
+        workers[i].slot = memory->slots == 0 ? NULL : &slots[i == 0 ? 0 : others];
+    }
+}
+
 static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t count = transfer_thread_count(job, options->threads);
-    const size_t scratch_size = transfer_scratch_size(job->rows, job->row_count);
-    const size_t block_size = count * (sizeof(transfer_worker) + scratch_size);
+    const transfer_memory memory = transfer_measure(job, options->threads);
+    const size_t block_size = memory.workers * (sizeof(transfer_worker) + memory.scratch) +
+                              memory.slots * (sizeof(transfer_slot) + memory.slot);
     transfer_worker *workers = coffer__alloc(options->allocator, block_size);
     if (workers == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that reading works with",
                             (uint64_t)block_size);
     }
-    uint8_t *scratch = (uint8_t *)(workers + count);
-    for (size_t i = 0; i < count; i++) {
-        workers[i].job = job;
-        workers[i].watch = (coffer__watch){ transfer_stop, &workers[i] };
-        workers[i].scratch = scratch + i * scratch_size;
-        workers[i].scratch_size = scratch_size;
+    transfer_slot *slots = (transfer_slot *)(workers + memory.workers);
+    coffer_status status = COFFER_OK;
+    size_t locks = 0;
+    transfer_share(job, &memory, workers, slots);
+    while (locks < memory.slots && coffer__os_mutex_init(&slots[locks].lock) == 0) {
+        locks++;
     }
-    const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
+    if (locks == memory.slots) {
+        job->crew.own_code = transfer_is_own(job);
+        status = coffer__crew_run(&job->crew, workers, memory.workers, sizeof *workers);
+    } else {
+        status = coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
+    }
+    while (locks > 0) {
+        coffer__os_mutex_deinit(&slots[--locks].lock);
+    }
     coffer__free(options->allocator, workers, block_size);
     return status;
+}
+
+coffer__crew coffer__transfer_crew(const coffer__transfer_options *options, coffer_error *err)
+{
+    return (coffer__crew){
+        .progress = options->progress, .progress_ctx = options->progress_ctx, .failed = options->failed, .err = err
+    };
 }
 
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
-    transfer_job job = { .rows = rows, .row_count = count };
-    job.crew = (coffer__crew){ .options = options, .err = err, .work = transfer_work };
+    transfer_job job = { .rows = rows, .row_count = count, .tiles = options->tiles };
+    job.crew = coffer__transfer_crew(options, err);
+    job.crew.work = transfer_work;
     for (size_t i = 0; i < count; i++) {
         if (!coffer__add_u64(job.crew.total, rows[i].size, &job.crew.total)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");

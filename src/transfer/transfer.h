@@ -10,8 +10,10 @@
 #define COFFER_TRANSFER_TRANSFER_H
 
 #include "coffer.h"
+#include "crew.h"
 #include "slice.h"
 #include "source.h"
+#include "tile.h"
 
 typedef struct coffer__row {
     const coffer__source *source;
@@ -26,9 +28,13 @@ typedef struct coffer__transfer_options {
     const coffer_allocator *allocator; /* called only by the thread that calls coffer__transfer */
     coffer_progress progress;          /* NULL: none */
     void *progress_ctx;
-    uint32_t threads; /* 0: by size and processors */
-    size_t *failed;   /* set to the number of the row that could not be moved, if that is the failure; may be NULL */
+    uint32_t threads;                 /* 0: by size and processors */
+    const coffer__tile_limits *tiles; /* of boxes that are turned; NULL: what serves a source best */
+    size_t *failed; /* set to the number of the row that could not be moved, if that is the failure; may be NULL */
 } coffer__transfer_options;
+
+/* A crew that tells and fails as the options say. */
+coffer__crew coffer__transfer_crew(const coffer__transfer_options *options, coffer_error *err);
 
 /* Carries out `count` rows; their places must not overlap. On failure the places' contents are undefined. */
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,

@@ -18,6 +18,7 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "move.h"
 #include "options.h"
@@ -27,6 +28,7 @@
 #include "publication.h"
 #include "record.h"
 #include "sink.h"
+#include "sort.h"
 #include "source.h"
 #include "temporary.h"
 #include "trouble.h"
@@ -64,13 +66,13 @@ typedef struct edit_job {
 
 /* ---- the file -------------------------------------------------------------------------------------------------------- */
 
-static coffer_status edit_linked(const char *what, coffer_error *err)
+coffer_status coffer__edit_linked(bool hard, coffer_error *err)
 {
     return coffer__fail(
         err, COFFER_ERR_LINKED,
         "%s, so an edit would change what others see under another name (the Hub's cache names its files by "
         "their digest); edit a copy, or allow it (follow_links; --follow-links on the command line)",
-        what);
+        hard ? "the file has several names (hard links)" : "this is a symbolic link");
 }
 
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
@@ -82,7 +84,7 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
     }
     if (info.kind == COFFER__OS_LINK) {
         if (!follow_links) {
-            return edit_linked("this is a symbolic link", err);
+            return coffer__edit_linked(false, err);
         }
         os_error = coffer__os_real_path(path, real->text, sizeof real->text);
     } else {
@@ -113,9 +115,9 @@ static bool edit_has_lost_its_place(const edit_job *job)
 }
 
 /* Who edits by a new file leaves the lock on the old one: the lock counts only while the path still leads to it. */
-static coffer_status edit_lock(edit_job *job, coffer_error *err)
+coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err)
 {
-    int os_error = coffer__os_lock(job->fd);
+    int os_error = coffer__os_lock(fd);
     if (os_error == EWOULDBLOCK) {
         return coffer__fail(err, COFFER_ERR_LOCKED,
                             "another program is editing the file: try again when it has finished");
@@ -124,15 +126,22 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
         return coffer__trouble(err, "lock the file, which edits need", NULL, os_error);
     }
     coffer__os_info now;
-    os_error = coffer__os_inspect(job->path.text, false, &now);
+    os_error = coffer__os_inspect(path->text, false, &now);
     if (os_error == 0) {
-        os_error = coffer__os_inspect_fd(job->fd, &job->info);
+        os_error = coffer__os_inspect_fd(fd, info);
     }
     if (os_error != 0) {
         return coffer__trouble(err, "look at the file again", NULL, os_error);
     }
-    if (now.device != job->info.device || now.inode != job->info.inode) {
-        return edit_lost_its_place("nothing was edited", err);
+    return now.device == info->device && now.inode == info->inode ? COFFER_OK
+                                                                  : edit_lost_its_place("nothing was edited", err);
+}
+
+static coffer_status edit_lock(edit_job *job, coffer_error *err)
+{
+    const coffer_status status = coffer__edit_lock(job->fd, &job->path, &job->info, err);
+    if (status != COFFER_OK) {
+        return status;
     }
     return job->only == NULL || coffer__os_unchanged(job->only, &job->info)
                ? COFFER_OK
@@ -157,7 +166,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     }
     status = edit_lock(job, err);
     if (status == COFFER_OK && job->info.links > 1 && !job->options.follow_links) {
-        return edit_linked("the file has several names (hard links)", err);
+        return coffer__edit_linked(true, err);
     }
     return status;
 }
@@ -176,7 +185,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
     job->fresh_size = 0;
     const coffer_status status = coffer__options_copy(&job->options, sizeof job->options, options, err);
     const coffer_allocator *given = status == COFFER_OK ? job->options.allocator : NULL;
-    job->allocator = given != NULL ? *given : *coffer_libc_allocator();
+    job->allocator = *coffer__allocator_or_libc(given);
     job->text.allocator = job->allocator;
     if (status != COFFER_OK) {
         return status;
@@ -311,15 +320,21 @@ static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffe
 
 /* ---- the digest of the metadata -------------------------------------------------------------------------------------- */
 
-static bool edit_names(const coffer_edit *edits, size_t count, const char *key, const coffer_edit **found)
+bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
+                        const coffer_edit **found)
 {
     *found = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (edits[i].key_len == strlen(key) && memcmp(edits[i].key, key, edits[i].key_len) == 0) {
+        if (coffer__compare_names(edits[i].key, edits[i].key_len, key, key_len) == 0) {
             *found = &edits[i];
         }
     }
     return *found != NULL;
+}
+
+static bool edit_names(const coffer_edit *edits, size_t count, const char *key, const coffer_edit **found)
+{
+    return coffer__edit_names(edits, count, key, strlen(key), found);
 }
 
 /* By which algorithm the new metadata have to be hashed. None where no digests are recorded, where they are of another kind, or

@@ -10,6 +10,17 @@
 /* The path of the file itself, which is regular. A symbolic link is COFFER_ERR_LINKED unless links are followed. */
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err);
 
+/* Fails with COFFER_ERR_LINKED: the file is a symbolic link, or has several names. */
+coffer_status coffer__edit_linked(bool hard, coffer_error *err);
+
+/* Locks the open file, which `path` has to lead to still, against other editors; *info is what it is like then. The lock ends with the
+   descriptor. COFFER_ERR_LOCKED, COFFER_ERR_CHANGED. */
+coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err);
+
+/* The last edit of a key; false, and *found NULL, when there is none. */
+bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
+                        const coffer_edit **found);
+
 /* coffer_edit_metadata for the one file that `only` describes, as it was read: COFFER_ERR_CHANGED when another one lies there, or
    somebody wrote to it since. NULL: whichever lies there. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,

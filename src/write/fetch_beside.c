@@ -2,9 +2,9 @@
 #include "fetch_beside.h"
 
 #include "alloc.h"
+#include "crew.h"
 #include "error.h"
 #include "sniff.h"
-#include "waiting.h"
 
 #include <string.h>
 
@@ -39,9 +39,15 @@ struct coffer__beside {
     coffer__place place;
     const coffer__listing *listing;         /* what the repository has; NULL: that is not known */
     char folder[COFFER__HUB_MOST_FILE + 1]; /* of the model in the repository, with a slash; or "" */
-    coffer__waiting waiting;                /* while they are opened */
+    coffer__crew crew;                      /* while they are opened; its mutex guards `next` */
+    size_t next;                            /* the file that is opened next */
     coffer__beside_file files[BESIDE_COUNT];
 };
+
+typedef struct beside_worker {
+    coffer__crew_worker base;
+    coffer__beside *beside;
+} beside_worker;
 
 static coffer_status beside_no_memory(coffer_error *err)
 {
@@ -140,60 +146,64 @@ static void beside_open_file(void *arg)
 
 static void beside_work(void *arg)
 {
-    beside_open_file(arg);
-    coffer__waiting_leave(&((coffer__beside_file *)arg)->whole->waiting);
-}
-
-/* Starts a thread for a file; false when there is none to be had. */
-static bool beside_start(coffer__beside *beside, coffer__beside_file *file)
-{
-    coffer__os_mutex_lock(&beside->waiting.lock);
-    beside->waiting.working++;
-    coffer__os_mutex_unlock(&beside->waiting.lock);
-    if (coffer__os_thread_start(&file->thread, beside_work, file) == 0) {
-        return true;
-    }
-    coffer__waiting_leave(&beside->waiting);
-    return false;
-}
-
-/* Opens all of them, each in a thread of its own, as opening is nothing but waiting. */
-static coffer_status beside_open_files(coffer__beside *beside, coffer_error *err)
-{
-    bool started[BESIDE_COUNT];
-    beside->place.watch = &beside->waiting.watch;
-    for (size_t i = 0; i < BESIDE_COUNT; i++) {
-        coffer__beside_file *file = &beside->files[i];
-        file->name = beside_names[i];
-        file->whole = beside;
-        const bool listed = beside_is_listed(beside, file->name);
-        started[i] = listed && beside->place.web != NULL && beside_start(beside, file);
-        if (listed && !started[i]) {
-            beside_open_file(file);
+    const beside_worker *worker = arg;
+    coffer__beside *beside = worker->beside;
+    while (!coffer__crew_stop(&worker->base, 0)) {
+        coffer__os_mutex_lock(&beside->crew.mutex);
+        const size_t i = beside->next < BESIDE_COUNT ? beside->next++ : BESIDE_COUNT;
+        coffer__os_mutex_unlock(&beside->crew.mutex);
+        if (i == BESIDE_COUNT) {
+            return;
+        }
+        if (beside_is_listed(beside, beside->files[i].name)) {
+            beside_open_file(&beside->files[i]);
         }
     }
-    coffer__waiting_wait(&beside->waiting);
-    const coffer__beside_file *failed = NULL;
-    for (size_t i = 0; i < BESIDE_COUNT; i++) {
-        coffer__beside_file *file = &beside->files[i];
-        if (started[i]) {
-            coffer__os_thread_join(&file->thread);
-        }
-        failed = failed == NULL && file->status != COFFER_OK ? file : failed;
+}
+
+/* The first of them that is there and could not be opened. */
+static coffer_status beside_first_failure(const coffer__beside *beside, coffer_error *err)
+{
+    size_t i = 0;
+    while (i < BESIDE_COUNT && beside->files[i].status == COFFER_OK) {
+        i++;
     }
-    beside->place.watch = NULL;
-    if (beside->waiting.stopped) {
-        return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
-    }
-    if (failed == NULL) {
+    if (i == BESIDE_COUNT) {
         return COFFER_OK;
     }
+    const coffer__beside_file *failed = &beside->files[i];
     if (err != NULL) {
         *err = failed->error;
     }
     coffer__path path;
     (void)coffer__place_join(&beside->place, (coffer__name){ failed->name, strlen(failed->name) }, &path);
     return coffer__fail_path(err, failed->status, path.text);
+}
+
+/* Opens all of them: from a server each in a thread of its own, as opening is nothing but waiting. */
+static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetch_options *options, coffer_error *err)
+{
+    beside_worker workers[BESIDE_COUNT + 1];
+    for (size_t i = 0; i < BESIDE_COUNT; i++) {
+        beside->files[i].name = beside_names[i];
+        beside->files[i].whole = beside;
+    }
+    for (size_t i = 0; i < BESIDE_COUNT + 1; i++) {
+        workers[i].beside = beside;
+    }
+    beside->crew = (coffer__crew){
+        .work = beside_work,
+        .progress = options->progress,
+        .progress_ctx = options->progress_ctx,
+        .err = err,
+        .caller_asks = true,
+    };
+    const coffer__watch watch = coffer__crew_watch(&beside->crew);
+    beside->place.watch = &watch;
+    const size_t count = beside->place.web == NULL ? 1 : BESIDE_COUNT + 1;
+    const coffer_status status = coffer__crew_run(&beside->crew, workers, count, sizeof workers[0]);
+    beside->place.watch = NULL;
+    return status == COFFER_OK ? beside_first_failure(beside, err) : status;
 }
 
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
@@ -221,11 +231,8 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         coffer__hub_folder(&door->hub, door->is_folder, made->folder);
         made->listing = &model->listing;
     }
-    if (status == COFFER_OK && !coffer__waiting_begin(&made->waiting, options->progress, options->progress_ctx, 0)) {
-        status = beside_no_memory(err);
-    } else if (status == COFFER_OK) {
-        status = beside_open_files(made, err);
-        coffer__waiting_end(&made->waiting);
+    if (status == COFFER_OK) {
+        status = beside_open_files(made, options, err);
     }
     if (status != COFFER_OK) {
         coffer__beside_close(made);

@@ -20,7 +20,6 @@ typedef struct coffer__beside_file {
     coffer__pooled pooled;
     coffer_status status; /* of opening it; then `error` says what was wrong */
     coffer_error error;
-    coffer__thread thread;
     struct coffer__beside *whole;
 } coffer__beside_file;
 

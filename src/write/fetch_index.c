@@ -6,119 +6,103 @@
 #include "alloc.h"
 #include "error.h"
 #include "fetch.h"
-#include "json.h"
-#include "text.h"
+#include "index_text.h"
+#include "shard_name.h"
 
 #include <string.h>
-
-/* Text that is measured first (`out` NULL), and then written. */
-static size_t fetch_put(char *out, size_t at, const char *text, size_t text_len)
-{
-    if (out != NULL) {
-        memcpy(out + at, text, text_len);
-    }
-    return at + text_len;
-}
 
 static const char *fetch_name(const coffer__fetch_file *file)
 {
     return file->target.text + coffer__path_name_at(file->target.text);
 }
 
-static size_t fetch_put_weights(const coffer__fetch *job, char *out, size_t at)
+static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text)
 {
-    bool first = true;
     for (size_t f = 0; f < job->file_count && job->files[f].shard != NULL; f++) {
         const coffer__fetch_file *file = &job->files[f];
         const char *name = fetch_name(file);
         for (size_t k = 0; k < coffer_table_count(file->shard->table); k++) {
             const coffer_tensor *tensor = coffer_table_at(file->shard->table, k);
-            if (job->wanted != NULL && !job->wanted[file->first + k]) {
-                continue;
+            if (job->wanted == NULL || job->wanted[file->first + k]) {
+                coffer__index_put_weight(text, (coffer__name){ tensor->name, tensor->name_len }, name);
             }
-            at = fetch_put(out, at, first ? "\n    " : ",\n    ", first ? 5 : 6);
-            at += coffer__json_write_string(out == NULL ? NULL : out + at, tensor->name, tensor->name_len);
-            at = fetch_put(out, at, ": ", 2);
-            at += coffer__json_write_string(out == NULL ? NULL : out + at, name, strlen(name));
-            first = false;
         }
     }
-    return at;
 }
 
 /* The metadata's text between two places. Digests of the whole model are none of a part of it, so there null takes their place. */
-static size_t fetch_put_text(const coffer__fetch *job, size_t from, size_t to, char *out, size_t at)
+static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
     const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
-    const size_t end = fetch_put(out, at, several->metadata + from, to - from);
-    for (size_t i = 0; out != NULL && i < COFFER__INDEX_RECORDS; i++) {
+    const size_t at = text->size;
+    coffer__index_put(text, several->metadata + from, to - from);
+    for (size_t i = 0; text->out != NULL && i < COFFER__INDEX_RECORDS; i++) {
         const coffer__index_span *span = &several->records[i];
         if (is_part && span->len >= 4 && span->from >= from && span->from < to) {
-            char *blank = out + at + (span->from - from);
+            char *blank = text->out + at + (span->from - from);
             memset(blank, ' ', span->len);
             memcpy(blank, "null", 4);
         }
     }
-    return end;
+}
+
+/* The model's metadata without total_size, which is put before them. */
+static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
+{
+    const char *metadata = job->model->several->metadata;
+    const size_t len = job->model->several->metadata_len;
+    size_t rest = 1; /* after the brace, and what space follows it */
+    while (rest < len &&
+           (metadata[rest] == ' ' || metadata[rest] == '\n' || metadata[rest] == '\t' || metadata[rest] == '\r')) {
+        rest++;
+    }
+    COFFER__INDEX_PUT(text, "{\"total_size\": ");
+    coffer__index_put_number(text, total);
+    if (rest >= len || metadata[rest] == '}') {
+        COFFER__INDEX_PUT(text, "}");
+        return;
+    }
+    COFFER__INDEX_PUT(text, ", ");
+    fetch_put_text(job, rest, len, text);
 }
 
 /* What the model's index has as metadata, with the size that its tensors have now. */
-static size_t fetch_put_metadata(const coffer__fetch *job, uint64_t total, char *out, size_t at)
+static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
-    char digits[20];
-    const size_t digits_len = coffer__write_u64(digits, total);
-    const char *text = several->metadata;
-    const size_t len = several->metadata_len;
-    if (several->total_size_len > 0) {
-        const size_t behind = several->total_size_from + several->total_size_len;
-        at = fetch_put_text(job, 0, several->total_size_from, out, at);
-        at = fetch_put(out, at, digits, digits_len);
-        return fetch_put_text(job, behind, len, out, at);
+    if (several->total_size_len == 0) {
+        fetch_put_untotalled(job, total, text);
+        return;
     }
-    size_t rest = 1; /* behind the brace, and what space follows it */
-    while (rest < len && (text[rest] == ' ' || text[rest] == '\n' || text[rest] == '\t' || text[rest] == '\r')) {
-        rest++;
-    }
-    at = fetch_put(out, at, "{\"total_size\": ", 15);
-    at = fetch_put(out, at, digits, digits_len);
-    if (rest >= len || text[rest] == '}') {
-        return fetch_put(out, at, "}", 1);
-    }
-    at = fetch_put(out, at, ", ", 2);
-    return fetch_put_text(job, rest, len, out, at);
+    fetch_put_text(job, 0, several->total_size_from, text);
+    coffer__index_put_number(text, total);
+    fetch_put_text(job, several->total_size_from + several->total_size_len, several->metadata_len, text);
 }
 
 static size_t fetch_put_index(const coffer__fetch *job, char *out)
 {
-    static const char begin[] = "{\n  \"metadata\": ";
-    static const char middle[] = ",\n  \"weight_map\": {";
-    static const char end[] = "\n  }\n}\n";
+    coffer__index_text text = { .out = out };
     uint64_t total = 0;
     for (size_t i = 0; i < coffer_count(job->model); i++) {
         total += job->wanted == NULL || job->wanted[i] ? coffer_at(job->model, i)->size : 0;
     }
-    size_t at = fetch_put(out, 0, begin, sizeof begin - 1);
-    at = fetch_put_metadata(job, total, out, at);
-    at = fetch_put(out, at, middle, sizeof middle - 1);
-    at = fetch_put_weights(job, out, at);
-    return fetch_put(out, at, end, sizeof end - 1);
+    coffer__index_begin(&text);
+    fetch_put_metadata(job, total, &text);
+    coffer__index_begin_weights(&text);
+    fetch_put_weights(job, &text);
+    return coffer__index_end(&text);
 }
 
 /* PREFIX.safetensors.index.json of PREFIX-00001-of-00002.safetensors; of other names model.safetensors.index.json. */
 static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
 {
-    static const char suffix[] = ".safetensors.index.json";
+    static const char suffix[] = COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX;
     const char *first = fetch_name(&job->files[0]);
-    const char *of = strstr(first, "-of-");
-    size_t len = of == NULL ? 0 : (size_t)(of - first);
-    while (len > 0 && first[len - 1] >= '0' && first[len - 1] <= '9') {
-        len--;
-    }
-    const bool has_prefix = len > 1 && first[len - 1] == '-';
+    coffer__shard_name parts;
+    const bool is_shard = coffer__shard_name_read(&parts, first, strlen(first)) && parts.prefix_len > 1;
     (void)coffer__path_copy(name, "");
-    (void)coffer__path_append(name, has_prefix ? first : "model", has_prefix ? len - 1 : 5);
+    (void)coffer__path_append(name, is_shard ? first : "model", is_shard ? parts.prefix_len - 1 : 5);
     (void)coffer__path_append(name, suffix, sizeof suffix - 1);
 }
 

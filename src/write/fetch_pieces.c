@@ -44,7 +44,6 @@ typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
     bool hashes; /* what others bring */
-    coffer__watch watch;
     coffer__taker taker;
     coffer__fetch_file *file;
     uint64_t at;          /* the file's next byte that is to be written … */
@@ -222,7 +221,7 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
         const uint64_t step = pieces_min(left, PIECES_BUFFER);
         uint8_t *read = worker->buffer + PIECES_BUFFER;
         status = coffer__source_read(worker->file->source, worker->from, read, (size_t)step, err);
-        if (status == COFFER_OK && worker->watch.stop(worker->watch.ctx)) {
+        if (status == COFFER_OK && coffer__crew_stop(&worker->base, 0)) {
             status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
         }
         if (status == COFFER_OK && !pieces_receive(worker, read, (size_t)step)) {
@@ -242,7 +241,7 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     const uint64_t size = pieces_reach(worker) - worker->from;
     const coffer_status status =
         file->source->is.streams
-            ? file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->watch, err)
+            ? file->source->ops->stream(file->source, worker->from, size, &worker->taker, &worker->base.watch, err)
             : pieces_copy(worker, size, err);
     if (worker->status != COFFER_OK) {
         *err = worker->error;
@@ -269,18 +268,6 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
         status = pieces_bring(worker, err);
     }
     return status;
-}
-
-/* ---- the crew ---------------------------------------------------------------------------------------------------- */
-
-static bool pieces_stop(void *ctx)
-{
-    const pieces_worker *worker = ctx;
-    coffer__crew *crew = worker->base.crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    const bool failed = crew->status != COFFER_OK;
-    coffer__os_mutex_unlock(&crew->mutex);
-    return failed || coffer__crew_tell(&worker->base, 0);
 }
 
 /* ---- digests on the way ------------------------------------------------------------------------------------------ */
@@ -388,8 +375,8 @@ static void pieces_work(void *arg)
         const coffer_status status = pieces_carry_out(worker, &error);
         if (status != COFFER_OK) {
             coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
-        } else if (coffer__crew_tell(&worker->base, 0)) {
-            coffer__crew_cancel(&worker->job->crew);
+        } else {
+            (void)coffer__crew_stop(&worker->base, 0); /* which the next look for something to take finds out */
         }
     }
 }
@@ -414,14 +401,15 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
 
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
-    const coffer__transfer_options options = {
-        .allocator = job->allocator,
+    pieces_job queue = { .fetch = job, .left = job->total - job->done };
+    queue.crew = (coffer__crew){
+        .work = pieces_work,
         .progress = job->options->progress,
         .progress_ctx = job->options->progress_ctx,
+        .total = job->total,
+        .err = err,
+        .done = job->done,
     };
-    pieces_job queue = { .fetch = job, .left = job->total - job->done };
-    queue.crew =
-        (coffer__crew){ .options = &options, .total = job->total, .err = err, .work = pieces_work, .done = job->done };
     queue.workers = pieces_workers(job, queue.left);
     const size_t count = queue.workers + pieces_hashers(job);
     const size_t block_size = count * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);
@@ -433,7 +421,6 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
     for (size_t i = 0; i < count; i++) {
         workers[i].job = &queue;
         workers[i].hashes = i >= queue.workers;
-        workers[i].watch = (coffer__watch){ pieces_stop, &workers[i] };
         workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
         workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
     }

@@ -4,6 +4,7 @@
  * of all of them together. A file's writer is opened by the first piece for it and finished by the last one, so that the
  * device works on it while the next is written, and few files are open at a time.
  */
+#include "model_writer.h"
 #include "alloc.h"
 #include "coffer.h"
 #include "content.h"
@@ -124,11 +125,13 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
     return COFFER_OK;
 }
 
-static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path,
+static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
     const uint64_t limit = options->max_shard_size == 0 ? MODEL_WRITER_SHARD_SIZE : options->max_shard_size;
-    coffer_status status = coffer__shards_plan(&writer->shards, writer->header, limit, options->balanced, err);
+    coffer_status status = shard_of != NULL
+                               ? coffer__shards_keep(&writer->shards, writer->header, shard_of, err)
+                               : coffer__shards_plan(&writer->shards, writer->header, limit, options->balanced, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -199,11 +202,11 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
     return status;
 }
 
-static coffer_status model_writer_init(coffer_model_writer *writer, const char *path,
+static coffer_status model_writer_init(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
     const coffer_sync sync = writer->options.sync;
-    coffer_status status = model_writer_plan(writer, path, options, err);
+    coffer_status status = model_writer_plan(writer, path, shard_of, options, err);
     if (status == COFFER_OK) {
         status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->shards.count > 1,
                                           options->force, sync, err);
@@ -244,8 +247,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     return COFFER_OK;
 }
 
-static coffer_status model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
-                                       const coffer_model_writer_options *given, coffer_error *err)
+coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
+                                        const uint32_t *shard_of, const coffer_model_writer_options *given,
+                                        coffer_error *err)
 {
     coffer_model_writer_options options;
     coffer_writer_options files;
@@ -269,7 +273,7 @@ static coffer_status model_writer_open(coffer_model_writer **writer, const coffe
     made->options = files;
     made->options.struct_size = sizeof made->options;
     made->publication.directory = -1;
-    status = model_writer_init(made, path, &options, err);
+    status = model_writer_init(made, path, shard_of, &options, err);
     if (status != COFFER_OK) {
         coffer_model_writer_free(made);
         return status;
@@ -285,7 +289,7 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header, a path, and a place for its handle");
     }
     *writer = NULL;
-    return model_writer_open(writer, header, path, options, err);
+    return coffer__model_writer_open(writer, header, path, NULL, options, err);
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -306,26 +310,6 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 }
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
-
-static coffer_status model_writer_declare(const coffer_model_writer *writer, size_t shard, coffer_header *to,
-                                          coffer_error *err)
-{
-    const coffer_header *from = writer->header;
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < coffer__header_pair_count(from) && status == COFFER_OK; i++) {
-        const declared_pair *pair = &coffer__header_pairs(from)[i];
-        status = coffer_header_set_metadata(to, from->arena.bytes + pair->key_at, pair->key_len,
-                                            from->arena.bytes + pair->value_at, pair->value_len, err);
-    }
-    const coffer__shards *shards = &writer->shards;
-    for (uint32_t at = shards->first[shard]; at < shards->first[shard + 1] && status == COFFER_OK; at++) {
-        const declared_tensor *tensor = &coffer__header_tensors(from)[shards->order[at]];
-        const uint64_t *shape = (const uint64_t *)(const void *)(from->arena.bytes + tensor->shape_at);
-        status = coffer_header_add(to, from->arena.bytes + tensor->name_at, tensor->name_len, tensor->dtype, shape,
-                                   tensor->rank, err);
-    }
-    return status;
-}
 
 static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
@@ -349,7 +333,7 @@ static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t 
     }
     coffer_status status = coffer_header_new(&file->header, &writer->allocator, err);
     if (status == COFFER_OK) {
-        status = model_writer_declare(writer, shard, file->header, err);
+        status = coffer__shards_declare(&writer->shards, writer->header, shard, file->header, err);
     }
     return status == COFFER_OK ? coffer_writer_open(&file->writer, file->header, path.text, &writer->options, err)
                                : status;

@@ -6,6 +6,7 @@
 #include "edit.h"
 #include "error.h"
 #include "index.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
@@ -216,7 +217,7 @@ coffer_status coffer_record_content(const char *path, const coffer_edit_options 
     if (status != COFFER_OK) {
         return status;
     }
-    job.allocator = job.options.allocator != NULL ? *job.options.allocator : *coffer_libc_allocator();
+    job.allocator = *coffer__allocator_or_libc(job.options.allocator);
     job.content.allocator = job.allocator;
     status = record_content_run(&job, path, &taken, err);
     record_content_free(&job);

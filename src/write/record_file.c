@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "edit.h"
 #include "error.h"
+#include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
@@ -78,7 +79,7 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,
                                  const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
-    const coffer_allocator *allocator = options->allocator != NULL ? options->allocator : coffer_libc_allocator();
+    const coffer_allocator *allocator = coffer__allocator_or_libc(options->allocator);
     record_file_job job = { .model = model, .algorithm = algorithm, .count = coffer_count(model) };
     coffer_status status = record_file_new(&job, allocator, err);
     if (status == COFFER_OK) {

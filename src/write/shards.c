@@ -6,19 +6,14 @@
 #include "error.h"
 #include "header.h"
 #include "index.h"
+#include "index_text.h"
 #include "names.h"
 #include "record.h"
-#include "scan.h"
 #include "sort.h"
 #include "text.h"
 
 #include <string.h>
 
-#define SHARDS_ENDING ".safetensors"
-#define SHARDS_ENDING_LEN (sizeof SHARDS_ENDING - 1)
-/* "-00001-of-00002" with as many digits as a size_t has. */
-#define SHARDS_SUFFIX_SIZE 48
-#define SHARDS_LEAST_DIGITS 5
 #define SHARDS_OPEN UINT32_MAX /* in shard_of: in the file that is being filled, which has no number yet */
 
 /* ---- which tensor goes where ------------------------------------------------------------------------------------- */
@@ -217,10 +212,9 @@ static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
                : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the files of the model");
 }
 
-coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
-                                  coffer_error *err)
+/* What every plan begins with: room, names that differ, and the size of all. */
+static coffer_status shards_begin(coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
-    const declared_tensor *tensors = coffer__header_tensors(header);
     *shards = (coffer__shards){ .allocator = header->allocator,
                                 .tensor_count = coffer_header_count(header),
                                 .declared_pairs = coffer__header_pair_count(header) };
@@ -229,10 +223,20 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
         status = shards_check_names(shards, header, err);
     }
     if (status == COFFER_OK) {
-        status = shards_sum(shards, tensors, err);
+        status = shards_sum(shards, coffer__header_tensors(header), err);
     }
     if (status != COFFER_OK) {
         coffer__shards_free(shards);
+    }
+    return status;
+}
+
+coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
+                                  coffer_error *err)
+{
+    const declared_tensor *tensors = coffer__header_tensors(header);
+    const coffer_status status = shards_begin(shards, header, err);
+    if (status != COFFER_OK) {
         return status;
     }
     const uint64_t room = balanced ? shards_least_room(shards, tensors, limit) : limit;
@@ -240,6 +244,42 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
     shards_order(shards);
     shards_choose_pairs(shards, header);
     return COFFER_OK;
+}
+
+coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
+                                  coffer_error *err)
+{
+    const coffer_status status = shards_begin(shards, header, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    shards->count = 1;
+    for (size_t i = 0; i < shards->tensor_count; i++) {
+        shards->count += i > 0 && shard_of[i] != shard_of[i - 1];
+        shards->shard_of[i] = (uint32_t)(shards->count - 1);
+    }
+    shards_order(shards);
+    shards_choose_pairs(shards, header);
+    return COFFER_OK;
+}
+
+coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
+                                     coffer_header *to, coffer_error *err)
+{
+    const char *arena = header->arena.bytes;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < coffer__header_pair_count(header) && status == COFFER_OK; i++) {
+        const declared_pair *pair = &coffer__header_pairs(header)[i];
+        status = coffer_header_set_metadata(to, arena + pair->key_at, pair->key_len, arena + pair->value_at,
+                                            pair->value_len, err);
+    }
+    for (uint32_t at = shards->first[shard]; at < shards->first[shard + 1] && status == COFFER_OK; at++) {
+        const declared_tensor *tensor = &coffer__header_tensors(header)[shards->order[at]];
+        const uint64_t *shape = (const uint64_t *)(const void *)(arena + tensor->shape_at);
+        status =
+            coffer_header_add(to, arena + tensor->name_at, tensor->name_len, tensor->dtype, shape, tensor->rank, err);
+    }
+    return status;
 }
 
 void coffer__shards_free(coffer__shards *shards)
@@ -255,188 +295,66 @@ void coffer__shards_free(coffer__shards *shards)
     shards->pairs = NULL;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-bool coffer__shards_path_fits(const char *path)
-{
-    const char *name = path + coffer__path_name_at(path);
-    const size_t name_len = coffer__text_len(name);
-    return name_len > SHARDS_ENDING_LEN &&
-           memcmp(name + name_len - SHARDS_ENDING_LEN, SHARDS_ENDING, SHARDS_ENDING_LEN) == 0;
-}
-
-/* As printf's %05d. */
-static size_t shards_write_number(char *out, size_t value)
-{
-    const size_t digits = coffer__write_u64(NULL, value);
-    const size_t zeros = digits < SHARDS_LEAST_DIGITS ? SHARDS_LEAST_DIGITS - digits : 0;
-    memset(out, '0', zeros);
-    return zeros + coffer__write_u64(out + zeros, value);
-}
-
-/* "-00001-of-00002.safetensors", with a NUL. */
-static void shards_write_suffix(char *out, size_t shard, size_t count)
-{
-    size_t used = 1;
-    out[0] = '-';
-    used += shards_write_number(out + used, shard + 1);
-    memcpy(out + used, "-of-", 4);
-    used += 4;
-    used += shards_write_number(out + used, count);
-    memcpy(out + used, SHARDS_ENDING, SHARDS_ENDING_LEN + 1);
-}
-
-bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count)
-{
-    coffer__path stem;
-    char suffix[SHARDS_SUFFIX_SIZE + SHARDS_ENDING_LEN];
-    if (count == 1) {
-        return coffer__path_copy(out, path);
-    }
-    if (!coffer__path_copy(&stem, path)) {
-        return false;
-    }
-    stem.text[coffer__text_len(stem.text) - SHARDS_ENDING_LEN] = '\0';
-    shards_write_suffix(suffix, shard, count);
-    return coffer__path_beside(out, stem.text, "", suffix);
-}
-
-/* ---- the index --------------------------------------------------------------------------------------------------- */
-
-/* Text that is measured (`out` NULL) or written; `size` counts it either way. */
-typedef struct shards_text {
-    char *out;
-    size_t size;
-} shards_text;
-
-static void shards_put(shards_text *text, const char *piece, size_t size)
-{
-    if (text->out != NULL) {
-        memcpy(text->out + text->size, piece, size);
-    }
-    text->size += size;
-}
-
-/* Its length is known to the compiler. */
-#define SHARDS_PUT_LITERAL(text, literal) shards_put(text, literal, sizeof(literal) - 1)
-
-static void shards_put_number(shards_text *text, uint64_t value)
-{
-    char digits[20];
-    shards_put(text, digits, coffer__write_u64(digits, value));
-}
-
-static void shards_put_unit(shards_text *text, uint32_t unit)
-{
-    char escape[6] = { '\\', 'u' };
-    for (size_t i = 0; i < 4; i++) {
-        escape[5 - i] = "0123456789abcdef"[unit >> (4 * i) & 0xF];
-    }
-    shards_put(text, escape, sizeof escape);
-}
-
-/* One that does not stand for itself. */
-static void shards_put_character(shards_text *text, uint32_t character)
-{
-    static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
-    for (size_t i = 0; i < sizeof shorts - 1; i += 2) {
-        if (character == (uint8_t)shorts[i]) {
-            shards_put(text, (const char[]){ '\\', shorts[i + 1] }, 2);
-            return;
-        }
-    }
-    if (character < 0x10000) {
-        shards_put_unit(text, character);
-    } else {
-        shards_put_unit(text, 0xD800 + ((character - 0x10000) >> 10));
-        shards_put_unit(text, 0xDC00 + ((character - 0x10000) & 0x3FF));
-    }
-}
-
-/* In ASCII alone, as other writers of indices spell it. */
-static void shards_put_string(shards_text *text, const char *string, size_t length)
-{
-    SHARDS_PUT_LITERAL(text, "\"");
-    for (size_t at = 0; at < length;) {
-        const size_t plain = coffer__scan_plain((const uint8_t *)string + at, length - at);
-        uint32_t character = 0;
-        shards_put(text, string + at, plain);
-        at += plain;
-        if (at < length) {
-            at += coffer__utf8_decode(string + at, length - at, &character); /* declarations are UTF-8 */
-            shards_put_character(text, character);
-        }
-    }
-    SHARDS_PUT_LITERAL(text, "\"");
-}
+/* ---- the index ---------------------------------------------------------------------------------------------------- */
 
 /* A digest of the whole, or those of the files, as a member. */
-static void shards_put_record(shards_text *text, size_t record, const coffer__content *content)
+static void shards_put_record(coffer__index_text *text, size_t record, const coffer__content *content)
 {
     const char *key = coffer__index_record_key(record);
     const bool is_content = record == COFFER__INDEX_CONTENT;
     const size_t count = is_content ? 1 : content->count;
     const size_t len = (size_t)coffer__record_text_len(content->algorithm, count);
-    SHARDS_PUT_LITERAL(text, ",\n    ");
-    shards_put_string(text, key, coffer__text_len(key));
-    SHARDS_PUT_LITERAL(text, ": \"");
+    COFFER__INDEX_PUT(text, ",\n    ");
+    coffer__index_put_string(text, key, coffer__text_len(key));
+    COFFER__INDEX_PUT(text, ": \"");
     if (text->out != NULL) {
         coffer__record_text_write(text->out + text->size, content->algorithm,
                                   is_content ? content->digest : content->shards, count);
     }
     text->size += len;
-    SHARDS_PUT_LITERAL(text, "\"");
+    COFFER__INDEX_PUT(text, "\"");
 }
 
-static void shards_put_metadata(shards_text *text, const coffer__shards *shards, const coffer_header *header,
+static void shards_put_metadata(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
                                 const coffer__content *content)
 {
-    SHARDS_PUT_LITERAL(text, "  \"metadata\": {\n    \"total_size\": ");
-    shards_put_number(text, shards->size);
+    COFFER__INDEX_PUT(text, "{\n    \"total_size\": ");
+    coffer__index_put_number(text, shards->size);
     for (size_t i = 0; i < shards->pair_count; i++) {
         const declared_pair *pair = &coffer__header_pairs(header)[shards->pairs[i]];
-        SHARDS_PUT_LITERAL(text, ",\n    ");
-        shards_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
-        SHARDS_PUT_LITERAL(text, ": ");
-        shards_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
+        COFFER__INDEX_PUT(text, ",\n    ");
+        coffer__index_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
+        COFFER__INDEX_PUT(text, ": ");
+        coffer__index_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
     }
     for (size_t i = 0; i < COFFER__INDEX_RECORDS && content != NULL; i++) {
         shards_put_record(text, i, content);
     }
-    SHARDS_PUT_LITERAL(text, "\n  },\n");
+    COFFER__INDEX_PUT(text, "\n  }");
 }
 
-static void shards_put_weights(shards_text *text, const coffer__shards *shards, const coffer_header *header,
+static void shards_put_weights(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
                                const char *path)
 {
     coffer__path file;
-    SHARDS_PUT_LITERAL(text, "  \"weight_map\": {");
     for (size_t s = 0; s < shards->count; s++) {
         (void)coffer__shards_name(&file, path, s, shards->count); /* the caller has seen that it is not too long */
         const char *file_name = file.text + coffer__path_name_at(file.text);
-        const size_t file_name_len = coffer__text_len(file_name);
         for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
-            size_t name_len = 0;
-            const char *name = shards_tensor_name(header, shards->order[at], &name_len);
-            shards_put(text, ",", at > 0 ? 1 : 0);
-            SHARDS_PUT_LITERAL(text, "\n    ");
-            shards_put_string(text, name, name_len);
-            SHARDS_PUT_LITERAL(text, ": ");
-            shards_put_string(text, file_name, file_name_len);
+            coffer__name name = { .len = 0 };
+            name.text = shards_tensor_name(header, shards->order[at], &name.len);
+            coffer__index_put_weight(text, name, file_name);
         }
     }
-    shards_put(text, "\n  ", shards->tensor_count > 0 ? 3 : 0);
-    SHARDS_PUT_LITERAL(text, "}\n");
 }
 
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path, const coffer__content *content)
 {
-    shards_text text = { .size = 0 };
-    text.out = out;
-    SHARDS_PUT_LITERAL(&text, "{\n");
+    coffer__index_text text = { .out = out };
+    coffer__index_begin(&text);
     shards_put_metadata(&text, shards, header, content);
+    coffer__index_begin_weights(&text);
     shards_put_weights(&text, shards, header, path);
-    SHARDS_PUT_LITERAL(&text, "}");
-    return text.size;
+    return coffer__index_end(&text);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tensor goes into which file of a model, how the files are called, and what their index says. All of it follows from
+ * Which tensor goes into which file of a model, and what their index says (index_text.h). All of it follows from
  * the declarations and a limit; nothing here does I/O.
  *
  * The rules are those of the ecosystem, so that the same tensors become the same files, whoever writes them: tensors fill
@@ -33,12 +33,15 @@ typedef struct coffer__shards {
    do. COFFER_ERR_DUPLICATE_NAME for two tensors of one name, wherever they would go. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err);
+/* Plans as many files as there are numbers in `shard_of`, which says for each declaration which of a model's files it comes from, and
+   which ascend: those together stay together, and a file that has lost all its tensors is none. */
+coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
+                                  coffer_error *err);
 void coffer__shards_free(coffer__shards *shards);
 
-/* Whether `path` ends as the file of a model has to: NAME.safetensors. */
-bool coffer__shards_path_fits(const char *path);
-/* The path of a shard, `path` being that of the model if it were one file; false when it is too long. */
-bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count);
+/* Declares in `to`, the header of one file, all metadata, and the tensors of the shard. */
+coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
+                                     coffer_header *to, coffer_error *err);
 
 /* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
    each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)

@@ -5,6 +5,7 @@
 #include "digest.h"
 #include "edit_text.h"
 #include "error.h"
+#include "header.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
@@ -36,7 +37,7 @@ static coffer_status writer_digests_no_room(coffer_error *err)
 static coffer_status writer_digests_set_zero(coffer_header *header, const char *key, coffer_algorithm algorithm,
                                              size_t count, coffer_error *err)
 {
-    const coffer_allocator *allocator = coffer_libc_allocator();
+    const coffer_allocator *allocator = &header->allocator;
     const size_t bytes_size = (count + 1) * COFFER_LARGEST_DIGEST_SIZE;
     const size_t text_len = (size_t)coffer__record_text_len(algorithm, count);
     uint8_t *bytes = coffer__alloc_zeroed(allocator, bytes_size);

@@ -9,13 +9,13 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "crew.h"
 #include "digest.h"
 #include "move.h"
 #include "source.h"
 #include "support_file.h"
 #include "support_model.h"
 #include "transfer.h"
-#include "waiting.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -219,47 +219,55 @@ static void opening_ends(void **state)
 
 /* ---- threads that wait --------------------------------------------------------------------------------------------- */
 
+typedef struct waiter {
+    coffer__crew_worker base;
+    const coffer__watch *watch;
+} waiter;
+
 static void wait_until_stopped(void *arg)
 {
-    coffer__waiting *waiting = arg;
-    while (!waiting->watch.stop(waiting->watch.ctx)) {
+    const waiter *worker = arg;
+    while (!worker->watch->stop(worker->watch->ctx)) {
         look_again();
     }
-    coffer__waiting_leave(waiting);
+}
+
+/* A crew whose workers wait until the user has lost patience. */
+static void wait_by(size_t count, bool caller_asks, patience *of, uint64_t total)
+{
+    coffer_error err;
+    waiter workers[4];
+    coffer__crew crew = {
+        .work = wait_until_stopped,
+        .progress = lose_patience,
+        .progress_ctx = of,
+        .total = total,
+        .err = &err,
+        .caller_asks = caller_asks,
+    };
+    const coffer__watch watch = coffer__crew_watch(&crew);
+    for (size_t i = 0; i < 4; i++) {
+        workers[i].watch = &watch;
+    }
+    assert_int_equal(coffer__crew_run(&crew, workers, count, sizeof workers[0]), COFFER_ERR_CANCELLED);
+    assert_int_equal(err.code, COFFER_ERR_CANCELLED);
 }
 
 static void waiting_ends(void **state)
 {
     (void)state;
     patience some = { .most = 2 };
-    coffer__waiting waiting;
-    coffer__thread threads[3];
-    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 7));
-    waiting.working = 3;
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(coffer__os_thread_start(&threads[i], wait_until_stopped, &waiting), 0);
-    }
-    coffer__waiting_wait(&waiting);
-    for (size_t i = 0; i < 3; i++) {
-        coffer__os_thread_join(&threads[i]);
-    }
+    wait_by(4, true, &some, 7);
     assert_int_equal(some.asked, 3);
-    assert_true(waiting.stopped && some.total == 7);
-    coffer__waiting_end(&waiting);
+    assert_int_equal(some.total, 7);
 }
 
 static void waiting_alone_ends(void **state)
 {
     (void)state;
     patience some = { .most = 2 };
-    coffer__waiting waiting;
-    assert_true(coffer__waiting_begin(&waiting, lose_patience, &some, 1));
-    waiting.alone = true;
-    waiting.working = 1;
-    wait_until_stopped(&waiting);
-    coffer__waiting_wait(&waiting);
+    wait_by(1, true, &some, 1);
     assert_int_equal(some.asked, 3);
-    coffer__waiting_end(&waiting);
 }
 
 /* ---- runs that lie far apart --------------------------------------------------------------------------------------- */

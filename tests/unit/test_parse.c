@@ -61,7 +61,8 @@ static void test_arguments(void **state)
     uint64_t need = 0;
     assert_int_equal(coffer_parse(&table, &need, NULL, 0, coffer_libc_allocator(), NULL, &err), COFFER_NEED_MORE);
     assert_int_equal(need, 8);
-    assert_int_equal(coffer_parse(&table, NULL, "", 0, NULL, NULL, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_parse(&table, NULL, "\2\0\0\0\0\0\0\0{}", 10, NULL, NULL, NULL), COFFER_OK); /* libc's */
+    coffer_table_free(table);
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.max_header_size = UINT64_C(4000000001);
     assert_int_equal(parse_text("{}", &options, &table, &err), COFFER_ERR_ARGUMENT);

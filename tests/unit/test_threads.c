@@ -39,8 +39,34 @@ static void look_at_mask(void *arg)
 static void run_thread(thread_mask *mask)
 {
     coffer__thread thread;
-    assert_int_equal(coffer__os_thread_start(&thread, look_at_mask, mask), 0);
+    assert_int_equal(coffer__os_thread_start(&thread, look_at_mask, mask, false), 0);
     coffer__os_thread_join(&thread);
+}
+
+static void measure_stack(void *arg)
+{
+    size_t *size = arg;
+    pthread_attr_t attributes;
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attributes, size), 0);
+    pthread_attr_destroy(&attributes);
+}
+
+static size_t stack_of_thread(bool small)
+{
+    size_t size = 0;
+    coffer__thread thread;
+    assert_int_equal(coffer__os_thread_start(&thread, measure_stack, &size, small), 0);
+    coffer__os_thread_join(&thread);
+    return size;
+}
+
+static void test_small_stacks(void **state)
+{
+    (void)state;
+    const size_t small = stack_of_thread(true);
+    assert_true(small >= (size_t)200 << 10 && small <= (size_t)512 << 10);
+    assert_true(stack_of_thread(false) > small);
 }
 
 static void test_signals_belong_to_the_program(void **state)
@@ -83,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_belong_to_the_program),
         cmocka_unit_test(test_own_signals_are_handled),
+        cmocka_unit_test(test_small_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,9 +72,8 @@ static void note_holes(int fd, const coffer_table *table, cli_note *note)
 
 void check_holes(const coffer *model, check_bytes *found)
 {
-    cli_note note = { "file_hole",
-                      "the file has a hole, which reads as zeros: the download or copy may not be complete", 0,
-                      COFFER_NO_OFFSET, "" };
+    cli_note note = { "file_hole", "the file has a hole, which reads as zeros: the download or copy may be incomplete",
+                      0, COFFER_NO_OFFSET, "" };
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         const int fd = open(coffer_shard_path(model, i), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0) {
@@ -118,7 +117,7 @@ static coffer_status look_at_tensor(const coffer *model, const coffer_tensor *te
 
 coffer_status check_zeros(const coffer *model, check_bytes *found, coffer_error *err)
 {
-    cli_note note = { "zeros", "a tensor has nothing but zeros", 0, COFFER_NO_OFFSET, "" };
+    cli_note note = { "zeros", "a tensor has only zeros", 0, COFFER_NO_OFFSET, "" };
     unsigned char *block = malloc((size_t)CHECK_BLOCK);
     coffer_status status = COFFER_OK;
     if (block == NULL) {

@@ -87,7 +87,7 @@ static int show_conforming(cli *app, const cli_file *file, bool strict)
     } else if (!ok || !app->quiet) {
         put_path(out, path);
         cli_put_styled(out, ok ? CLI_GREEN : CLI_RED, ok ? "ok" : "conforms, but not strictly");
-        cli_put_text(out, ok ? "\n" : ": it has the notes that follow\n");
+        cli_put_text(out, ok ? "\n" : ", because of these notes\n");
         show_notes(out, path, model, bytes);
     }
     return ok ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
@@ -191,10 +191,7 @@ static int show_other(void *ctx, const char *path, bool exists)
 /* Whether a path is that of a model which may be several files. */
 static bool stands_for_files(const char *path)
 {
-    static const char ending[] = ".index.json";
-    const size_t len = strlen(path);
-    const size_t ending_len = sizeof ending - 1;
-    return cli_is_folder(path) || (len > ending_len && strcmp(path + len - ending_len, ending) == 0);
+    return cli_is_folder(path) || coffer_is_index(path);
 }
 
 static int show_verdict(cli *app, void *ctx, const cli_file *file)
@@ -232,7 +229,7 @@ static int run_check(cli *app, const cli_arguments *arguments)
     const int code = cli_each_file(app, &work, (const char *const *)models.paths, models.count);
     const size_t seen = run.fine + run.failed + run.unread;
     if (code != CLI_EXIT_OK && seen > 1) {
-        cli_remark(app, "%zu of %zu files are fine; %zu fail, %zu could not be read", run.fine, seen, run.failed,
+        cli_remark(app, "%zu of %zu files are ok; %zu fail, %zu could not be read", run.fine, seen, run.failed,
                    run.unread);
     }
     const int listed = models.code;
@@ -242,14 +239,14 @@ static int run_check(cli *app, const cli_arguments *arguments)
 
 static const cli_option CHECK_OPTIONS[] = {
     { CLI_OPTION_STRICT, 0, "strict", NULL, "notes are failures too", NULL },
-    { CLI_OPTION_DATA, 0, "data", NULL, "look at the tensors' bytes, too: note tensors of zeros", NULL },
+    { CLI_OPTION_DATA, 0, "data", NULL, "also read the tensors' bytes: note tensors of zeros", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
 };
 
 static const cli_example CHECK_EXAMPLES[] = {
-    { "coffer check *.safetensors", "is every download whole and right?" },
+    { "coffer check *.safetensors", "is every download complete and valid?" },
     { "coffer check --strict upload.safetensors && echo fit to publish", "accept nothing odd" },
     { NULL, NULL },
 };
@@ -259,14 +256,14 @@ const cli_command cli_check = {
     .run = run_check,
     .summary = "check files against every rule of the format",
     .usage = "PATH...",
-    .about = "Checks the header and the size of every file, several files at a time, and says for each `PATH: ok`,\n"
-             "or what is wrong with which tensor at which byte. What is legal but odd is a note. Nothing is ever\n"
+    .about = "Checks the header and the size of every file, several files at a time, and prints for each `PATH: ok`,\n"
+             "or what is wrong, with the tensor and the byte. What is legal but odd is a note. Nothing is ever\n"
              "repaired. With --quiet only files that fail are named. - is standard input. The index of a model\n"
-             "stands for all its files: they are checked, and that they and the index agree. Of a folder every\n"
-             "model below it is checked, and what was not looked at is said.\n"
+             "stands for all its files: they are checked, and compared with the index. In a folder every model\n"
+             "below it is checked, and skipped files are named.\n"
              "\n"
-             "A hole in a file, which reads as zeros, is a note where the file system can tell; a download into\n"
-             "reserved space that was interrupted leaves some. With --data tensors of zeros are, too.\n"
+             "A hole in a file, which reads as zeros, is a note if the file system reports it; an interrupted\n"
+             "download into reserved space leaves holes. With --data tensors of zeros are notes, too.\n"
              "\n"
              "Exit code: 0 all conform, 1 some do not (or, with --strict, have notes), 3 some could not be read.\n",
     .options = CHECK_OPTIONS,

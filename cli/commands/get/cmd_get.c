@@ -110,9 +110,8 @@ static int choose_format(get_request *request, const cli_arguments *arguments)
     if (format < 0 && request->output != NULL) {
         format = format_of_ending(request->output);
         if (format < 0) {
-            return cli_usage_error(app,
-                                   "the name of the file to write does not end in a format (.txt, .json, .npy, .raw, "
-                                   ".bin, .safetensors); --format says which");
+            return cli_usage_error(app, "the output file's name does not end in a format (.txt, .json, .npy, .raw, "
+                                        ".bin, .safetensors); use --format");
         }
     }
     request->format = format < 0 ? GET_TEXT : (get_format)format;
@@ -129,10 +128,11 @@ static int choose_dtype(get_request *request, const cli_arguments *arguments)
     const char *name = coffer_tensor_dtype_name(request->tensor);
     request->as = as < 0 ? request->tensor->dtype : DTYPES[as];
     if (request->as != request->tensor->dtype && coffer_dtype_kind(request->tensor->dtype) == COFFER_KIND_COMPLEX) {
-        return cli_usage_error(request->app, "the tensor is %s, complex, and --as knows real dtypes only", name);
+        return cli_usage_error(request->app, "the tensor is %s, which is complex, and --as converts only real dtypes",
+                               name);
     }
     if (request->format == GET_NPY && !get_has_npy(request->as)) {
-        return cli_usage_error(request->app, "the tensor is %s, which .npy files do not have; --as f32 converts it",
+        return cli_usage_error(request->app, "the tensor is %s, which .npy files cannot hold; --as f32 converts it",
                                coffer_dtype_name(request->as));
     }
     return CLI_EXIT_OK;
@@ -174,13 +174,12 @@ static int run_get(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option GET_OPTIONS[] = {
-    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to a file; its ending says the format", NULL },
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to a file; its ending gives the format", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     { CLI_OPTION_FORMAT, 0, "format", "FORMAT", "text (the default), json, npy, raw, safetensors or bintensors",
       "text|json|npy|raw|safetensors|bintensors" },
-    { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to the nearest",
-      "f32|f64|f16|bf16" },
-    { CLI_OPTION_ALL, 0, "all", NULL, "show every element, however many there are", NULL },
+    { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to nearest", "f32|f64|f16|bf16" },
+    { CLI_OPTION_ALL, 0, "all", NULL, "show every element", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
@@ -189,7 +188,7 @@ static const cli_option GET_OPTIONS[] = {
 static const cli_example GET_EXAMPLES[] = {
     { "coffer get model.safetensors wte.weight", "the corners of a large tensor" },
     { "coffer get model.safetensors 'wte.weight[0, :8]'", "the first eight numbers of its first row" },
-    { "coffer get model.safetensors 'wte.weight[::-1, -1]' --all", "its last column, backwards, whole" },
+    { "coffer get model.safetensors 'wte.weight[::-1, -1]' --all", "all of its last column, backwards" },
     { "coffer get model.safetensors wte.weight --as f32 -o wte.npy", "a file for numpy" },
     { "coffer get model.safetensors 'wte.weight[:100]' -o part.safetensors", "a smaller file to try things on" },
     { NULL, NULL },
@@ -201,11 +200,11 @@ const cli_command cli_get = {
     .summary = "show or extract a tensor, or a slice of it",
     .usage = "PATH NAME[SLICE]",
     .about = "Shows the elements of a tensor. A slice in brackets is as in Python: indices, start:stop:step,\n"
-             "negative ones, and ...; quote it, since the shell knows brackets too. Only what is shown is read.\n"
-             "More than 1,000 elements are cut in the middle of each dimension. Numbers are the shortest that\n"
-             "read back as the same element; a name may be given as coffer ls shows it. - is standard input.\n"
+             "negative ones, and ...; quote it, since the shell interprets brackets. Only what is shown is read.\n"
+             "More than 1,000 elements are abbreviated in each dimension. Numbers are the shortest that read\n"
+             "back as the same element; a name may be typed as coffer ls shows it. - is standard input.\n"
              "\n"
-             "With -o the tensor goes to a file, which takes its place when it is complete: .txt and .json with\n"
+             "With -o the tensor is written to a file, which appears when it is complete: .txt and .json with\n"
              "every element, .npy, the bare bytes (.raw, .bin), or a .safetensors or .bt of this one tensor.\n",
     .options = GET_OPTIONS,
     .examples = GET_EXAMPLES,

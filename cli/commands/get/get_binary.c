@@ -131,7 +131,7 @@ static coffer_status put_npy_header(const get_request *request, const cli_view *
         free(text);
         *err = (coffer_error){ .code = COFFER_ERR_UNSUPPORTED, .offset = COFFER_NO_OFFSET };
         snprintf(err->message, sizeof err->message,
-                 "%zu dimensions are more than the header of a .npy file holds; --format raw has none", view->rank);
+                 "%zu dimensions do not fit into the header of a .npy file; --format raw has no header", view->rank);
         return COFFER_ERR_UNSUPPORTED;
     }
     const size_t size = len + 5 + padding;

@@ -304,16 +304,16 @@ static int check_usage(cli *app, const cli_arguments *arguments)
     const bool as_manifest = cli_given(arguments, CLI_OPTION_MANIFEST) || cli_given(arguments, CLI_OPTION_SIGN);
     const bool of_tensors = cli_given(arguments, CLI_OPTION_CONTENT) || cli_given(arguments, CLI_OPTION_WRITE);
     if (as_manifest && (app->json || cli_given(arguments, CLI_OPTION_ALGORITHM))) {
-        return cli_usage_error(app, "a manifest is JSON already, and has digests by SHA-256 alone");
+        return cli_usage_error(app, "a manifest is always JSON, with SHA-256 digests");
     }
     if (as_manifest && (arguments->name_count != 1 || strcmp(arguments->names[0], "-") == 0)) {
         return cli_usage_error(app, "a manifest is about one model: one file or one folder");
     }
     if (cli_given(arguments, CLI_OPTION_CONTENT) + cli_given(arguments, CLI_OPTION_WRITE) + as_manifest > 1) {
-        return cli_usage_error(app, "--content, --write and a manifest are three different things: one at a time");
+        return cli_usage_error(app, "--content, --write and a manifest exclude each other");
     }
     if (of_tensors && cli_given(arguments, CLI_OPTION_OUTPUT)) {
-        return cli_usage_error(app, "-o is for lines and manifests");
+        return cli_usage_error(app, "-o is only for lines and manifests");
     }
     return CLI_EXIT_OK;
 }
@@ -361,14 +361,14 @@ static int run_hash(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option HASH_OPTIONS[] = {
-    { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", "sha256 or, faster and against accidents only, xxh3 (128 bits)",
+    { CLI_OPTION_ALGORITHM, 'a', "algorithm", "NAME", "sha256, or xxh3 (128 bits): faster, only against accidents",
       "sha256|xxh3" },
     { CLI_OPTION_CONTENT, 'c', "content", NULL, "the digest of a model's tensors, however they are stored", NULL },
     { CLI_OPTION_WRITE, 'w', "write", NULL, "record digests of the tensors inside each file", NULL },
     { CLI_OPTION_MANIFEST, 'm', "manifest", NULL, "write the manifest of model signing, in JSON", NULL },
     { CLI_OPTION_SIGN, 0, "sign", "FILE", "the same, signed with the private key in FILE, in PEM", NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "take links for files: in a manifest, and to write behind them",
-      NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL,
+      "treat links as files: in a manifest, and to write their targets", NULL },
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to FILE, which appears when it is complete", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE; with --write, change read-only files, too", NULL },
     CLI_OPTION_ROW_JSON,
@@ -377,8 +377,8 @@ static const cli_option HASH_OPTIONS[] = {
 
 static const cli_example HASH_EXAMPLES[] = {
     { "coffer hash *.safetensors -o SHA256SUMS", "what `sha256sum -c SHA256SUMS` checks" },
-    { "coffer hash --content model.safetensors parts/model.safetensors.index.json", "equal digits: the same tensors" },
-    { "coffer hash --write model.safetensors", "so that `coffer verify model.safetensors` can tell damage" },
+    { "coffer hash --content model.safetensors parts/model.safetensors.index.json", "same digest: same tensors" },
+    { "coffer hash --write model.safetensors", "so that `coffer verify model.safetensors` can detect damage" },
     { "coffer hash my-model --sign key.pem -o my-model.sig", "what `model_signing verify key` checks" },
     { NULL, NULL },
 };
@@ -390,16 +390,16 @@ const cli_command cli_hash = {
     .usage = "PATH...",
     .about =
         "Writes a line for each file, \"DIGEST  PATH\", several files at a time: what sha256sum -c, xxhsum -c and\n"
-        "coffer verify check. Of a folder come all files in it, but for what belongs to git. - is standard input.\n"
+        "coffer verify check. A folder stands for all files in it, except git's own. - is standard input.\n"
         "\n"
         "With --manifest it writes the manifest of OpenSSF model signing, with --sign a bundle that is signed with a\n"
-        "key of the curve P-256, P-384 or P-521: `model_signing verify key PATH --signature FILE --public_key PUB`\n"
-        "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`.\n"
+        "P-256, P-384 or P-521 key: `model_signing verify key PATH --signature FILE --public_key PUB` checks it, and\n"
+        "so does `coffer verify PATH --manifest FILE --key PUB`.\n"
         "\n"
-        "With --content the digest is that of all tensors of a model, be it one file or several: two copies have it\n"
-        "in common when names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"
-        "the metadata. With --write digests are recorded in the metadata of each file, in place when they fit in the\n"
-        "header's slack, and those of the whole in the index of several files; nothing is verified before.\n"
+        "With --content the digest is that of all tensors of a model, in one file or several: two copies have the\n"
+        "same digest if names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"
+        "the metadata. With --write digests are recorded in the metadata of each file, in place if they fit into the\n"
+        "header's slack, and those of the whole model in the index of several files; nothing is verified first.\n"
         "\n"
         "JSON: an array of {path, algorithm, digest, size (of a model's tensors, of a file)}; with --write of {path,\n"
         "done (\"clone\", \"in_place\", \"rewrite\", \"nothing\"), seconds}. A file that fails has path and error (see "

@@ -120,7 +120,7 @@ static int record_index(cli *app, const char *path, const cli_arguments *argumen
     const bool changed = way != COFFER_EDITED_NOTHING;
     return cli_report_change(app, path, changed ? "rewrite" : "nothing",
                              changed ? "digests of all files are recorded in the index"
-                                     : "nothing to do, the index says so already",
+                                     : "nothing to do, the index records them already",
                              "", cli_seconds() - started);
 }
 

@@ -196,7 +196,7 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
         return ls_show_tree(app, selection, limit);
     }
     if (cli_given(arguments, CLI_OPTION_MAP) && has_files(selection)) {
-        return cli_usage_error(app, "a map is of one file, and this model has %zu: name one of them",
+        return cli_usage_error(app, "a map shows one file, and this model has %zu: name one of them",
                                coffer_shard_count(selection->model));
     }
     if (cli_given(arguments, CLI_OPTION_MAP)) {
@@ -216,7 +216,7 @@ static void remark_no_match(cli *app, const char *path, const char *filter)
     char shown[256];
     coffer_escape(filter, strlen(filter), shown, sizeof shown);
     if (strpbrk(filter, "*?[") == NULL) {
-        cli_remark_path(app, path, "no tensor is named \"%s\"; those with it in their names: --filter '*%s*'", shown,
+        cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter '*%s*'", shown,
                         shown);
     } else {
         cli_remark_path(app, path, "no tensor's name matches \"%s\"", shown);
@@ -259,16 +259,16 @@ static int run_ls(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "--tree, --map and --dtypes exclude each other");
     }
     if ((tree || map || dtypes) && cli_given(arguments, CLI_OPTION_SORT)) {
-        return cli_usage_error(app, "--sort is for the list; --tree, --map and --dtypes have orders of their own");
+        return cli_usage_error(app, "--sort is only for the list; --tree, --map and --dtypes have their own order");
     }
     if ((map || dtypes) && limit_text != NULL) {
-        return cli_usage_error(app, "--limit is for the list and --tree; a map and sums are whole");
+        return cli_usage_error(app, "--limit is only for the list and --tree");
     }
     if (map && cli_given(arguments, CLI_OPTION_PARTIAL)) {
-        return cli_usage_error(app, "a map is of a whole file: --map and --partial exclude each other");
+        return cli_usage_error(app, "a map shows a whole file: --map and --partial exclude each other");
     }
     if (limit_text != NULL && !cli_read_count(limit_text, &limit)) {
-        return cli_usage_error(app, "--limit wants a number");
+        return cli_usage_error(app, "--limit needs a number");
     }
     return list(app, arguments, limit);
 }
@@ -277,10 +277,10 @@ static const cli_option LS_OPTIONS[] = {
     { CLI_OPTION_TREE, 't', "tree", NULL, "a tree of names, with equal layers folded into one: layers.#", NULL },
     { CLI_OPTION_DTYPES, 0, "dtypes", NULL, "sums by dtype", NULL },
     { CLI_OPTION_MAP, 0, "map", NULL, "where in the file the header and the largest tensors are", NULL },
-    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only names that match; may be given many times", NULL },
+    { CLI_OPTION_FILTER, 0, "filter", "GLOB", "only names that match; repeatable", NULL },
     { CLI_OPTION_SORT, 0, "sort", "ORDER", "name, offset (the default) or size, the largest first",
       "name|offset|size" },
-    { CLI_OPTION_LIMIT, 0, "limit", "N", "at most so many lines", NULL },
+    { CLI_OPTION_LIMIT, 0, "limit", "N", "at most N lines", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
@@ -288,10 +288,10 @@ static const cli_option LS_OPTIONS[] = {
 };
 
 static const cli_example LS_EXAMPLES[] = {
-    { "coffer ls model.safetensors", "all tensors, as they lie in the file" },
+    { "coffer ls model.safetensors", "all tensors, in the order of the file" },
     { "coffer ls --tree model.safetensors", "the model's structure, layers folded" },
     { "coffer ls --sort size --limit 10 model.safetensors", "the ten largest" },
-    { "coffer ls --filter '*.attn.*' --dtypes model.safetensors", "what attention takes, by dtype" },
+    { "coffer ls --filter '*.attn.*' --dtypes model.safetensors", "the size of attention, by dtype" },
     { NULL, NULL },
 };
 
@@ -301,8 +301,9 @@ const cli_command cli_ls = {
     .summary = "list the tensors of a file: name, dtype, shape, size",
     .usage = "PATH",
     .about = "Lists a file's tensors, a line each; - is standard input. Control characters in names are shown\n"
-             "as \\x1b, and on a narrow terminal long names are cut in the middle. A GLOB is of whole names: * is\n"
-             "any text, ? one character, [a-z] one of a set. --sort name is natural: layer 2 before layer 10.\n"
+             "as \\x1b, and on a narrow terminal long names are shortened in the middle. A GLOB matches whole\n"
+             "names: * is any text, ? one character, [a-z] one of a set. --sort name is natural: layer 2 comes\n"
+             "before layer 10.\n"
              "\n"
              "--tree folds the numbers in names where shapes and dtypes agree: \"q_proj × 80\" below \"layers.#\"\n"
              "are 80 tensors. Where they do not agree, it says which numbers a line stands for.\n",

@@ -61,7 +61,7 @@ static bool passes(const cli_arguments *arguments, const coffer_tensor *tensor)
     for (size_t i = 0; i < arguments->choice_count; i++) {
         if (arguments->choices[i].option->id == CLI_OPTION_FILTER) {
             filtered = true;
-            if (cli_matches(arguments->choices[i].value, tensor->name, tensor->name_len)) {
+            if (coffer_match(arguments->choices[i].value, tensor->name, tensor->name_len)) {
                 return true;
             }
         }

@@ -7,7 +7,6 @@
 
 #include "cli_files.h"
 #include "cli_guard.h"
-#include "cli_names.h"
 #include "cli_options.h"
 #include "cli_parallel.h"
 #include "cli_pieces.h"
@@ -202,7 +201,7 @@ static bool is_chosen(const coffer_tensor *tensor, const char *const *globs, siz
 {
     bool chosen = count == 0;
     for (size_t i = 0; i < count && !chosen; i++) {
-        chosen = cli_matches(globs[i], tensor->name, tensor->name_len);
+        chosen = coffer_match(globs[i], tensor->name, tensor->name_len);
     }
     return chosen;
 }
@@ -223,7 +222,7 @@ static int choose(cli *app, stats_report *report, const char *const *globs, size
     for (size_t g = 0; g < count; g++) {
         size_t i = 0;
         while (i < report->count &&
-               !cli_matches(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
+               !coffer_match(globs[g], report->tensors[i].tensor->name, report->tensors[i].tensor->name_len)) {
             i++;
         }
         if (i == report->count) {
@@ -301,7 +300,7 @@ static int run_stats(cli *app, const cli_arguments *arguments)
     stats_bans bans = { false, false };
     stats_report report = { .path = arguments->names[0] };
     if (banned != NULL && !read_bans(banned, &bans)) {
-        return cli_usage_error(app, "--fail-on wants nan, inf or nan,inf");
+        return cli_usage_error(app, "--fail-on needs nan, inf or nan,inf");
     }
     report.shows_histograms = cli_given(arguments, CLI_OPTION_HISTOGRAM);
     report.histograms = report.shows_histograms || plot != NULL;
@@ -337,9 +336,9 @@ static int run_stats(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option STATS_OPTIONS[] = {
-    { CLI_OPTION_ALL, 'a', "all", NULL, "a row for each tensor, not one for all layers", NULL },
+    { CLI_OPTION_ALL, 'a', "all", NULL, "a row for each tensor, instead of one for all layers", NULL },
     { CLI_OPTION_FAIL_ON, 0, "fail-on", "KINDS", "exit code 1 when a tensor has any: nan, inf or nan,inf", NULL },
-    { CLI_OPTION_HISTOGRAM, 0, "histogram", NULL, "show how the numbers are spread, too", NULL },
+    { CLI_OPTION_HISTOGRAM, 0, "histogram", NULL, "also show how the numbers are distributed", NULL },
     { CLI_OPTION_PLOT, 0, "plot", "FILE", "draw that as SVG, for all tensors and for each row", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_JSON,
@@ -348,8 +347,8 @@ static const cli_option STATS_OPTIONS[] = {
 };
 
 static const cli_example STATS_EXAMPLES[] = {
-    { "coffer stats model.safetensors", "all tensors, and all of them together" },
-    { "coffer stats model.safetensors '*.attn.*' --histogram", "how the weights of attention are spread" },
+    { "coffer stats model.safetensors", "each tensor, and all together" },
+    { "coffer stats model.safetensors '*.attn.*' --histogram", "how the weights of attention are distributed" },
     { "coffer stats model.safetensors --all --fail-on nan,inf", "each tensor; is any of them broken?" },
     { "coffer stats model.safetensors --plot weights.svg", "the same as a picture" },
     { NULL, NULL },
@@ -358,17 +357,17 @@ static const cli_example STATS_EXAMPLES[] = {
 const cli_command cli_stats = {
     .name = "stats",
     .run = run_stats,
-    .summary = "tell what numbers tensors hold: range, mean, deviation, NaN",
+    .summary = "show statistics of the numbers in tensors: range, mean, deviation, NaN",
     .usage = "PATH [GLOB...]",
-    .about = "Tells of each tensor, or of those whose names match a pattern (see coffer help drop), and of all\n"
-             "together: the least and the greatest number, the mean and the standard deviation (of the whole, not\n"
-             "of a sample), how many are NaN, infinite, zero and subnormal. The first four are of the finite\n"
+    .about = "Shows for each tensor, or for those whose names match a pattern (see coffer help drop), and for all\n"
+             "together: the minimum, the maximum, the mean and the standard deviation (of the population, not of a\n"
+             "sample), and how many numbers are NaN, infinite, zero and subnormal. The first four are of the finite\n"
              "numbers. Every dtype counts: BOOL as 0 and 1, a complex number as two numbers; integers beyond\n"
              "2^53 are rounded to a double. Results do not depend on the number of processors.\n"
              "\n"
-             "Tensors whose names differ in their numbers only, those of the layers, share a row, unless --all is\n"
-             "given. A narrow terminal gets shorter rows: zeros in percent, NaN, infinite and subnormal numbers\n"
-             "where there are any.\n"
+             "Tensors whose names differ only in their numbers, such as those of layers, share a row, unless --all\n"
+             "is given. On a narrow terminal rows are shorter: zeros in percent, and NaN, infinite and subnormal\n"
+             "numbers only if there are any.\n"
              "\n"
              "JSON, tensor by tensor: path, tensors [{name, dtype, count, min, max, mean, std, nan, infinite,\n"
              "zeros, subnormal}] and all, the same without name and dtype; with --histogram also histogram {low,\n"

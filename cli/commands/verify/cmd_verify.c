@@ -138,10 +138,10 @@ static int check_usage(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "a manifest is about one path");
     }
     if (by_manifest && cli_given(arguments, CLI_OPTION_TENSOR)) {
-        return cli_usage_error(app, "a manifest has digests of whole files, and none of tensors");
+        return cli_usage_error(app, "a manifest has digests of whole files, not of tensors");
     }
     if (cli_given(arguments, CLI_OPTION_STATE) && cli_given(arguments, CLI_OPTION_TENSOR)) {
-        return cli_usage_error(app, "a state is about whole files, not about some of their tensors");
+        return cli_usage_error(app, "a state records whole files, not some of their tensors");
     }
     return CLI_EXIT_OK;
 }
@@ -227,44 +227,46 @@ static int run_verify(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option VERIFY_OPTIONS[] = {
-    { CLI_OPTION_MANIFEST, 'm', "manifest", "FILE", "verify by this manifest rather than by digests inside", NULL },
+    { CLI_OPTION_MANIFEST, 'm', "manifest", "FILE", "verify against this manifest instead of the digests inside",
+      NULL },
     { CLI_OPTION_KEY, 0, "key", "FILE", "the manifest must be signed; FILE has the public key, in PEM", NULL },
-    { CLI_OPTION_IGNORE_EXTRA, 0, "ignore-extra", NULL, "files that the manifest does not name are no problem", NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "links to files are files, whatever the manifest says", NULL },
-    { CLI_OPTION_TENSOR, 't', "tensor", "GLOB", "only tensors whose name matches, by digests inside", NULL },
-    { CLI_OPTION_STATE, 0, "state", "FILE", "keep there what was verified, and do not read it again", NULL },
+    { CLI_OPTION_IGNORE_EXTRA, 0, "ignore-extra", NULL, "ignore files that the manifest does not name", NULL },
+    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "treat links to files as files, whatever the manifest says",
+      NULL },
+    { CLI_OPTION_TENSOR, 't', "tensor", "GLOB", "only tensors whose name matches, against the digests inside", NULL },
+    { CLI_OPTION_STATE, 0, "state", "FILE", "record there what was verified, and do not read it again", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
 };
 
 static const cli_example VERIFY_EXAMPLES[] = {
-    { "coffer verify model.safetensors", "by the digests inside it" },
+    { "coffer verify model.safetensors", "against the digests inside it" },
     { "coffer verify . --manifest SHA256SUMS", "what sha256sum wrote" },
     { "coffer verify my-model --manifest my-model.sig --key maker.pub", "what its maker signed" },
-    { "coffer verify big/model.safetensors.index.json --state big.verified", "go on where it was stopped" },
+    { "coffer verify big/model.safetensors.index.json --state big.verified", "resume where it was stopped" },
     { NULL, NULL },
 };
 
 const cli_command cli_verify = {
     .name = "verify",
     .run = run_verify,
-    .summary = "verify files by their digests, or by a manifest beside them",
+    .summary = "verify files against their digests, or against a manifest",
     .usage = "PATH...",
     .about =
-        "Reads files and says which of them, and which tensors, are not what was recorded: by the digests inside\n"
-        "each file, or by a manifest: lines of sha256sum or xxhsum, or the JSON of model signing, whose signature\n"
-        "--key checks. Names in a manifest are below PATH; of lines, those that are missing or changed count, of a\n"
-        "manifest of model signing, files that it does not name, too. Several files or tensors at a time.\n"
+        "Reads files and says which of them, and which tensors, do not match the recorded digests: those inside each\n"
+        "file, or those of a manifest: lines of sha256sum or xxhsum, or the JSON of model signing, whose signature\n"
+        "--key checks. Names in a manifest are relative to PATH. Missing and changed files are problems; with a\n"
+        "manifest of model signing, files that it does not name are, too. Several files or tensors at a time.\n"
         "\n"
-        "Of several files the index records which belong together, so that a mixture of two versions is noticed.\n"
+        "The index of several files records which belong together, so that a mixture of two versions is noticed.\n"
         "A file without digests is not verifiable: exit code 1, never 0. Digests catch accidents; against\n"
-        "attackers only a signature helps, by a key that you know from elsewhere.\n"
+        "attackers only a signature helps, by a key from a trusted source.\n"
         "\n"
-        "With --state, files that are as they were when they were verified (device, inode, size, times) are not\n"
-        "read again. It is for runs that were stopped: what a disk lost since does not show.\n"
+        "With --state, files that have not changed since they were verified (device, inode, size, times) are not\n"
+        "read again. It is for resuming a run: it does not detect bytes that a disk has lost since.\n"
         "\n"
-        "Exit code: 0 all is as it was recorded, 1 something is not, or cannot be verified, 3 something could not\n"
+        "Exit code: 0 everything matches, 1 something does not, or cannot be verified, 3 something could not\n"
         "be read. JSON: an array of {path, tensor (of problems with one), verdict (\"ok\", \"changed\", \"missing\",\n"
         "\"extra\", \"not verifiable\"), message}; what cannot be read has path and error (see coffer help info).\n",
     .options = VERIFY_OPTIONS,

@@ -5,7 +5,6 @@
  */
 #include "cli_files.h"
 #include "cli_interrupt.h"
-#include "cli_names.h"
 #include "cli_report.h"
 #include "verify.h"
 
@@ -51,7 +50,7 @@ static size_t show_tensors(const inside_job *job)
     size_t count = 0;
     for (size_t i = 0; i < job->count; i++) {
         if (!job->sound[i]) {
-            verify_show_problem(job->run, job->path, job->tensors[i], "changed", "is not what was recorded");
+            verify_show_problem(job->run, job->path, job->tensors[i], "changed", "does not match its recorded digest");
             count++;
         }
     }
@@ -98,7 +97,7 @@ static bool choose_tensors(inside_job *job)
     }
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(job->model, i);
-        if (job->run->tensors == NULL || cli_matches(job->run->tensors, tensor->name, tensor->name_len)) {
+        if (job->run->tensors == NULL || coffer_match(job->run->tensors, tensor->name, tensor->name_len)) {
             job->tensors[job->count++] = tensor;
             job->run->bytes += tensor->size;
         }
@@ -112,7 +111,7 @@ static void verify_model(verify_run *run, const char *path, const coffer *model,
     if (!choose_tensors(&job)) {
         run->code = CLI_EXIT_UNREADABLE;
     } else if (job.count == 0 && !all) {
-        verify_show_problem(run, path, NULL, "no such tensor", "has no tensor of such a name");
+        verify_show_problem(run, path, NULL, "no such tensor", "has no tensor of that name");
     } else {
         run_job(&job, all);
     }
@@ -162,10 +161,8 @@ static void verify_whole(verify_run *run, const char *path, const coffer *model)
                  coffer_algorithm_name(algorithm));
         verify_show_sound(run, path, how);
     } else if (run->problems == 0) {
-        cli_remark_path(
-            run->app, path,
-            "the files are not known to belong together, since no index records them: `coffer hash --write` "
-            "records them there");
+        cli_remark_path(run->app, path,
+                        "the index does not record that the files belong together: `coffer hash --write` records it");
     }
 }
 

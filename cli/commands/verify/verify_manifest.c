@@ -180,7 +180,8 @@ static bool take_file(manifest_run *m)
 {
     const coffer_manifest_entry *entry = entry_of_file(m);
     if (entry == NULL) {
-        verify_show_problem(m->run, m->path, NULL, "extra", "is not in the manifest, or more than once by that name");
+        verify_show_problem(m->run, m->path, NULL, "extra",
+                            "is not in the manifest, or has several entries of that name");
         return false;
     }
     return take_entry(m, entry, NULL);
@@ -192,7 +193,7 @@ static bool take_folder(manifest_run *m)
     for (size_t i = 0; i < coffer_manifest_count(m->manifest); i++) {
         const coffer_manifest_entry *entry = coffer_manifest_at(m->manifest, i);
         if (strcmp(entry->name, ".") == 0) {
-            verify_show_problem(m->run, m->path, NULL, "folder", "is a folder, and the manifest is about one file");
+            verify_show_problem(m->run, m->path, NULL, "folder", "is a folder, but the manifest is about one file");
             return false;
         }
         if (!take_entry(m, entry, m->path)) {
@@ -255,12 +256,11 @@ static void show_one(void *ctx, size_t i)
             cli_state_add(run->state, what, &file->digest.identity, file->digest.begun);
             verify_show_sound(run, file->path, coffer_algorithm_name(entry->algorithm));
         } else {
-            verify_show_problem(
-                run, file->path, NULL, "changed",
-                entry->algorithm == COFFER_SHA256
-                    ? "was changed: it is not what the manifest says"
-                    : "was changed: it is not what the manifest says, if 32 digits are XXH128 there, as "
-                      "xxhsum writes it, and not MD5");
+            verify_show_problem(run, file->path, NULL, "changed",
+                                entry->algorithm == COFFER_SHA256
+                                    ? "was changed: it does not match the manifest"
+                                    : "was changed: it does not match the manifest, if its 32 digits are XXH128, as "
+                                      "xxhsum writes it, and not MD5");
         }
     }
 }
@@ -361,13 +361,14 @@ static void explain_missing(const manifest_run *m)
     if (len > 0) {
         coffer_escape(m->files[0].entry->name, len, shown, sizeof shown);
         cli_remark_path(m->run->app, m->run->manifest,
-                        "its names begin with \"%s\", and the files are here without that: verify the folder that "
+                        "its names begin with \"%s\", but the files here do not: verify the folder that "
                         "holds \"%s\"",
                         shown, shown);
     } else if (folder != NULL) {
         coffer_escape(folder, strlen(folder), shown, sizeof shown);
         cli_remark_path(m->run->app, m->run->manifest,
-                        "its files are in \"%s/\" here, with which its names do not begin: verify that folder", shown);
+                        "its files are in \"%s/\" here, but its names do not begin with that: verify that folder",
+                        shown);
     }
     free(folder);
 }
@@ -386,7 +387,7 @@ void verify_by_manifest(verify_run *run, const char *path)
         explain_missing(&m);
     }
     if (coffer_manifest_format_of(m.manifest) == COFFER_MANIFEST_BUNDLE && run->key == NULL) {
-        cli_remark_path(run->app, run->manifest, "its signature was not looked at: that takes --key PUBLIC_KEY");
+        cli_remark_path(run->app, run->manifest, "its signature was not checked: that needs --key PUBLIC_KEY");
     }
     for (size_t i = 0; m.files != NULL && i < m.count; i++) {
         free(m.files[i].path);

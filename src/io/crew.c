@@ -3,13 +3,15 @@
 
 #include "error.h"
 
+/* ---- failing and telling ------------------------------------------------------------------------------------------- */
+
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row)
 {
     coffer__os_mutex_lock(&crew->mutex);
     if (crew->status == COFFER_OK) {
         crew->status = status;
-        if (row != COFFER__CREW_NO_ROW && crew->options->failed != NULL) {
-            *crew->options->failed = row;
+        if (row != COFFER__CREW_NO_ROW && crew->failed != NULL) {
+            *crew->failed = row;
         }
         if (crew->err != NULL) {
             *crew->err = *error;
@@ -18,26 +20,63 @@ void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_er
     coffer__os_mutex_unlock(&crew->mutex);
 }
 
-void coffer__crew_cancel(coffer__crew *crew)
+static void crew_cancel(coffer__crew *crew)
 {
     coffer_error error;
     const coffer_status status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     coffer__crew_fail(crew, status, &error, COFFER__CREW_NO_ROW);
 }
 
-bool coffer__crew_tell(const coffer__crew_worker *worker, uint64_t more)
+bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
 {
     coffer__crew *crew = worker->crew;
-    const coffer__transfer_options *options = crew->options;
-    if (!worker->is_caller || options->progress == NULL) {
-        return false;
-    }
     coffer__os_mutex_lock(&crew->mutex);
+    const bool failed = crew->status != COFFER_OK;
     const uint64_t done = crew->done + more;
     coffer__os_mutex_unlock(&crew->mutex);
-    /* The last word is spoken at the end, when everyone is done. */
-    return done < crew->total && options->progress(options->progress_ctx, done, crew->total) != 0;
+    const bool last = done >= crew->total && crew->total > 0;
+    if (failed || !worker->is_caller || crew->progress == NULL || last) {
+        return failed;
+    }
+    /* The mutex is free while the user answers: it may take long, and the others need the mutex to go on. */
+    if (crew->progress(crew->progress_ctx, done, crew->total) == 0) {
+        return false;
+    }
+    crew_cancel(crew);
+    return true;
 }
+
+bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size)
+{
+    coffer__crew *crew = worker->crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    crew->done += size;
+    coffer__os_condition_wake(&crew->changed);
+    coffer__os_mutex_unlock(&crew->mutex);
+    return coffer__crew_stop(worker, 0);
+}
+
+static bool crew_worker_stop(void *ctx)
+{
+    return coffer__crew_stop(ctx, 0);
+}
+
+static bool crew_anyone_stop(void *ctx)
+{
+    coffer__crew *crew = ctx;
+    coffer__os_mutex_lock(&crew->mutex);
+    const bool failed = crew->status != COFFER_OK;
+    const coffer__crew_worker *alone = crew->alone;
+    coffer__os_mutex_unlock(&crew->mutex);
+    return alone != NULL ? coffer__crew_stop(alone, 0) : failed;
+}
+
+coffer__watch coffer__crew_watch(coffer__crew *crew)
+{
+    return (coffer__watch){ crew_anyone_stop, crew };
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------------- */
 
 static void crew_thread(void *arg)
 {
@@ -59,11 +98,8 @@ static void crew_wait(const coffer__crew_worker *caller)
     coffer__os_mutex_lock(&crew->mutex);
     while (crew->working > 0) {
         (void)coffer__os_condition_wait(&crew->changed, &crew->mutex, COFFER__WATCH_MS);
-        const bool telling = crew->status == COFFER_OK;
         coffer__os_mutex_unlock(&crew->mutex);
-        if (telling && coffer__crew_tell(caller, 0)) {
-            coffer__crew_cancel(crew);
-        }
+        (void)coffer__crew_stop(caller, 0);
         coffer__os_mutex_lock(&crew->mutex);
     }
     coffer__os_mutex_unlock(&crew->mutex);
@@ -75,24 +111,33 @@ static coffer__crew_worker *crew_worker_at(void *workers, size_t i, size_t size)
     return worker;
 }
 
+static coffer__crew_worker *crew_make_worker(coffer__crew *crew, void *workers, size_t i, size_t size)
+{
+    coffer__crew_worker *worker = crew_worker_at(workers, i, size);
+    *worker = (coffer__crew_worker){ .crew = crew, .is_caller = i == 0 };
+    worker->watch = (coffer__watch){ crew_worker_stop, worker };
+    return worker;
+}
+
 /* Starts the other workers, works, and waits for them. */
 static void crew_work(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
-    coffer__crew_worker *caller = workers;
+    coffer__crew_worker *caller = crew_make_worker(crew, workers, 0, size);
     size_t started = 1;
-    *caller = (coffer__crew_worker){ .crew = crew, .is_caller = true };
     crew->working = count - 1;
     for (; started < count; started++) {
-        coffer__crew_worker *worker = crew_worker_at(workers, started, size);
-        *worker = (coffer__crew_worker){ .crew = crew };
-        if (coffer__os_thread_start(&worker->thread, crew_thread, worker) != 0) {
+        coffer__crew_worker *worker = crew_make_worker(crew, workers, started, size);
+        if (coffer__os_thread_start(&worker->thread, crew_thread, worker, crew->own_code) != 0) {
             break;
         }
     }
     coffer__os_mutex_lock(&crew->mutex);
     crew->working -= count - started;
+    crew->alone = started == 1 ? caller : NULL;
     coffer__os_mutex_unlock(&crew->mutex);
-    crew->work(caller);
+    if (!crew->caller_asks || started == 1) {
+        crew->work(caller);
+    }
     crew_wait(caller);
     for (size_t i = 1; i < started; i++) {
         coffer__os_thread_join(&crew_worker_at(workers, i, size)->thread);
@@ -117,15 +162,14 @@ static coffer_status crew_init(coffer__crew *crew)
 
 coffer_status coffer__crew_run(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
-    const coffer__transfer_options *options = crew->options;
     const coffer_status status = crew_init(crew);
     if (status != COFFER_OK) {
         return status;
     }
     crew_work(crew, workers, count, size);
-    if (crew->status == COFFER_OK && options->progress != NULL &&
-        options->progress(options->progress_ctx, crew->total, crew->total) != 0) {
-        coffer__crew_cancel(crew);
+    const bool complete = crew->status == COFFER_OK && crew->done >= crew->total;
+    if (complete && crew->progress != NULL && crew->progress(crew->progress_ctx, crew->total, crew->total) != 0) {
+        crew_cancel(crew);
     }
     coffer__os_condition_deinit(&crew->changed);
     coffer__os_mutex_deinit(&crew->mutex);

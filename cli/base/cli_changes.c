@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rewrite changes, told: see cli_changes.h for the contract. */
+#include "cli_changes.h"
+
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES_MOST 3 /* of tensors that change, in a message */
+#define NAME_MOST 80 /* bytes of each */
+
+typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED } change;
+
+static change change_of(const cli_changes *changes, const coffer_rewrite_change *tensor)
+{
+    const coffer_tensor *from = tensor->from;
+    const coffer_tensor *to = tensor->to;
+    if (to == NULL) {
+        return DROPPED;
+    }
+    if (to->dtype != from->dtype) {
+        return CAST;
+    }
+    if (to->name_len != from->name_len || memcmp(to->name, from->name, from->name_len) != 0) {
+        return RENAMED;
+    }
+    return changes->aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0 ? MOVED : STAYS;
+}
+
+static void put_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+{
+    const change made = change_of(changes, tensor);
+    cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
+    switch (made) {
+    case DROPPED:
+        cli_put_text(out, ": dropped");
+        break;
+    case CAST:
+        cli_put_text(out, ": from ");
+        cli_put_text(out, coffer_dtype_name(tensor->from->dtype));
+        cli_put_text(out, " to ");
+        cli_put_text(out, coffer_dtype_name(tensor->to->dtype));
+        break;
+    case RENAMED:
+        cli_put_text(out, ": renamed to ");
+        cli_put_escaped(out, tensor->to->name, tensor->to->name_len, 0);
+        break;
+    default:
+        cli_put_text(out, ": from byte ");
+        cli_put_number(out, tensor->from->offset);
+        cli_put_text(out, " to byte ");
+        cli_put_number(out, tensor->to->offset);
+        break;
+    }
+    cli_put_char(out, '\n');
+}
+
+void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
+{
+    const coffer_rewrite_change *tensor = NULL;
+    size_t shown = 0;
+    for (size_t i = 0; shown < most && (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
+        if (change_of(changes, tensor) != STAYS) {
+            put_change(out, changes, tensor);
+            shown++;
+        }
+    }
+}
+
+/* What a cast lost is known once it has run. */
+static void json_cast(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+{
+    cli_json_key(out, "from");
+    cli_json_string(out, coffer_dtype_name(tensor->from->dtype));
+    cli_json_key(out, "to");
+    cli_json_string(out, coffer_dtype_name(tensor->to->dtype));
+    if (changes->done) {
+        cli_json_key(out, "overflowed");
+        cli_json_number(out, tensor->overflowed);
+        cli_json_key(out, "vanished");
+        cli_json_number(out, tensor->vanished);
+    }
+}
+
+static void json_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+{
+    static const char *const kinds[] = { "", "drop", "cast", "rename", "align" };
+    const change made = change_of(changes, tensor);
+    if (made == STAYS) {
+        return;
+    }
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "name");
+    cli_json_string_n(out, tensor->from->name, tensor->from->name_len);
+    cli_json_key(out, "change");
+    cli_json_string(out, kinds[made]);
+    if (made == RENAMED) {
+        cli_json_key(out, "to");
+        cli_json_string_n(out, tensor->to->name, tensor->to->name_len);
+    } else if (made == MOVED) {
+        cli_json_key(out, "from");
+        cli_json_number(out, tensor->from->offset);
+        cli_json_key(out, "to");
+        cli_json_number(out, tensor->to->offset);
+    } else if (made == CAST) {
+        json_cast(out, changes, tensor);
+    }
+    cli_json_close(out, '}');
+}
+
+void cli_changes_json(cli_output *out, const cli_changes *changes)
+{
+    const coffer_rewrite_change *tensor = NULL;
+    cli_json_key(out, "changes");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
+        json_change(out, changes, tensor);
+    }
+    cli_json_close(out, ']');
+}
+
+/* "a.weight", or of what is renamed "a.weight to b.weight". Returns the length that it needs. */
+static size_t name_change(const cli_changes *changes, const coffer_rewrite_change *tensor, char *text, size_t size)
+{
+    char from[NAME_MOST * 4 + 1];
+    char to[NAME_MOST * 4 + 1] = "";
+    const change made = change_of(changes, tensor);
+    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, NAME_MOST);
+    coffer_escape(tensor->from->name, len, from, sizeof from);
+    if (made == RENAMED) {
+        coffer_escape(tensor->to->name, cli_cut_at_character(tensor->to->name, tensor->to->name_len, NAME_MOST), to,
+                      sizeof to);
+    }
+    return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
+                            made == STAYS || made == DROPPED || made == MOVED ? "" : " to ", to,
+                            made == CAST ? coffer_dtype_name(tensor->to->dtype) : "");
+}
+
+void cli_changes_text(const cli_changes *changes, char *text, size_t size)
+{
+    static const char *const kinds[] = { "", "dropped", "cast", "renamed", "moved" };
+    char names[NAMES_MOST * (8 * NAME_MOST + 16)] = "";
+    char numbers[2][CLI_NUMBER_SIZE];
+    size_t used = 0;
+    size_t count = 0;
+    size_t all = 0;
+    change made = STAYS;
+    const coffer_rewrite_change *tensor = NULL;
+    for (; (tensor = coffer_rewrite_at(changes->rewrite, all)) != NULL; all++) {
+        if (change_of(changes, tensor) == STAYS) {
+            continue;
+        }
+        made = change_of(changes, tensor);
+        if (count++ < NAMES_MOST) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s", count > 1 ? ", " : "");
+            used += name_change(changes, tensor, names + used, sizeof names - used);
+        }
+    }
+    text[0] = '\0';
+    if (count == 0) {
+        return;
+    }
+    cli_number_text(numbers[0], count, true);
+    cli_number_text(numbers[1], all, true);
+    used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
+                            kinds[made], names);
+    if (count > NAMES_MOST) {
+        cli_number_text(numbers[0], count - NAMES_MOST, true);
+        snprintf(text + used, size - used, " and %s more", numbers[0]);
+    }
+}

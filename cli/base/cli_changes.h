@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rewrite changes, told to a person in a sentence or line by line, and to a program. Tensors that stay are not told of. */
+#ifndef COFFER_CLI_CHANGES_H
+#define COFFER_CLI_CHANGES_H
+
+#include "cli_output.h"
+#include "coffer.h"
+
+typedef struct cli_changes {
+    const coffer_rewrite *rewrite;
+    bool aligning; /* a tensor that does not stand where its dtype wants it counts as a change */
+    bool done;     /* the rewrite has run */
+} cli_changes;
+
+/* One in a line, `most` of them at most: "a.weight: from F32 to BF16". */
+void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most);
+/* The member "changes" of an object. */
+void cli_changes_json(cli_output *out, const cli_changes *changes);
+/* "12 of 160 tensors dropped: a.weight, b.weight, c.weight and 9 more"; nothing where no tensor changes. */
+void cli_changes_text(const cli_changes *changes, char *text, size_t size);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer/rewrite.h - a model written again with other names, other dtypes, fewer tensors, other metadata, another alignment or
+ * another format: in its own place or somewhere else, as one file or as several. Part of coffer.h, whose conventions hold here.
+ *
+ *     coffer_rewrite_rule rules[] = { { COFFER_REWRITE_CAST, COFFER_BF16, "*", NULL } };
+ *     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+ *     options.rules = rules;
+ *     options.rule_count = 1;
+ *     coffer_rewrite *rewrite;
+ *     coffer_rewrite_plan(&rewrite, model, &options, &err);     nothing is written: look at what would be
+ *     coffer_rewrite_run(rewrite, NULL, &err);                  now it is
+ *     coffer_rewrite_free(rewrite);
+ */
+#ifndef COFFER_REWRITE_H
+#define COFFER_REWRITE_H
+
+#include "coffer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a rule does with the tensors whose names match its pattern. */
+typedef enum coffer_rewrite_kind {
+    COFFER_REWRITE_DROP = 1,   /* leaves them out */
+    COFFER_REWRITE_KEEP = 2,   /* keeps them: with one such rule or more, whatever none of them matches is left out */
+    COFFER_REWRITE_RENAME = 3, /* gives them other names */
+    COFFER_REWRITE_CAST = 4    /* gives them another dtype */
+} coffer_rewrite_kind;
+
+/* The most `*` in the pattern of a rename. */
+#define COFFER_REWRITE_MOST_STARS 16
+
+/*
+ * One rule. In a pattern `*` is any text, `?` one character, `[a-z]` one of a set, and a backslash takes the next character as it
+ * is; the whole name has to match. Every pattern has to match a tensor. Of several renames that match a tensor the first counts,
+ * likewise of several casts. All patterns are about the names that the model has, never about new ones, so that two renames can
+ * exchange names.
+ */
+typedef struct coffer_rewrite_rule {
+    coffer_rewrite_kind kind;
+    coffer_dtype dtype; /* of a cast: COFFER_F16, COFFER_BF16, COFFER_F32 or COFFER_F64 */
+    const char *pattern;
+    /* Of a rename: the new name. Each `*` becomes what the `*` of the same place in the pattern took (the shortest text that
+       serves), and a backslash takes the next character as it is. */
+    const char *name;
+} coffer_rewrite_rule;
+
+typedef struct coffer_rewrite_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* as in coffer_open_options; casting calls it from several threads at once */
+    const coffer_rewrite_rule *rules;  /* with their strings borrowed until the plan is freed, as are the edits */
+    size_t rule_count;
+    const coffer_edit *edits; /* of the metadata; where a key comes twice, the last edit counts */
+    size_t edit_count;
+    /* The path of the new file, which for several files has to end in NAME.safetensors, as for coffer_model_writer. NULL: the new
+       files take the place of the model, which then has to have been opened by a path. Borrowed until the plan is freed. */
+    const char *output;
+    /* COFFER_FORMAT_ANY: that of the model, with the alignment of its data and the slack that it has. Any other one: as that
+       format's own writers write it, without slack. */
+    coffer_format format;
+    uint64_t
+        alignment; /* of the data's start, at least; a power of two from 8 on. 0: tensors are not moved to be aligned */
+    /* Bytes of tensors in a file, as in coffer_model_writer_options; UINT64_MAX: one file. 0: every tensor stays in its file. */
+    uint64_t max_shard_size;
+    uint64_t max_header_size; /* as in coffer_parse_options */
+    coffer_algorithm
+        digests; /* to record; COFFER_NO_ALGORITHM: by that with which the model records them, if it does */
+    coffer_sync sync;
+    bool follow_links; /* as in coffer_edit_options; several files that are links are never rewritten in their place */
+    bool force;        /* as in coffer_model_writer_options */
+} coffer_rewrite_options;
+#define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
+            COFFER_SYNC_REPLACE, false, false                                                                          \
+    }
+
+/* How a rewrite is done. */
+typedef enum coffer_rewrite_way {
+    COFFER_REWRITE_NOTHING = 0, /* the model is that way already, and there is no output */
+    COFFER_REWRITE_HEADERS =
+        1, /* only metadata change: each file is edited as by coffer_edit_metadata, one after the other */
+    COFFER_REWRITE_FILES = 2 /* new files are written, and take their places together when all of them are complete */
+} coffer_rewrite_way;
+
+/* What is to be done, in numbers. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_rewrite_summary {
+    coffer_rewrite_way way;
+    size_t file_count;    /* of the new model */
+    size_t tensor_count;  /* likewise */
+    uint64_t size_before; /* bytes of the model's files, without an index */
+    uint64_t size;        /* the same of the new model's; where only metadata change, of files that would be written */
+    uint64_t copied; /* bytes of tensors that stay as they are: where the system can, they never come into memory */
+    uint64_t cast;   /* bytes of tensors, in their new dtypes, that are computed */
+} coffer_rewrite_summary;
+
+/* What becomes of one tensor. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_rewrite_change {
+    const coffer_tensor *from;
+    const coffer_tensor
+        *to;             /* with its new name, dtype and offset in its file, which `shard` numbers; NULL: left out */
+    uint64_t overflowed; /* numbers that a cast made infinite, once it has run, … */
+    uint64_t vanished;   /* … and those that it made zero */
+} coffer_rewrite_change;
+
+/* A plan, and what carries it out. One thread at a time. */
+typedef struct coffer_rewrite coffer_rewrite;
+
+/*
+ * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against edits of its
+ * metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that follows from the headers is
+ * refused here: a pattern that matches nothing (COFFER_ERR_NO_TENSOR), two tensors that would have one name
+ * (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks (COFFER_ERR_DTYPE), files whose metadata
+ * contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a link that is not to be followed (COFFER_ERR_LINKED), a
+ * model without a place of its own (COFFER_ERR_UNSUPPORTED). err->tensor names the tensor.
+ */
+COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
+                                             const coffer_rewrite_options *options, coffer_error *err);
+/* Borrowed from the plan, like what it points to. */
+COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_rewrite *rewrite);
+/* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
+COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
+/*
+ * Carries the plan out, once. Tensors come in the order in which every writer puts them; casts round to the nearest, of two that are
+ * as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each. Until the new files are
+ * complete nothing is touched: after any failure the old model is there as it was, and COFFER_ERR_CHANGED means that somebody saved
+ * another one meanwhile, which stays. Only a rewrite of the headers of several files can end half done, file by file. `progress`
+ * counts the bytes of tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only be freed.
+ */
+COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
+                                            coffer_error *err);
+COFFER_API void coffer_rewrite_free(coffer_rewrite *rewrite);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

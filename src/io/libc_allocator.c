@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Those public functions of core that take an allocator. Core does their work, but wants an allocator that is not NULL, since
+ * it may not ask for libc's; a program that has no libc calls core's own.
+ */
+#include "libc_allocator.h"
+
+#include "format.h"
+#include "header.h"
+
+coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                           const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+{
+    return coffer__parse(table, need, bytes, size, coffer__allocator_or_libc(allocator), options, err);
+}
+
+coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
+{
+    return coffer__header_new(header, coffer__allocator_or_libc(allocator), err);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "index_text.h"
+
+#include "scan.h"
+#include "text.h"
+
+#include <string.h>
+
+void coffer__index_put(coffer__index_text *text, const char *piece, size_t size)
+{
+    if (text->out != NULL) {
+        memcpy(text->out + text->size, piece, size);
+    }
+    text->size += size;
+}
+
+void coffer__index_put_number(coffer__index_text *text, uint64_t value)
+{
+    char digits[20];
+    coffer__index_put(text, digits, coffer__write_u64(digits, value));
+}
+
+static void index_put_unit(coffer__index_text *text, uint32_t unit)
+{
+    char escape[6] = { '\\', 'u' };
+    for (size_t i = 0; i < 4; i++) {
+        escape[5 - i] = "0123456789abcdef"[unit >> (4 * i) & 0xF];
+    }
+    coffer__index_put(text, escape, sizeof escape);
+}
+
+/* One that does not stand for itself. */
+static void index_put_character(coffer__index_text *text, uint32_t character)
+{
+    static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
+    for (size_t i = 0; i < sizeof shorts - 1; i += 2) {
+        if (character == (uint8_t)shorts[i]) {
+            coffer__index_put(text, (const char[]){ '\\', shorts[i + 1] }, 2);
+            return;
+        }
+    }
+    if (character < 0x10000) {
+        index_put_unit(text, character);
+    } else {
+        index_put_unit(text, 0xD800 + ((character - 0x10000) >> 10));
+        index_put_unit(text, 0xDC00 + ((character - 0x10000) & 0x3FF));
+    }
+}
+
+void coffer__index_put_string(coffer__index_text *text, const char *string, size_t length)
+{
+    COFFER__INDEX_PUT(text, "\"");
+    for (size_t at = 0; at < length;) {
+        const size_t plain = coffer__scan_plain((const uint8_t *)string + at, length - at);
+        uint32_t character = 0;
+        coffer__index_put(text, string + at, plain);
+        at += plain;
+        if (at < length) {
+            at += coffer__utf8_decode(string + at, length - at, &character); /* names are UTF-8 */
+            index_put_character(text, character);
+        }
+    }
+    COFFER__INDEX_PUT(text, "\"");
+}
+
+void coffer__index_begin(coffer__index_text *text)
+{
+    COFFER__INDEX_PUT(text, "{\n  \"metadata\": ");
+}
+
+void coffer__index_begin_weights(coffer__index_text *text)
+{
+    COFFER__INDEX_PUT(text, ",\n  \"weight_map\": {");
+}
+
+void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file)
+{
+    coffer__index_put(text, ",", text->has_weights ? 1 : 0);
+    COFFER__INDEX_PUT(text, "\n    ");
+    coffer__index_put_string(text, tensor.text, tensor.len);
+    COFFER__INDEX_PUT(text, ": ");
+    coffer__index_put_string(text, file, coffer__text_len(file));
+    text->has_weights = true;
+}
+
+size_t coffer__index_end(coffer__index_text *text)
+{
+    coffer__index_put(text, "\n  ", text->has_weights ? 3 : 0);
+    COFFER__INDEX_PUT(text, "}\n}");
+    return text->size;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker reads its
+ * piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes what it wrote once more, which
+ * tells what became infinite or zero; then the piece is written. Where a piece begins depends on the tensor alone, and every
+ * number on itself alone, so the new bytes are the same with any number of threads. Memory: at most 4 MiB for each worker.
+ */
+#include "alloc.h"
+#include "crew.h"
+#include "error.h"
+#include "model.h"
+#include "os.h"
+#include "rewriting.h"
+
+#include <string.h>
+
+/* Whole bytes of any dtype, and at most 2 MiB. */
+#define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
+/* The bytes of one number in a piece, at most. */
+#define REWRITE_ELEMENT_SIZE 8
+/* Elements that are decoded at a time: as doubles they stay in the processor's cache, and on any thread's stack. */
+#define REWRITE_BLOCK_ELEMENTS 1024
+#define REWRITE_MOST_THREADS 64
+
+typedef struct rewrite_piece {
+    size_t number; /* of the declaration */
+    uint64_t first;
+    size_t count; /* of elements */
+    uint64_t overflowed;
+    uint64_t vanished;
+} rewrite_piece;
+
+/* `next` is guarded by the crew's mutex, and so are the counts of what was lost. */
+typedef struct rewrite_cast_job {
+    coffer__crew crew;
+    coffer_rewrite *rewrite;
+    const coffer__rewrite_target *target;
+    rewrite_piece next;
+} rewrite_cast_job;
+
+typedef struct rewrite_cast_worker {
+    coffer__crew_worker base;
+    rewrite_cast_job *job;
+    uint8_t *from; /* room for a piece of any dtype … */
+    uint8_t *to;   /* … and once more */
+    coffer_status status;
+    coffer_error err;
+} rewrite_cast_worker;
+
+/* Bytes of that many elements, which fill whole ones. */
+static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
+{
+    const uint64_t bits = coffer_dtype_bits(dtype);
+    return elements / 8 * bits + elements % 8 * bits / 8;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* Only infinities and what is no number leave something other than zero. */
+static bool rewrite_is_finite(double value)
+{
+    return value - value == 0;
+}
+
+static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        piece->overflowed += rewrite_is_finite(values[i]) && !rewrite_is_finite(back[i]);
+        piece->vanished += back[i] == 0 && values[i] != 0;
+    }
+}
+
+static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
+                                  coffer_dtype to)
+{
+    double values[REWRITE_BLOCK_ELEMENTS];
+    double back[REWRITE_BLOCK_ELEMENTS];
+    for (size_t done = 0; done < piece->count; done += REWRITE_BLOCK_ELEMENTS) {
+        const size_t left = piece->count - done;
+        const size_t count = left < REWRITE_BLOCK_ELEMENTS ? left : REWRITE_BLOCK_ELEMENTS;
+        uint8_t *into = worker->to + rewrite_elements_size(to, done);
+        (void)coffer_decode(from, worker->from, done, count, values);
+        (void)coffer_encode(to, values, count, into);
+        (void)coffer_decode(to, into, 0, count, back);
+        rewrite_count_losses(piece, values, back, count);
+    }
+}
+
+/* ---- one piece --------------------------------------------------------------------------------------------------- */
+
+/* Takes the next piece; false when there is none, or when somebody has failed. */
+static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
+{
+    const size_t count = coffer_header_count(job->rewrite->header);
+    bool taken = false;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    for (; job->crew.status == COFFER_OK && !taken && job->next.number < count; job->next.number += !taken) {
+        const coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, job->next.number);
+        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
+        if (job->next.first < elements) {
+            const uint64_t left = elements - job->next.first;
+            *piece = job->next;
+            piece->count = (size_t)(left < REWRITE_PIECE_ELEMENTS ? left : REWRITE_PIECE_ELEMENTS);
+            job->next.first += piece->count;
+            taken = true;
+        } else {
+            job->next.first = 0;
+        }
+    }
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return taken;
+}
+
+static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t number, uint64_t offset,
+                                 const void *bytes, uint64_t size, coffer_error *err)
+{
+    return target->file != NULL ? coffer_writer_write(target->file, number, offset, bytes, size, err)
+                                : coffer_model_writer_write(target->files, number, offset, bytes, size, err);
+}
+
+static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_piece *piece)
+{
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, piece->number);
+    const coffer_dtype from = change->from->dtype;
+    const coffer_dtype to = change->to->dtype;
+    coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
+    alone.threads = 1;
+    const coffer_status status =
+        coffer_read_part(rewrite->model, change->from, rewrite_elements_size(from, piece->first), worker->from,
+                         rewrite_elements_size(from, piece->count), &alone, &worker->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    rewrite_cast_elements(worker, piece, from, to);
+    return rewrite_put(worker->job->target, piece->number, rewrite_elements_size(to, piece->first), worker->to,
+                       rewrite_elements_size(to, piece->count), &worker->err);
+}
+
+static void rewrite_piece_done(rewrite_cast_job *job, const rewrite_piece *piece)
+{
+    coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, piece->number);
+    coffer__os_mutex_lock(&job->crew.mutex);
+    change->overflowed += piece->overflowed;
+    change->vanished += piece->vanished;
+    job->crew.done += rewrite_elements_size(change->to->dtype, piece->count);
+    coffer__os_mutex_unlock(&job->crew.mutex);
+}
+
+static void rewrite_cast_work(void *ctx)
+{
+    rewrite_cast_worker *worker = ctx;
+    rewrite_cast_job *job = worker->job;
+    rewrite_piece piece;
+    while (rewrite_take(job, &piece)) {
+        worker->status = rewrite_cast_piece(worker, &piece);
+        if (worker->status != COFFER_OK) {
+            coffer__crew_fail(&job->crew, worker->status, &worker->err, COFFER__CREW_NO_ROW);
+            return;
+        }
+        rewrite_piece_done(job, &piece);
+        if (coffer__crew_stop(&worker->base, 0)) {
+            return;
+        }
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* Once a writer has failed, it refuses what other threads bring as a wrong call: what it failed of is what counts. */
+static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t count, coffer_status status,
+                                   coffer_error *err)
+{
+    for (size_t i = 0; i < count && status == COFFER_ERR_ARGUMENT; i++) {
+        if (workers[i].status == COFFER_OK || workers[i].status == COFFER_ERR_ARGUMENT) {
+            continue;
+        }
+        status = workers[i].status;
+        if (err != NULL) {
+            *err = workers[i].err;
+        }
+    }
+    return status;
+}
+
+static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
+                                       uint8_t *buffers, coffer_error *err)
+{
+    const size_t size = (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
+    for (size_t i = 0; i < count; i++) {
+        workers[i].job = job;
+        workers[i].from = buffers + 2 * i * size;
+        workers[i].to = workers[i].from + size;
+    }
+    const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
+    return rewrite_cause(workers, count, status, err);
+}
+
+/* Threads that are worth while. */
+static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wanted)
+{
+    uint64_t pieces = 0;
+    uint64_t count = wanted != 0 ? wanted : coffer__os_processors();
+    const size_t declared = coffer_header_count(rewrite->header);
+    for (size_t i = 0; i < declared && pieces < REWRITE_MOST_THREADS; i++) {
+        const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
+        const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
+        pieces += elements / REWRITE_PIECE_ELEMENTS + (elements % REWRITE_PIECE_ELEMENTS != 0);
+    }
+    count = count < pieces ? count : pieces;
+    return (size_t)(count == 0 ? 1 : count < REWRITE_MOST_THREADS ? count : REWRITE_MOST_THREADS);
+}
+
+coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
+                                   const coffer_read_options *options, coffer_error *err)
+{
+    const coffer_allocator *allocator = &rewrite->allocator;
+    const coffer__transfer_options transfer = coffer__model_transfer(allocator, options, NULL);
+    const size_t count = rewrite_thread_count(rewrite, options->threads);
+    const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
+    rewrite_cast_job job = { .rewrite = rewrite, .target = target };
+    job.crew = coffer__transfer_crew(&transfer, err);
+    job.crew.total = rewrite->summary.cast;
+    job.crew.work = rewrite_cast_work;
+    rewrite_cast_worker *workers = coffer__alloc_zeroed(allocator, count * sizeof *workers);
+    uint8_t *buffers = coffer__alloc(allocator, buffers_size);
+    const coffer_status status =
+        workers != NULL && buffers != NULL
+            ? rewrite_cast_with(&job, workers, count, buffers, err)
+            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that casting works with",
+                           (uint64_t)buffers_size);
+    coffer__free(allocator, buffers, buffers_size);
+    coffer__free(allocator, workers, count * sizeof *workers);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan carried out, as coffer/rewrite.h promises. What stays as it is, is copied in one call, so that the system does it where
+ * it can; then comes what is cast. One file is published by its writer, several by a publication of all of them together.
+ */
+#include "alloc.h"
+#include "edit.h"
+#include "error.h"
+#include "model.h"
+#include "model_writer.h"
+#include "options.h"
+#include "os.h"
+#include "rewriting.h"
+#include "trouble.h"
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+/* The bytes of the copies and then of the casts, told as one. */
+typedef struct rewrite_progress {
+    const coffer_read_options *options;
+    uint64_t before;
+    uint64_t total;
+} rewrite_progress;
+
+static int rewrite_progress_call(void *ctx, uint64_t done, uint64_t total)
+{
+    const rewrite_progress *progress = ctx;
+    (void)total;
+    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static coffer_status rewrite_open_file(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
+{
+    coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
+    options.sync = rewrite->options.sync;
+    options.digests = rewrite->digests;
+    /* What somebody saves there meanwhile is not to be lost. */
+    options.replaces = rewrite->options.output == NULL ? rewrite->model : NULL;
+    return coffer_writer_open(&target->file, rewrite->headers[0], rewrite->target.text, &options, err);
+}
+
+static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__rewrite_target *target,
+                                        coffer_error *err)
+{
+    const coffer_rewrite_options *options = &rewrite->options;
+    coffer_model_writer_options model = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    files.alignment = rewrite->layout.alignment;
+    files.slack = rewrite->layout.slack;
+    files.max_header_size = rewrite->layout.max_header_size;
+    files.empty_metadata = rewrite->layout.empty_metadata;
+    files.format = rewrite->layout.format;
+    files.sync = options->sync;
+    files.digests = rewrite->digests;
+    model.files = &files;
+    model.max_shard_size = options->max_shard_size;
+    model.force = options->force || options->output == NULL;
+    return coffer__model_writer_open(&target->files, rewrite->header, rewrite->target.text,
+                                     options->max_shard_size == 0 ? rewrite->shard_of : NULL, &model, err);
+}
+
+/* One file of one file has a writer of its own: it may have any name and format, and nothing else is published with it. */
+static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
+{
+    const bool replaces_several = rewrite->options.output == NULL && rewrite->model->several != NULL;
+    return rewrite->shards.count == 1 && !replaces_several ? rewrite_open_file(rewrite, target, err)
+                                                           : rewrite_open_files(rewrite, target, err);
+}
+
+static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
+                                  const coffer_read_options *options, coffer_error *err)
+{
+    const size_t declared = coffer_header_count(rewrite->header);
+    size_t count = 0;
+    coffer_copy *copies = coffer__alloc(&rewrite->allocator, (declared + 1) * sizeof *copies);
+    if (copies == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to rewrite a model");
+    }
+    for (size_t i = 0; i < declared; i++) {
+        const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
+        if (!coffer__rewrite_is_cast(change)) {
+            copies[count++] = (coffer_copy){ i, rewrite->model, change->from };
+        }
+    }
+    const coffer_status status = target->file != NULL
+                                     ? coffer_writer_copy(target->file, copies, count, options, err)
+                                     : coffer_model_writer_copy(target->files, copies, count, options, err);
+    coffer__free(&rewrite->allocator, copies, (declared + 1) * sizeof *copies);
+    return status;
+}
+
+static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
+                                  const coffer_read_options *options, coffer_error *err)
+{
+    const coffer_rewrite_summary *summary = &rewrite->summary;
+    rewrite_progress progress = { .options = options, .total = summary->copied + summary->cast };
+    coffer_read_options part = *options;
+    part.progress = options->progress != NULL ? rewrite_progress_call : NULL;
+    part.progress_ctx = &progress;
+    const coffer_status status = rewrite_copy(rewrite, target, &part, err);
+    if (status != COFFER_OK || summary->cast == 0) {
+        return status;
+    }
+    progress.before = summary->copied;
+    return coffer__rewrite_cast(rewrite, target, &part, err);
+}
+
+/* Whether the files of a model that is replaced are still those that were read. (A single file's writer looks at it itself.) */
+static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
+{
+    const coffer *model = rewrite->model;
+    for (size_t i = 0; rewrite->options.output == NULL && i < model->shard_count; i++) {
+        coffer__os_info now;
+        const coffer__os_info *seen = coffer__source_seen(&model->shards[i].source);
+        const int os_error = coffer__os_inspect(model->shards[i].path, true, &now);
+        if (os_error != 0 || (seen != NULL && !coffer__os_unchanged(seen, &now))) {
+            coffer__fail(err, COFFER_ERR_CHANGED,
+                         "the file was changed, or replaced by another one, since it was read: nothing was rewritten");
+            return coffer__fail_path(err, COFFER_ERR_CHANGED, model->shards[i].path);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
+                                    coffer_error *err)
+{
+    if (target->file != NULL) {
+        return coffer_writer_finish(target->file, err);
+    }
+    const coffer_status status = rewrite_check_unchanged(rewrite, err);
+    return status == COFFER_OK ? coffer_model_writer_finish(target->files, err) : status;
+}
+
+static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
+{
+    coffer__rewrite_target target = { .file = NULL };
+    coffer_status status = rewrite_open(rewrite, &target, err);
+    if (status == COFFER_OK) {
+        status = rewrite_fill(rewrite, &target, options, err);
+    }
+    if (status == COFFER_OK) {
+        status = rewrite_finish(rewrite, &target, err);
+    }
+    coffer_writer_free(target.file);
+    coffer_model_writer_free(target.files);
+    return status;
+}
+
+/* ---- only metadata ----------------------------------------------------------------------------------------------- */
+
+static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
+{
+    const coffer_rewrite_options *options = &rewrite->options;
+    const coffer *model = rewrite->model;
+    coffer_edit_options edit = COFFER_EDIT_OPTIONS_INIT;
+    edit.allocator = &rewrite->allocator;
+    edit.max_header_size = options->max_header_size;
+    edit.follow_links = options->follow_links;
+    edit.sync = options->sync;
+    edit.progress = read->progress;
+    edit.progress_ctx = read->progress_ctx;
+    /* The edit takes the lock itself, and only the file that was planned for is edited. */
+    if (rewrite->lock >= 0) {
+        (void)coffer__os_close(rewrite->lock);
+        rewrite->lock = -1;
+    }
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
+        status = coffer__edit_only(model->shards[i].path, coffer__source_seen(&model->shards[i].source), options->edits,
+                                   options->edit_count, &edit, NULL, err);
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
+{
+    coffer_read_options known;
+    if (rewrite == NULL || rewrite->run) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the plan is NULL, or was carried out before");
+    }
+    const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    known.struct_size = sizeof known;
+    rewrite->run = true;
+    switch (rewrite->summary.way) {
+    case COFFER_REWRITE_FILES:
+        return rewrite_files(rewrite, &known, err);
+    case COFFER_REWRITE_HEADERS:
+        return rewrite_headers(rewrite, &known, err);
+    case COFFER_REWRITE_NOTHING:
+        break;
+    }
+    return COFFER_OK;
+}

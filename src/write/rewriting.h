@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of a rewrite (coffer/rewrite.h), in four parts that know each other by this file:
+ *
+ *   rewrite_rules   what the rules make of one tensor: pure, one tensor at a time
+ *   rewrite         the plan: declarations, the files that they go to, the built header of each. No tensor is read
+ *   rewrite_cast    the numbers of tensors that get another dtype, piece by piece
+ *   rewrite_run     the new files, written as any writer writes them
+ *
+ * A plan is one header that declares every tensor of the new model, and a built header for each of its files, which says where
+ * each tensor goes and how large the file is. A single file is written from its built header. Several files are written by
+ * coffer_model_writer, which gets the same declarations and the same split (shards.h), so that the plan shows what it does.
+ */
+#ifndef COFFER_WRITE_REWRITING_H
+#define COFFER_WRITE_REWRITING_H
+
+#include "coffer.h"
+#include "names.h"
+#include "paths.h"
+#include "shards.h"
+
+/* What becomes of one tensor. */
+typedef struct coffer__rewrite_decision {
+    const coffer_rewrite_rule *rename; /* NULL: it keeps its name */
+    coffer__name captures[COFFER_REWRITE_MOST_STARS];
+    coffer_dtype dtype;
+    bool left_out;
+} coffer__rewrite_decision;
+
+/* Fails when a rule is none, or when its pattern matches no tensor of the model. */
+coffer_status coffer__rewrite_check_rules(const coffer *model, const coffer_rewrite_rule *rules, size_t count,
+                                          coffer_error *err);
+/* Fails when the tensor would be cast and is no float. */
+coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
+                                     const coffer_tensor *tensor, coffer_error *err);
+/* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and the old
+   one together. Returns its length. */
+size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name);
+
+struct coffer_rewrite {
+    coffer_allocator allocator;
+    const coffer *model;
+    coffer_rewrite_options options;
+    coffer_rewrite_summary summary;
+    bool changed;                   /* a tensor is left out, renamed, cast or moved */
+    coffer__path target;            /* of the new file or model */
+    int lock;                       /* the single file that is replaced; -1: none */
+    coffer_header_options layout;   /* of every new file */
+    coffer_algorithm digests;       /* that every new file records */
+    size_t count;                   /* tensors of the model */
+    coffer_rewrite_change *changes; /* by their number in the model, … */
+    coffer_tensor *places;          /* … and what `to` points to */
+    coffer_header *header;          /* declares everything */
+    uint32_t *sources;              /* by declaration: which tensor of the model it is, … */
+    uint32_t *shard_of;             /* … and the file that it comes from */
+    coffer__shards shards;          /* the files that they go to; begins as none */
+    coffer_header **headers;        /* of each file, built */
+    bool run;
+};
+
+/* What becomes of the tensor that is declaration `number`: it is not left out. */
+static inline coffer_rewrite_change *coffer__rewrite_change_of(const coffer_rewrite *rewrite, size_t number)
+{
+    return &rewrite->changes[rewrite->sources[number]];
+}
+
+/* Whether its bytes are computed. */
+static inline bool coffer__rewrite_is_cast(const coffer_rewrite_change *change)
+{
+    return change->to->dtype != change->from->dtype;
+}
+
+/* Where the new bytes go: one of the two is set. */
+typedef struct coffer__rewrite_target {
+    coffer_writer *file;
+    coffer_model_writer *files;
+} coffer__rewrite_target;
+
+/* Writes every tensor that is cast, and counts what was lost. The options' progress counts bytes of the new tensors. */
+coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
+                                   const coffer_read_options *options, coffer_error *err);
+
+#endif

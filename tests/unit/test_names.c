@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why: a pattern chooses what is read, dropped or cast, and a name alone tells an index; each has one meaning, wherever it is asked. */
+#include "support_cmocka.h"
+
+#include "coffer.h"
+
+#include <string.h>
+
+typedef struct match_case {
+    const char *pattern;
+    const char *name;
+    bool matches;
+} match_case;
+
+static void patterns_match_whole_names(void **state)
+{
+    (void)state;
+    static const match_case cases[] = {
+        { "*", "", true },
+        { "", "", true },
+        { "", "a", false },
+        { "a*c", "a.b/c", true },
+        { "a*c", "a.b/cd", false },
+        { "*.weight", "h.0.weight", true },
+        { "h.?.w", "h.\xC3\xA4.w", true }, /* one character, however many bytes */
+        { "h.?.w", "h..w", false },
+        { "h.[0-2].w", "h.1.w", true },
+        { "h.[!0-2].w", "h.1.w", false },
+        { "h.[^0-2].w", "h.3.w", true },
+        { "[]a]", "]", true }, /* a bracket that comes first belongs to the set */
+        { "[a", "[a", true },  /* a set that never ends is none */
+        { "\\*", "*", true },
+        { "\\*", "a", false },
+        { "a\\", "a\\", true }, /* a backslash before nothing stands for itself */
+        { "\xFF?", "\xFF\xFE", true },
+        { "*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const match_case *c = &cases[i];
+        if (coffer_match(c->pattern, c->name, strlen(c->name)) != c->matches) {
+            fail_msg("%s and %s", c->pattern, c->name);
+        }
+    }
+}
+
+static void names_end_where_their_length_says(void **state)
+{
+    (void)state;
+    assert_true(coffer_match("h.?", "h.0.weight", 3));
+    assert_true(coffer_match("a?b", "a\0b", 3));
+    assert_false(coffer_match("a", "a\0b", 3));
+}
+
+static void an_index_is_told_by_its_name(void **state)
+{
+    (void)state;
+    assert_true(coffer_is_index("model.safetensors.index.json"));
+    assert_true(coffer_is_index("here/.index.json"));
+    assert_true(coffer_is_index("https://a/b.index.json?download=1"));
+    assert_false(coffer_is_index("https://a/b?c=.index.json"));
+    assert_false(coffer_is_index("model.index.json?"));
+    assert_false(coffer_is_index("model.index.json/"));
+    assert_false(coffer_is_index("index.json"));
+    assert_false(coffer_is_index(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_match_whole_names),
+        cmocka_unit_test(names_end_where_their_length_says),
+        cmocka_unit_test(an_index_is_told_by_its_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
