@@ -46,12 +46,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/build.sh fuzz
 	@tools/fuzz.sh
 
-prove: ## show with Frama-C that src/core has no undefined behaviour for bounded inputs (proofs/README.md)
+prove: ## show with Frama-C that src/core and src/format have no undefined behaviour for bounded inputs (proofs/README.md)
 	@tools/setup.sh prove
 	@tools/prove.sh --self-test
 	@tools/prove.sh
 
-mutate: ## which changes of single tokens in src/core the unit tests and vectors miss (tests/mutants.md); takes hours
+mutate: ## which changes of single tokens in src/core and src/format the unit tests and vectors miss (tests/mutants.md); takes hours
 	@tools/setup.sh mutate
 	@tools/mutate.py --self-test
 	@tools/mutate.py

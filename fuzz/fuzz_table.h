@@ -5,8 +5,8 @@
 
 #include "bytes.h"
 #include "coffer.h"
-#include "format.h"
 #include "fuzz_input.h"
+#include "parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,18 +201,28 @@ static inline void check_success(const coffer_table *table, uint64_t need, const
 
 /* ---- through a window ---- */
 
-typedef struct file_bytes {
-    const uint8_t *bytes;
-    size_t size;
-} file_bytes;
-
-static inline coffer_status supply_bytes(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+/* Reads a header that comes in piece by piece, of which the window has the first `here` bytes. */
+static inline coffer_status parse_through(const uint8_t *bytes, size_t size, uint8_t *window, size_t here,
+                                          size_t window_size, const coffer_allocator *allocator,
+                                          const coffer_parse_options *options, coffer_table **table, coffer_error *err)
 {
-    const file_bytes *file = ctx;
-    (void)err;
-    expect(offset <= file->size && size > 0 && size <= file->size - offset, "what is read is in the file");
-    memcpy(to, file->bytes + offset, size);
-    return COFFER_OK;
+    coffer__reading reading;
+    coffer__wish wish;
+    coffer_status status = coffer__reading_begin(&reading, window, here, allocator, options, err);
+    if (window_size > 0) {
+        coffer__reading_slide(&reading, window, window_size);
+    }
+    while (status == COFFER_OK) {
+        status = coffer__reading_go_on(&reading, &wish, table, err);
+        if (status != COFFER_NEED_MORE) {
+            break;
+        }
+        expect(wish.offset <= size && wish.size > 0 && wish.size <= size - wish.offset, "what is read is in the file");
+        memcpy(wish.to, bytes + wish.offset, wish.size);
+        status = COFFER_OK;
+    }
+    coffer__reading_end(&reading);
+    return status;
 }
 
 /* A header that is here, whole, is read through a window with the same result. */
@@ -225,11 +235,10 @@ static inline void check_window(const uint8_t *bytes, size_t size, const coffer_
     uint8_t *window = malloc(window_size);
     expect(window != NULL, "there is memory");
     memcpy(window, bytes, here);
-    const file_bytes file = { bytes, size };
-    const coffer__supply supply = { supply_bytes, &file, window, (size & 1) != 0 ? window_size : 0 };
     coffer_table *table = NULL;
     coffer_error err;
-    const coffer_status status = coffer__parse_supplied(&table, NULL, window, here, &supply, allocator, options, &err);
+    const coffer_status status =
+        parse_through(bytes, size, window, here, (size & 1) != 0 ? window_size : 0, allocator, options, &table, &err);
     free(window);
     expect(status == whole, "a window changes nothing");
     if (status == COFFER_OK) {

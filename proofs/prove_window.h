@@ -3,7 +3,7 @@
 #ifndef COFFER_PROOFS_PROVE_WINDOW_H
 #define COFFER_PROOFS_PROVE_WINDOW_H
 
-#include "format.h"
+#include "parse.h"
 #include "prove.h"
 
 /* What the window looks at. */
@@ -11,15 +11,13 @@ static const uint8_t *prove_behind;
 static size_t prove_behind_size;
 static size_t prove_fail_at; /* so many reads are granted before the one that fails */
 
-static coffer_status prove_read(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+static coffer_status prove_read(const coffer__wish *wish)
 {
-    (void)ctx;
-    (void)err;
-    //@ assert offset <= prove_behind_size && size <= prove_behind_size - offset;
+    //@ assert wish->offset <= prove_behind_size && wish->size <= prove_behind_size - wish->offset;
     if (prove_fail_at-- == 0) {
         return COFFER_ERR_IO;
     }
-    memcpy(to, prove_behind + offset, size);
+    memcpy(wish->to, prove_behind + wish->offset, wish->size);
     return COFFER_OK;
 }
 
@@ -32,10 +30,19 @@ static void prove_window(const uint8_t *bytes, size_t size, size_t window_size, 
     prove_behind = bytes;
     prove_behind_size = size;
     prove_fail_at = fail_at;
-    const coffer__supply supply = { prove_read, NULL, window, slides ? window_size : 0 };
+    coffer__reading reading;
+    coffer__wish wish;
     coffer_error err;
     coffer_table *table = NULL;
-    coffer__parse_supplied(&table, NULL, window, here, &supply, allocator, options, &err);
+    coffer_status status = coffer__reading_begin(&reading, window, here, allocator, options, &err);
+    if (slides) {
+        coffer__reading_slide(&reading, window, window_size);
+    }
+    //@ loop unroll 200;
+    while (status == COFFER_OK && coffer__reading_go_on(&reading, &wish, &table, &err) == COFFER_NEED_MORE) {
+        status = prove_read(&wish);
+    }
+    coffer__reading_end(&reading);
     coffer_table_free(table);
     free(window);
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
-ROOMS = ("core", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert")
+ROOMS = ("core", "format", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert")
 
 OPENING = """\
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Changes src/core in one place at a time, and sees whether the unit tests and the vectors notice.
+"""Changes src/core and src/format in one place at a time, and sees whether the unit tests and the vectors notice.
 
     tools/mutate.py [--file NAME]... [--sample N [--seed S]] [--quick] [--jobs N]
     tools/mutate.py --self-test    see each verdict given to a planted mutant
@@ -44,6 +44,7 @@ JUDGED = "tests/mutants.md"
 LEAST_SCORE = 95.0
 COPIED = ("include", "src", "tests/unit", "tests/vectors")
 
+CORE_ROOMS = ("src/core/", "src/format/")  # both together are "core" in what follows
 # Programs that look at core from more than one side. The others are named after the file that they test. What is slow runs
 # when all else is through, on what is left.
 SLOW_TEST = "test_large"
@@ -330,7 +331,7 @@ def mutants_of(root, files):
 
 def core_files(root):
     """Headers last: their mutants take longest."""
-    files = [p.relative_to(root).as_posix() for p in (root / "src/core").glob("*.[ch]")]
+    files = [p.relative_to(root).as_posix() for room in CORE_ROOMS for p in (root / room).glob("*.[ch]")]
     return sorted(files, key=lambda f: (f.endswith(".h"), f))
 
 
@@ -355,7 +356,7 @@ class Bench:
         topics = {Path(f).stem for f in core_files(root)} | set(GENERAL_TESTS)
         self.tests = [p.stem for p in sorted((root / "tests/unit").glob("test_*.c")) if p.stem[5:] in topics]
         units = [p.relative_to(root).as_posix() for p in sorted((root / "src").glob("*/*.c"))]
-        self.core = [u for u in units if u.startswith("src/core/")]
+        self.core = [u for u in units if u.startswith(CORE_ROOMS)]
         self.rest = [u for u in units if u not in self.core]
         self.support = [p.relative_to(root).as_posix() for p in sorted((root / "tests/unit").glob("support*.c"))]
         self.units = self.core + self.rest + self.support + [f"tests/unit/{t}.c" for t in self.tests]
@@ -392,7 +393,7 @@ class Bench:
 
     def compile(self, unit, target, flags):
         """What the compiler says when it refuses."""
-        core = CORE_FLAGS[self.compiler] if unit.startswith("src/core/") else []
+        core = CORE_FLAGS[self.compiler] if unit.startswith(CORE_ROOMS) else []
         result = run_quietly([self.compiler, *FLAGS, *core, *flags, "-Iinclude", "-Itests/unit", *self.rooms, "-c", unit, "-o", target],
                              self.folder)
         return result.stderr.decode() or "the compiler failed" if result.returncode else None
@@ -451,7 +452,7 @@ class Together(Bench):
     def mends(self, problem):
         """Leaves out the mutants that the compiler names."""
         named = set()
-        for file, line in re.findall(r"^(src/core/[\w.]+):(\d+):\d+: (?:error|note: (?:in expansion|expanded from))", problem, flags=re.M):
+        for file, line in re.findall(r"^(src/(?:core|format)/[\w.]+):(\d+):\d+: (?:error|note: (?:in expansion|expanded from))", problem, flags=re.M):
             named.add(self.lines.get(file, {}).get(int(line)))
         found = [self.mutants.pop(number).file for number in named - {None}]
         for file in set(found):
@@ -788,7 +789,7 @@ def mutate(root, folder, options):
     files = core_files(root)
     chosen = [f for f in files if not options.file or Path(f).name in options.file or f in options.file]
     if options.file and len(chosen) < len(set(options.file)):
-        sys.exit("mutate: --file takes names of files of src/core")
+        sys.exit("mutate: --file takes names of files of src/core and src/format")
     mutants = mutants_of(root, chosen)
     # A larger sample has the smaller one in it, and a change of one file leaves the others' as they are.
     mutants.sort(key=lambda m: hashlib.sha256(f"{options.seed}{m.file}{m.change()}".encode()).digest())
@@ -885,7 +886,7 @@ def self_test():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--file", action="append", help="only the mutants of this file of src/core; may come several times")
+    parser.add_argument("--file", action="append", help="only the mutants of this file; may come several times")
     parser.add_argument("--sample", type=int, help="only so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", os.cpu_count() or 1)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows by Frama-C's Eva that src/core is free of undefined behaviour, for the inputs that proofs/README.md bounds.
+# Shows by Frama-C's Eva that src/core and src/format are free of undefined behaviour, for the inputs that proofs/README.md bounds.
 #
 #   tools/prove.sh              every driver; fails on an alarm, and on a statement that no driver reaches and no one excused
 #   tools/prove.sh DRIVER...    these only, whatever is reached
@@ -18,7 +18,10 @@ mkdir -p "$logs"
 
 # Driver, in how many parts its inputs are analysed, how many paths may stay apart, and the sources beside it.
 reader='json.c text.c ../../proofs/fail.c'
-parser="parse.c intake.c safetensors.c table.c json_skip.c sort.c dtype.c alloc.c sniff.c $reader"
+table="table.c json_skip.c sort.c dtype.c alloc.c $reader"
+# The table of formats has all of them, so every parser has.
+formats='parse.c formats.c frame.c intake.c sniff.c safetensors.c safetensors_write.c bintensors.c bintensors_write.c declared.c'
+parser="$formats $table"
 drivers() {
     cat <<END
 bytes 1 20000 table.c sort.c alloc.c dtype.c text.c ../../proofs/fail.c
@@ -27,8 +30,8 @@ json 1 30000 $reader
 skip 1 30000 json_skip.c sort.c alloc.c $reader
 parse 3 100000 $parser
 chosen 12 100000 $parser
-bintensors 8 100000 bintensors.c $parser
-header 4 100000 header.c bintensors_write.c bintensors.c $parser
+bintensors 8 100000 $parser
+header 4 100000 header.c $parser
 slice 1 6000 slice.c box.c slice_text.c dtype.c ../../proofs/fail.c
 strides 1 6000 box.c ../../proofs/fail.c
 slice_text 1 30000 slice_text.c ../../proofs/fail.c
@@ -38,23 +41,32 @@ sniff 1 30000 sniff.c ../../proofs/fail.c
 END
 }
 
+# The sources of a driver, each in its room; what has a path already comes from proofs.
+places() {
+    local file
+    for file in "$@"; do
+        if [ -e "src/format/$file" ]; then echo "src/format/$file"; else echo "src/core/$file"; fi
+    done
+}
+
 # analyse TREE LOG DRIVER PART PARTS PATHS SOURCE...
 analyse() {
     local tree=$1 log=$2 driver=$3 part=$4 parts=$5 paths=$6
     shift 6
-    local begin=$SECONDS special=nan script
+    local begin=$SECONDS special=nan script sources
     # Elements may be NaN; nothing else may be.
     [ "$driver" != values ] || special=none
+    mapfile -t sources < <(places "$@")
     script=$(mktemp -d) # the analyser compiles its script where it lies
     cp proofs/reached.ml "$script"
     (
         cd "$tree"
         ulimit -s "$(ulimit -Hs)" # the analyser goes deep where texts are long
         timeout "${PROVE_SECONDS:-600}" frama-c -load-script "$script/reached.ml" -c11 -machdep gcc_x86_64 \
-            -cpp-extra-args="-Iinclude -Isrc/core -Iproofs -U__SSE2__ -DPROVE_PART=$part -DPROVE_PARTS=$parts -include proofs/libc.h" \
+            -cpp-extra-args="-Iinclude -Isrc/core -Isrc/format -Iproofs -U__SSE2__ -DPROVE_PART=$part -DPROVE_PARTS=$parts -include proofs/libc.h" \
             -eva -eva-no-print -eva-no-show-progress -eva-slevel "$paths" -eva-slevel-function main:0 \
             -eva-split-return full -eva-alloc-builtin fresh -warn-invalid-pointer -warn-special-float "$special" \
-            "proofs/prove_$driver.c" "${@/#/src/core/}"
+            "proofs/prove_$driver.c" "${sources[@]}"
     ) >"$log" 2>&1 || echo "the analyser failed or took too long" >>"$log"
     rm -r "$script"
     echo "$((SECONDS - begin))" >"$log.seconds"
@@ -73,7 +85,7 @@ complaints() {
 # FUNCTION FILE:LINE YES|NO for each statement of the library's in any log: whether one of the runs reaches it. A function that
 # is compiled more than once goes by one name.
 reached() {
-    awk '$1 == "reached" && $4 ~ /^src\/core\// {
+    awk '$1 == "reached" && $4 ~ /^src\/(core|format)\// {
             sub(/_[0-9]+$/, "", $2)
             statement = $2 " " $4
             at[$2 " " $3] = statement
@@ -105,10 +117,10 @@ verdict() {
     [ ! -s "$wrong" ]
 }
 
-# Every source of the library's core has to be beside a driver, or excused as a whole.
+# Every source of the two rooms has to be beside a driver, or excused as a whole.
 sources_without_driver() {
     local file
-    for file in src/core/*.c; do
+    for file in src/core/*.c src/format/*.c; do
         drivers | grep -qw -- "$(basename "$file")" || grep -q "^$(basename "$file") all " proofs/unreached.txt ||
             echo "    no driver has $file"
     done
@@ -152,7 +164,7 @@ plant() {
     tree=$(mktemp -d)
     mkdir -p "$tree/src"
     cp -r include proofs "$tree"
-    cp -r src/core "$tree/src"
+    cp -r src/core src/format "$tree/src"
     sed -i -E "$change" "$tree/$file"
     if cmp -s "$file" "$tree/$file"; then
         echo "self-test: $name: the change does not apply to $file any more" >&2
@@ -177,12 +189,12 @@ self_test() {
     plant 'an escape whose length is not checked' json src/core/json.c \
         's/coffer__left\(&json->in\) < skip \+ 4/coffer__left(\&json->in) < skip + 3/'
     plant 'a character that is longer than the text' text src/core/text.c 's/ \|\| size > text_len//'
-    plant 'padding that is longer than the header' header src/core/header.c \
-        's/\(size - COFFER__FRAME_SIZE - text_size\)/(size - text_size)/'
-    plant 'a key that is longer than its place' parse src/core/safetensors.c 's/char key\[12\]/char key[11]/'
+    plant 'padding that is longer than the header' header src/format/frame.c \
+        's/, size - used\)/, size)/'
+    plant 'a key that is longer than its place' parse src/format/safetensors.c 's/char key\[12\]/char key[11]/'
     plant 'a table that is shorter than it says' parse src/core/table.c \
         's/coffer__alloc\(allocator, size\);/coffer__alloc(allocator, size \/ 2);/'
-    plant 'a signature that is longer than the file' sniff src/core/sniff.c 's/size >= row->magic_size \&\& //'
+    plant 'a signature that is longer than the file' sniff src/format/sniff.c 's/size >= row->magic_size \&\& //'
 }
 
 case ${1:-} in

@@ -80,6 +80,9 @@ typedef struct cli_option {
     const char *values; /* the values that it may have, "name|offset|size", or NULL: any; the parser sees to it */
 } cli_option;
 
+/* At the end of an option's values: the formats that can be written (cli_formats.h). */
+#define CLI_VALUES_FORMATS "@formats"
+
 /* Rows that several tables have, and the one that every table ends with. */
 #define CLI_OPTION_ROW_HELP                                                                                            \
     {                                                                                                                  \

@@ -14,7 +14,6 @@
 #define MODELS_MISSING_MOST 1000 /* files of one set that are named; a name alone can claim a million */
 #define MODELS_FOREIGN_SHOWN 3
 
-static const char *const MODELS_TENSORS[] = { ".safetensors", ".bt", ".bintensors" };
 static const char MODELS_INDEX[] = ".safetensors.index.json";
 static const char *const MODELS_UNFINISHED[] = { ".index.json.coffer-ready", ".index.json.coffer-old" };
 static const char *const MODELS_FOREIGN[] = { ".bin", ".pt",  ".pth", ".ckpt",    ".gguf", ".ggml",       ".onnx",
@@ -115,7 +114,8 @@ static bool leaves_out(const void *ctx, const char *name)
                      shown);
         }
     }
-    return !ENDS_IN(name, MODELS_TENSORS) && !ENDS_IN(name, MODELS_UNFINISHED) && !ends_in(name, MODELS_INDEX);
+    return coffer_format_from_path(name) == COFFER_FORMAT_ANY && !ENDS_IN(name, MODELS_UNFINISHED) &&
+           !ends_in(name, MODELS_INDEX);
 }
 
 static int compare_paths(const void *key, const void *file)

@@ -2,6 +2,7 @@
 /* The parser of options: see cli_options.h for what it understands. */
 #include "cli_options.h"
 
+#include "cli_formats.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -96,9 +97,11 @@ static void list_values(const char *values, char *text, size_t size)
 
 static int choose(cli *app, cli_arguments *arguments, const cli_option *option, const char *value)
 {
-    if (value != NULL && option->values != NULL && place_among(option->values, value) < 0) {
-        char known[256];
-        list_values(option->values, known, sizeof known);
+    char room[CLI_VALUES_SIZE];
+    const char *values = cli_option_values(option, room);
+    if (value != NULL && values != NULL && place_among(values, value) < 0) {
+        char known[2 * CLI_VALUES_SIZE];
+        list_values(values, known, sizeof known);
         return cli_usage_error(app, "--%s needs %s", option->name, known);
     }
     arguments->choices[arguments->choice_count].option = option;
@@ -231,8 +234,10 @@ int cli_which(const cli_arguments *arguments, cli_option_id id)
     int which = -1;
     for (size_t i = 0; i < arguments->choice_count; i++) {
         const cli_choice *choice = &arguments->choices[i];
-        if (choice->option->id == id && choice->option->values != NULL) {
-            which = place_among(choice->option->values, choice->value);
+        char room[CLI_VALUES_SIZE];
+        const char *values = cli_option_values(choice->option, room);
+        if (choice->option->id == id && values != NULL) {
+            which = place_among(values, choice->value);
         }
     }
     return which;

@@ -1,44 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer convert PATH -o FILE: the same tensors and metadata in a file of another format. */
+#include "cli_formats.h"
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_rewrite.h"
 
-#include <string.h>
+#include <stdio.h>
 
-typedef struct convert_ending {
-    const char *text;
-    coffer_format format;
-} convert_ending;
-
-static const convert_ending CONVERT_ENDINGS[] = {
-    { ".safetensors", COFFER_FORMAT_SAFETENSORS },
-    { ".bt", COFFER_FORMAT_BINTENSORS },
-    { ".bintensors", COFFER_FORMAT_BINTENSORS },
-};
-
-/* COFFER_FORMAT_ANY when the ending says none. */
-static coffer_format format_of_ending(const char *path)
-{
-    const size_t path_len = strlen(path);
-    for (size_t i = 0; i < sizeof CONVERT_ENDINGS / sizeof CONVERT_ENDINGS[0]; i++) {
-        const size_t text_len = strlen(CONVERT_ENDINGS[i].text);
-        if (path_len > text_len && strcmp(path + path_len - text_len, CONVERT_ENDINGS[i].text) == 0) {
-            return CONVERT_ENDINGS[i].format;
-        }
-    }
-    return COFFER_FORMAT_ANY;
-}
-
-/* What --to says, or the name of the new file. */
+/* What --to says, or the name of the new file; COFFER_FORMAT_ANY when neither names a format that is written. */
 static coffer_format wanted_format(const cli_arguments *arguments)
 {
-    const char *to = cli_value(arguments, CLI_OPTION_TO);
-    if (to == NULL) {
-        return format_of_ending(cli_value(arguments, CLI_OPTION_OUTPUT));
+    const int to = cli_which(arguments, CLI_OPTION_TO);
+    if (to >= 0) {
+        return cli_written_format((size_t)to);
     }
-    return strcmp(to, coffer_format_name(COFFER_FORMAT_BINTENSORS)) == 0 ? COFFER_FORMAT_BINTENSORS
-                                                                         : COFFER_FORMAT_SAFETENSORS;
+    return coffer_format_to_write(coffer_format_from_path(cli_value(arguments, CLI_OPTION_OUTPUT)));
+}
+
+/* "neither in .safetensors nor in .bt" */
+static void list_endings(char *text, size_t size)
+{
+    size_t used = 0;
+    coffer_format format;
+    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s in %s", i > 0 ? " nor" : "neither",
+                                 coffer_format_ending(format, 0));
+    }
+}
+
+static int unknown_ending(cli *app)
+{
+    char endings[CLI_VALUES_SIZE];
+    list_endings(endings, sizeof endings);
+    return cli_usage_error(app, "the new file's name ends %s; give its format: --to", endings);
 }
 
 static int run_convert(cli *app, const cli_arguments *arguments)
@@ -48,8 +42,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     }
     const coffer_format format = wanted_format(arguments);
     if (format == COFFER_FORMAT_ANY) {
-        return cli_usage_error(app,
-                               "the new file's name ends neither in .safetensors nor in .bt; give its format: --to");
+        return unknown_ending(app);
     }
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     options.format = format;
@@ -58,7 +51,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 
 static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", "safetensors|bintensors" },
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", CLI_VALUES_FORMATS },
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_FORCE,
     CLI_OPTION_ROW_DIGEST,
@@ -82,6 +75,7 @@ const cli_command cli_convert = {
         "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is detected by\n"
         "content. A dtype that the new format lacks is an error that names the tensor; nothing is written\n"
         "then.\n"
+        "PATH is a file, or an index or folder, whose model becomes several files of safetensors.\n"
         "\n"
         "JSON: path, output, done (\"written\", \"dry_run\"), changes (none), tensors, size of the new file in\n"
         "bytes, seconds. A file that fails has path and error (see coffer help info).\n",

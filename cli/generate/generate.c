@@ -2,6 +2,8 @@
 /* coffer_generate TEMPLATE OUT: copies the template, with the table of commands in the place of its markers. */
 #include "generate.h"
 
+#include "cli_formats.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,9 +54,10 @@ void put_in_quotes(FILE *out, const char *text)
     }
 }
 
-void put_values(FILE *out, const char *values, const char *between)
+void put_values(FILE *out, const cli_option *option, const char *between)
 {
-    for (const char *at = values; *at != '\0'; at++) {
+    char room[CLI_VALUES_SIZE];
+    for (const char *at = cli_option_values(option, room); *at != '\0'; at++) {
         if (*at == '|') {
             fputs(between, out);
         } else {

@@ -41,8 +41,8 @@ const char *kind_name(word_kind kind);
 void put_escaped(FILE *out, const char *text, const char *special);
 /* Writes text as a part of a string in single quotes, for bash and zsh. */
 void put_in_quotes(FILE *out, const char *text);
-/* Writes the values "a|b|c" with `between` between them. */
-void put_values(FILE *out, const char *values, const char *between);
+/* Writes the values that an option may have with `between` between them. */
+void put_values(FILE *out, const cli_option *option, const char *between);
 
 /* Write the names of all commands, of all dtypes, with a space between. */
 void put_command_names(FILE *out);

@@ -38,7 +38,7 @@ static void put_value(FILE *out, const cli_command *command)
         fputs(") echo ", out);
         if (option->values != NULL) {
             fputs("'words ", out);
-            put_values(out, option->values, " ");
+            put_values(out, option, " ");
             fputs("' ;;\n", out);
         } else {
             fprintf(out, "%s ;;\n", kind_name(kind_of_value(option)));

@@ -46,7 +46,7 @@ static void put_option(FILE *out, const char *condition, const cli_option *optio
     put_quoted(out, option->summary);
     if (option->values != NULL) {
         fputs(" -x -a '", out);
-        put_values(out, option->values, " ");
+        put_values(out, option, " ");
         fputc('\'', out);
     } else if (option->argument != NULL) {
         fputs(" -r", out);

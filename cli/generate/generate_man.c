@@ -89,7 +89,7 @@ static void put_option(FILE *out, const cli_option *option)
     put_string(out, option->summary);
     if (option->values != NULL) {
         fputs(" (", out);
-        put_values(out, option->values, ", ");
+        put_values(out, option, ", ");
         fputc(')', out);
     }
     fputc('\n', out);

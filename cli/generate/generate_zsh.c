@@ -15,14 +15,14 @@ static void put_message(FILE *out, const char *text)
     }
 }
 
-/* ":MESSAGE:ACTION" */
-static void put_action(FILE *out, const char *word, word_kind kind, const char *values)
+/* ":MESSAGE:ACTION", of an argument or an option's value. */
+static void put_action(FILE *out, const char *word, word_kind kind, const cli_option *option)
 {
     fputc(':', out);
     put_message(out, word);
-    if (values != NULL) {
+    if (option != NULL && option->values != NULL) {
         fputs(":(", out);
-        put_values(out, values, " ");
+        put_values(out, option, " ");
         fputc(')', out);
     } else if (kind == WORD_FILE) {
         fputs(":_files", out);
@@ -48,7 +48,7 @@ static void put_option(FILE *out, const cli_option *option)
     put_message(out, option->summary);
     fputc(']', out);
     if (takes_value) {
-        put_action(out, option->argument, kind_of_value(option), option->values);
+        put_action(out, option->argument, kind_of_value(option), option);
     }
     fputs("' \\\n", out);
 }

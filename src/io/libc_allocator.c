@@ -5,8 +5,8 @@
  */
 #include "libc_allocator.h"
 
-#include "format.h"
-#include "header.h"
+#include "declared.h"
+#include "parse.h"
 
 coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)

@@ -66,9 +66,9 @@ static coffer_status open_begin_try(open_try *attempt, coffer__web *web, const c
 
 static coffer_status open_no_model(const char *url, coffer_error *err)
 {
-    coffer__fail(
-        err, COFFER_ERR_NOT_FOUND,
-        "there is neither model.safetensors nor its index, nor what diffusers calls them: name the file after it");
+    coffer__fail(err, COFFER_ERR_NOT_FOUND,
+                 "there is no model.safetensors, no index of it, and neither by the names that diffusers uses: add the "
+                 "name of the file to the URL");
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 

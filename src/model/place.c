@@ -182,11 +182,12 @@ static bool place_is_below(const char *path, const coffer__path *folder)
 
 static coffer_status place_missing(bool is_link, int os_error, coffer_error *err)
 {
-    coffer__fail(err, COFFER_ERR_SHARD_MISSING, "%s",
-                 is_link ? "this file of the model is a symbolic link to one that does not exist: a download that was "
-                           "interrupted or cleaned up? Fetch it again"
-                         : "this file of the model does not exist: the download is not complete, or the index is of "
-                           "another model");
+    coffer__fail(
+        err, COFFER_ERR_SHARD_MISSING, "%s",
+        is_link
+            ? "this file of the model is a symbolic link to one that does not exist: a download that was "
+              "interrupted or cleaned up? Fetch it again"
+            : "this file of the model does not exist: the download is incomplete, or the index is of another model");
     return coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
 }
 
@@ -204,7 +205,7 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
     if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
         return coffer__fail(err, COFFER_ERR_SHARD_LINK,
                             "this file of the model is a symbolic link out of the model's folder, to %p: links are "
-                            "followed only to where the index itself lies",
+                            "followed only into the folder of the index",
                             target.text);
     }
     *path = target;
@@ -244,9 +245,8 @@ static coffer_status place_compare(const void *bytes, size_t size, const uint8_t
     }
     coffer_hasher_free(hasher);
     if (status == COFFER_OK && memcmp(digest, stated, sizeof digest) != 0) {
-        return coffer__fail(
-            err, COFFER_ERR_ANSWER,
-            "what came is not what the server states: the SHA-256 of the whole is another one; try again");
+        return coffer__fail(err, COFFER_ERR_ANSWER,
+                            "the received bytes do not match the SHA-256 that the server states; try again");
     }
     return status;
 }

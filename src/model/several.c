@@ -160,8 +160,8 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
         }
         if (round == SEVERAL_MOST_ROUNDS) {
             coffer__fail(err, COFFER_ERR_CHANGED,
-                         "models are being saved here all the time, and this one was replaced whenever its files had "
-                         "been opened; open it again when whoever saves has finished");
+                         "models are saved here all the time, and this one was replaced each time its files had been "
+                         "opened; open it again when the program that saves has finished");
             return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
         }
     }
@@ -175,15 +175,15 @@ static coffer_status several_of_set(coffer *model, const char *path, const coffe
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__index_shard *files = coffer__alloc_zeroed(options->allocator, count * sizeof *files);
+    coffer__index_shard *files = coffer__alloc_array(options->allocator, count, sizeof *files, err);
     if (files == NULL) {
-        return several_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
         files[i].file = names[i];
     }
     status = several_build(model, files, count, options, err);
-    coffer__free(options->allocator, files, count * sizeof *files);
+    coffer__free_array(options->allocator, files, count, sizeof *files);
     return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
 }
 

@@ -5,7 +5,7 @@
  */
 #include "alloc.h"
 #include "error.h"
-#include "format.h"
+#include "parse.h"
 #include "shard.h"
 #include "table.h"
 #include "trusted.h"
@@ -18,9 +18,7 @@
 /* So often a header is read that somebody changes meanwhile. */
 #define SHARD_MOST_ROUNDS 16u
 
-static coffer_status shard_parse_with(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
-                                      const coffer__supply *supply, const coffer_allocator *allocator,
-                                      const coffer_open_options *options, coffer_error *err)
+static coffer_parse_options shard_parse_options(const coffer_open_options *options, uint64_t file_size)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.file_size = file_size;
@@ -29,9 +27,7 @@ static coffer_status shard_parse_with(coffer__shard *shard, const void *bytes, s
     parse.unknown_dtypes = options->unknown_dtypes;
     parse.hidden_bytes = options->hidden_bytes;
     parse.format = options->format;
-    const coffer_status status =
-        coffer__parse_supplied(&shard->table, NULL, bytes, size, supply, allocator, &parse, err);
-    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+    return parse;
 }
 
 static coffer_status shard_empty(coffer_error *err)
@@ -74,16 +70,22 @@ static coffer_status shard_read(const coffer__source *source, shard_reading *rea
     return status;
 }
 
-typedef struct shard_supplied {
-    const coffer__source *source;
-    shard_reading *reading;
-} shard_supplied;
-
-static coffer_status shard_supply(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+/* Reads whatever the parser needs, until it has its table. */
+static coffer_status shard_feed(const coffer__source *source, shard_reading *reading, coffer__reading *parsing,
+                                coffer_table **table, coffer_error *err)
 {
-    const shard_supplied *supplied = ctx;
-    supplied->reading->several = true;
-    return shard_read(supplied->source, supplied->reading, offset, to, size, err);
+    for (;;) {
+        coffer__wish wish;
+        coffer_status status = coffer__reading_go_on(parsing, &wish, table, err);
+        if (status != COFFER_NEED_MORE) {
+            return status;
+        }
+        reading->several = true;
+        status = shard_read(source, reading, wish.offset, wish.to, wish.size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
 }
 
 /* Reads the header: at once when it is of ordinary size. A longer one comes through the window where the source lends a
@@ -96,13 +98,21 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     const coffer__source *source = &shard->source;
     uint8_t window[SHARD_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
-    const coffer_status status = shard_read(source, reading, 0, window, size, err);
+    coffer_status status = shard_read(source, reading, 0, window, size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const shard_supplied supplied = { source, reading };
-    const coffer__supply supply = { shard_supply, &supplied, window, source->is.lends ? sizeof window : 0 };
-    return shard_parse_with(shard, window, size, file_size, &supply, allocator, options, err);
+    coffer__reading parsing;
+    const coffer_parse_options parse = shard_parse_options(options, file_size);
+    status = coffer__reading_begin(&parsing, window, size, allocator, &parse, err);
+    if (source->is.lends) {
+        coffer__reading_slide(&parsing, window, sizeof window);
+    }
+    if (status == COFFER_OK) {
+        status = shard_feed(source, reading, &parsing, &shard->table, err);
+    }
+    coffer__reading_end(&parsing);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
 /* A file that ends early is read once more when what is whole in it is wanted: its header is, or the failure were another. */
@@ -132,8 +142,8 @@ static void shard_forget_header(coffer__shard *shard, const coffer_allocator *al
 static coffer_status shard_never_still(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_CHANGED,
-                        "the file is being changed all the time, and its header was never read twice alike; open it "
-                        "again when whoever writes it has finished");
+                        "the file is changing all the time, and no two reads of its header agreed; open it again when "
+                        "the program that writes it has finished");
 }
 
 /*
@@ -164,6 +174,15 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
     return status == COFFER_OK ? shard_never_still(err) : status;
 }
 
+static coffer_status shard_parse_whole(coffer__shard *shard, const void *bytes, size_t size, uint64_t file_size,
+                                       const coffer_allocator *allocator, const coffer_open_options *options,
+                                       coffer_error *err)
+{
+    const coffer_parse_options parse = shard_parse_options(options, file_size);
+    const coffer_status status = coffer__parse(&shard->table, NULL, bytes, size, allocator, &parse, err);
+    return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
+}
+
 coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_t size,
                                   const coffer_allocator *allocator, const coffer_open_options *options,
                                   coffer_error *err)
@@ -171,9 +190,9 @@ coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_
     if (size == 0) {
         return shard_empty(err);
     }
-    const coffer_status status = shard_parse_with(shard, bytes, size, size, NULL, allocator, options, err);
+    const coffer_status status = shard_parse_whole(shard, bytes, size, size, allocator, options, err);
     if (status == COFFER_ERR_DATA_TRUNCATED && options->partial) {
-        return shard_parse_with(shard, bytes, size, 0, NULL, allocator, options, err);
+        return shard_parse_whole(shard, bytes, size, 0, allocator, options, err);
     }
     return status;
 }

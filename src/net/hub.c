@@ -84,13 +84,13 @@ static coffer_status hub_take_token(coffer__hub *hub, const char *what, const ch
         const unsigned char c = (unsigned char)token[i];
         if (c <= ' ' || c >= 0x7F) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                "%s is no token: its character %u has the code %u, and tokens have letters, digits and "
-                                "marks of ASCII only",
+                                "%s is not a token: its character %u has the code %u, and tokens have letters, digits "
+                                "and marks of ASCII only",
                                 what, (uint64_t)i + 1, (uint64_t)c);
         }
     }
     if (len >= sizeof hub->token) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%s is no token: it is longer than %u characters", what,
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%s is not a token: it is longer than %u characters", what,
                             (uint64_t)sizeof hub->token - 1);
     }
     memcpy(hub->token, token, len);
@@ -112,7 +112,8 @@ static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_e
     while (len > 0 && (text[len - 1] == ' ' || (text[len - 1] >= '\t' && text[len - 1] <= '\r'))) {
         len--;
     }
-    return os_error != 0 ? COFFER_OK : hub_take_token(hub, "what the file with the Hub's token holds", text, len, err);
+    return os_error != 0 ? COFFER_OK
+                         : hub_take_token(hub, "the content of the file with the Hub's token", text, len, err);
 }
 
 /* The token that is given, else that of the environment, unless that is forbidden. */

@@ -81,10 +81,9 @@ static coffer_status source_http_changed(source_http_part *part, uint64_t size)
 
 static coffer_status source_http_no_ranges(source_http_part *part)
 {
-    return coffer__fail_at(
-        &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-        "the server sends the whole file where a part of it was asked for (200, not 206): it does not "
-        "serve ranges; download the file, and open that");
+    return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
+                           "the server sends the whole file instead of the requested part (200, not 206): it does not "
+                           "support ranges; download the file, and open that");
 }
 
 /* The whole file, though a range was asked for. */
@@ -132,8 +131,8 @@ static coffer_status source_http_judge_range(source_http_part *part, const coffe
     }
     if (range->first != first || range->last > last || (range->last < last && range->last + 1 != range->size)) {
         return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
-                               "the server sends bytes %u to %u where %u to %u were asked for", range->first,
-                               range->last, first, last);
+                               "the server sends bytes %u to %u instead of %u to %u", range->first, range->last, first,
+                               last);
     }
     part->expected = range->last - range->first + 1;
     if (reply->length != COFFER__HTTP_UNKNOWN && reply->length != part->expected) {
@@ -153,8 +152,7 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     if (reply->encoded) {
         return coffer__fail_at(
             &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-            "the server sends the file compressed (Content-Encoding), and ranges of that are no ranges "
-            "of the file");
+            "the server sends the file compressed (Content-Encoding), and ranges of that are not ranges of the file");
     }
     const bool whole = reply->status == 200;
     if (file->sequential && !whole) {
@@ -183,7 +181,7 @@ static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, si
     if (part->to != NULL) {
         memcpy(part->to + (size_t)part->done, bytes, size);
     } else if (!part->taker->take(part->taker->ctx, bytes, size)) {
-        part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+        part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is needed");
         return false;
     }
     part->done += size;
@@ -217,7 +215,7 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
         part->verdict = reply->status == 200
                             ? source_http_no_ranges(part)
                             : coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-                                              "the server sends more bytes than it says that it does");
+                                              "the server sends more bytes than it announced");
         return false;
     }
     return part->file->sequential ? source_http_take_of_whole(part, reply->body, bytes, size)
@@ -365,7 +363,7 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
     if (offset < file->head_size && size > 0) {
         const uint64_t kept = file->head_size - offset < size ? file->head_size - offset : size;
         if (!source_http_hand_on(&part, file->head + (size_t)offset, (size_t)kept)) {
-            return coffer__fail(err, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+            return coffer__fail(err, COFFER_ERR_CANCELLED, "no more of the file is needed");
         }
     }
     return source_http_fetch(&part, watch, err);
@@ -472,7 +470,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
         coffer__free(allocator, file, sizeof *file);
         coffer__free(allocator, head, SOURCE_HTTP_FIRST);
         coffer__web_free(web);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of what lies behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of the file behind the URL");
     }
     file->allocator = *allocator;
     file->web = web;
@@ -480,7 +478,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     file->size = COFFER__HTTP_UNKNOWN;
     file->origin = *address;
     file->place = *address;
-    coffer__source_init(source, &ops, 0, (coffer__source_traits){ .far = true, .streams = true, .fickle = true });
+    coffer__source_init(source, &ops, 0,
+                        (coffer__source_traits){ .far = true, .streams = true, .fickle = true, .foreign = true });
     source->state.kept = file;
     return COFFER_OK;
 }

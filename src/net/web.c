@@ -73,7 +73,7 @@ static coffer_status web_setting(const char *name, bool seconds, uint64_t usual,
     if (seconds ? web_seconds(text, value) : coffer__http_number(text, len, value) && *value <= 1000) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is no number %s", name,
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is not a number %s", name,
                         text, len, seconds ? "of seconds" : "up to 1000");
 }
 
@@ -218,7 +218,7 @@ coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_o
     coffer__web *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL || coffer__os_mutex_init(&made->lock) != 0) {
         coffer__free(allocator, made, sizeof *made);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what reads from the network");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to read from the network");
     }
     made->allocator = *allocator;
     atomic_init(&made->owners, 1);
@@ -443,7 +443,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
             return status;
         }
     }
-    return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, in a circle perhaps",
+    return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, perhaps in a circle",
                         (uint64_t)WEB_MOST_REDIRECTS);
 }
 
@@ -453,7 +453,7 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
     coffer__http_line line;
     if (web->hub.offline && coffer__hub_is_host(&web->hub, &question->address->url)) {
         return coffer__fail(err, COFFER_ERR_OFFLINE,
-                            "the file is not in the Hub's cache, and HF_HUB_OFFLINE forbids to ask the Hub for it");
+                            "the file is not in the Hub's cache, and HF_HUB_OFFLINE forbids requests to the Hub");
     }
     coffer_status status = web_take_line(web, &line, err);
     if (status != COFFER_OK) {
@@ -512,16 +512,15 @@ static coffer_status web_fail_hub(coffer_status code, const char *host, size_t h
 {
     switch (code) {
     case COFFER_ERR_NO_REPOSITORY:
-        return coffer__fail(err, code,
-                            "%q has no such repository, or none that may be read with this token, or without one; "
-                            "HF_TOKEN has the token",
-                            host, host_len);
+        return coffer__fail(
+            err, code, "%q has no such repository, or this token may not read it, or a token is needed; set HF_TOKEN",
+            host, host_len);
     case COFFER_ERR_NO_REVISION:
         return coffer__fail(err, code, "the repository has no such branch, tag or commit");
     default:
         return coffer__fail(err, COFFER_ERR_GATED,
-                            "the owner of this repository grants access to it: ask for that on its page at %q, and set "
-                            "HF_TOKEN to a token of yours",
+                            "the owner of this repository has to grant access: request it on its page at %q, and set "
+                            "HF_TOKEN to your token",
                             host, host_len);
     }
 }
@@ -539,14 +538,13 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
     switch (status == 400 && answer->from.signs ? 403 : status) {
     case 200:
     case 206:
-        return coffer__fail(err, COFFER_ERR_CONNECT, "%q ends its answers before all of it has come",
+        return coffer__fail(err, COFFER_ERR_CONNECT, "%q keeps ending its answers early",
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len);
     case 401:
     case 403:
         return coffer__fail(err, COFFER_ERR_ACCESS,
-                            "%q does not let this be read (%u%s%s): credentials are missing, wrong or expired, or the "
-                            "file is not there "
-                            "for you; docs/network.md says which are sent where",
+                            "%q denies access (%u%s%s): credentials are missing, wrong or expired, or the file does "
+                            "not exist; docs/network.md says which are sent where",
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
                             reason);
     case 404:
@@ -559,7 +557,7 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
                             reason,
                             status == 429   ? ": too many requests; try again later"
-                            : status >= 500 ? ": the server is in trouble; try again later"
+                            : status >= 500 ? ": the server has failed; try again later"
                                             : "");
     }
 }
@@ -573,20 +571,19 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     case COFFER__HTTP_SILENT:
         return coffer__fail(err, COFFER_ERR_TIMEOUT,
-                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long is waited, in seconds", host, host_len,
+                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long to wait, in seconds", host, host_len,
                             answer->words, web->timeout_ms);
     case COFFER__HTTP_NO_HOST:
         return coffer__fail(err, COFFER_ERR_CONNECT, "%q cannot be reached: %s", host, host_len, answer->words);
     case COFFER__HTTP_NO_TRUST:
-        return coffer__fail(err, COFFER_ERR_CERTIFICATE, "%q could not prove by TLS who it is: %s", host, host_len,
-                            answer->words);
+        return coffer__fail(err, COFFER_ERR_CERTIFICATE, "TLS could not verify %q: %s", host, host_len, answer->words);
     case COFFER__HTTP_BROKEN:
         return coffer__fail(err, COFFER_ERR_CONNECT, "the connection to %q broke: %s", host, host_len, answer->words);
     case COFFER__HTTP_DONE:
     case COFFER__HTTP_REFUSED:
         return web_fail_status(answer, err);
     default:
-        return coffer__fail(err, COFFER_ERR_CONNECT, "%q could not be asked: %s", host, host_len, answer->words);
+        return coffer__fail(err, COFFER_ERR_CONNECT, "the request to %q failed: %s", host, host_len, answer->words);
     }
 }
 

@@ -18,9 +18,9 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "landing.h"
 #include "libc_allocator.h"
 #include "model.h"
-#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "patch.h"
@@ -36,7 +36,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define EDIT_FRAME_SIZE 8
 /* Enough for what tells a file of another kind; most headers need a second read. */
 #define EDIT_FIRST_READ_SIZE 4096
 #define EDIT_DEFAULT_SLACK 4096
@@ -102,8 +101,7 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
 
 static coffer_status edit_lost_its_place(const char *what, coffer_error *err)
 {
-    return coffer__fail(err, COFFER_ERR_CHANGED, "another file took this one's place just now, and %s: try again",
-                        what);
+    return coffer__fail(err, COFFER_ERR_CHANGED, "the file was replaced just now, and %s: try again", what);
 }
 
 /* Whether the path is seen to lead elsewhere: who saves takes no lock. */
@@ -131,7 +129,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
         os_error = coffer__os_inspect_fd(fd, info);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the file again", NULL, os_error);
+        return coffer__trouble(err, "examine the file again", NULL, os_error);
     }
     return now.device == info->device && now.inode == info->inode ? COFFER_OK
                                                                   : edit_lost_its_place("nothing was edited", err);
@@ -254,7 +252,7 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
     const uint64_t file_size = job->info.size;
     if (file_size == 0) {
         coffer__fail_at(err, COFFER_ERR_EMPTY, 0, "the file is empty");
-        return coffer__fail_sizes(err, COFFER_ERR_EMPTY, EDIT_FRAME_SIZE, 0);
+        return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
     }
     uint64_t need = file_size < EDIT_FIRST_READ_SIZE ? file_size : EDIT_FIRST_READ_SIZE;
     coffer_status status = COFFER_NEED_MORE;
@@ -272,48 +270,45 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
     return status;
 }
 
+/* What the header takes of a head of so many bytes. */
+static uint64_t edit_header_part(const edit_job *job, uint64_t head_size)
+{
+    return head_size - job->text.format->header_at;
+}
+
 /* The parser would say so of a file that is there, and this one is not at fault. */
-static coffer_status edit_too_large(const edit_job *job, uint64_t header_size, coffer_error *err)
+static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, coffer_error *err)
 {
     const uint64_t given = job->options.max_header_size;
     const uint64_t limit = given != 0 ? given : COFFER_DEFAULT_MAX_HEADER_SIZE;
+    const uint64_t header_size = edit_header_part(job, head_size);
+    if (header_size <= limit) {
+        return COFFER_OK;
+    }
     coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
                  "with the new metadata the header would have %u bytes, more than the limit of %u, and readers would "
-                 "refuse it: the file stays as it is",
+                 "refuse it: the file was not changed",
                  header_size, limit);
     return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
 }
 
-/* Makes the first bytes of the new file, of which the header takes `header_size`, and has the parser look at them. */
-static coffer_status edit_make_header(edit_job *job, uint64_t header_size, coffer_error *err)
+/* Makes the head of the new file, of `head_size` bytes, and has the parser look at it. */
+static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_error *err)
 {
-    uint8_t frame[EDIT_FRAME_SIZE];
-    coffer__store_u64le(frame, header_size);
-    const uint64_t data_size = coffer_table_data_size(job->table);
-    const uint64_t file_size = EDIT_FRAME_SIZE + header_size + data_size;
-    /* A length alone never is a whole file, so this is refused or needs more. */
-    uint64_t need = 0;
-    coffer_table *table = NULL;
-    coffer_status status = edit_parse(job, &table, &need, frame, sizeof frame, file_size, err);
-    if (status == COFFER_ERR_HEADER_TOO_LARGE) {
-        return edit_too_large(job, header_size, err);
+    const coffer_status fits = edit_check_limit(job, head_size, err);
+    if (fits != COFFER_OK) {
+        return fits;
     }
-    if (status != COFFER_NEED_MORE) {
-        return status;
-    }
-    if (need > SIZE_MAX) {
-        return edit_out_of_header_memory(err);
-    }
-    job->fresh_size = (size_t)need;
-    job->fresh = coffer__alloc(&job->allocator, job->fresh_size);
+    job->fresh = head_size > SIZE_MAX ? NULL : coffer__alloc(&job->allocator, (size_t)head_size);
     if (job->fresh == NULL) {
         return edit_out_of_header_memory(err);
     }
-    memcpy(job->fresh, frame, sizeof frame);
-    coffer__edit_text_write(&job->text, job->fresh + EDIT_FRAME_SIZE);
-    const size_t used = EDIT_FRAME_SIZE + (size_t)job->text.size;
-    memset(job->fresh + used, ' ', job->fresh_size - used);
-    status = edit_parse(job, &table, &need, job->fresh, job->fresh_size, file_size, err);
+    job->fresh_size = (size_t)head_size;
+    coffer__edit_text_write(&job->text, job->fresh, job->fresh_size);
+    uint64_t need = 0;
+    coffer_table *table = NULL;
+    const uint64_t file_size = head_size + coffer_table_data_size(job->table);
+    const coffer_status status = edit_parse(job, &table, &need, job->fresh, job->fresh_size, file_size, err);
     coffer_table_free(table);
     return status;
 }
@@ -368,11 +363,9 @@ static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edi
 /* Plans the new text. The digest of the metadata is kept true; without digests of tensors it goes with them. */
 static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
-    const uint8_t *header = job->old + EDIT_FRAME_SIZE;
-    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
     const coffer_edit *edit = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
-    coffer_status status = coffer__edit_text_plan(&job->text, job->table, header, header_size, edits, count, err);
+    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, edits, count, err);
     if (status == COFFER_OK) {
         status = edit_digest_algorithm(job, edits, count, &algorithm, err);
     }
@@ -383,7 +376,7 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
     if (algorithm == COFFER_NO_ALGORITHM && !removed) {
         return COFFER_OK;
     }
-    return coffer__edit_text_add_digest(&job->text, job->table, header_size, edits, count, algorithm, job->digest, err);
+    return coffer__edit_text_add_digest(&job->text, job->table, edits, count, algorithm, job->digest, err);
 }
 
 /* ---- ways that keep the header's length ------------------------------------------------------------------------------ */
@@ -436,7 +429,7 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
         return COFFER_OK;
     }
     os_error = edit_sync_names(job);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the edit durable, which is done", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
 }
 
 /* *done tells whether it served: where cloning or renaming is not to be had, nothing has happened. */
@@ -460,7 +453,7 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
 
 static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
-    coffer_status status = edit_make_header(job, job->old_size - EDIT_FRAME_SIZE, err);
+    coffer_status status = edit_make_head(job, job->old_size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -500,7 +493,7 @@ static uint64_t edit_slack(const edit_job *job)
 static bool edit_shift(const edit_job *job, uint64_t *shift)
 {
     uint64_t end = 0;
-    if (!coffer__add_u64(EDIT_FRAME_SIZE + job->text.size, edit_slack(job), &end) || end > UINT64_MAX / 4) {
+    if (!coffer__add_u64(job->text.size, edit_slack(job), &end) || end > UINT64_MAX / 4) {
         return false;
     }
     const uint64_t lacking = end > job->old_size ? end - job->old_size : 1;
@@ -521,7 +514,7 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
         coffer__temporary_discard(&clone);
         return COFFER_OK;
     }
-    const coffer_status status = edit_make_header(job, job->old_size - EDIT_FRAME_SIZE + shift, err);
+    const coffer_status status = edit_make_head(job, job->old_size + shift, err);
     if (status != COFFER_OK) {
         coffer__temporary_discard(&clone);
         return status;
@@ -531,14 +524,12 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
 
 static coffer_status edit_not_claimed(int os_error, coffer_error *err)
 {
-    return os_error == EAGAIN
-               ? coffer__fail(err, COFFER_ERR_LOCKED,
-                              "another program, or this one, has the file open, and putting room in would move its "
-                              "tensors: close the file, or let it be rewritten")
-               : coffer__fail(
-                     err, COFFER_ERR_UNSUPPORTED,
-                     "whether somebody has the file open cannot be told here (the file is not this user's, or the "
-                     "system has no leases): let it be rewritten");
+    return os_error == EAGAIN ? coffer__fail(err, COFFER_ERR_LOCKED,
+                                             "another program, or this one, has the file open, and inserting room "
+                                             "would move its tensors: close the file, or allow a rewrite")
+                              : coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                                             "cannot tell whether somebody has the file open (the file is not this "
+                                             "user's, or the system has no leases): allow a rewrite");
 }
 
 /* A header that did not serve makes room for another one. */
@@ -562,13 +553,11 @@ static void edit_forget_header(edit_job *job)
 /* Puts blocks in: afterwards the file has the same metadata, and room for others. */
 static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
-    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
     coffer__edit_text_deinit(&job->text);
     job->text.pairs = NULL;
-    coffer_status status =
-        coffer__edit_text_plan(&job->text, job->table, job->old + EDIT_FRAME_SIZE, header_size, NULL, 0, err);
+    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, NULL, 0, err);
     if (status == COFFER_OK) {
-        status = edit_make_header(job, header_size + shift, err);
+        status = edit_make_head(job, job->old_size + shift, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -619,7 +608,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
 
 /* ---- rewriting ------------------------------------------------------------------------------------------------------- */
 
-/* The mover counts the data, the caller of an edit the whole file. */
+/* The landing counts the data, the caller of an edit the whole file. */
 static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
     const edit_job *job = ctx;
@@ -638,8 +627,10 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__move move = { &source, job->old_size, job->fresh_size, coffer_table_data_size(job->table) };
-    status = coffer__move_all(sink, &move, 1, &options, err);
+    const coffer__row row = {
+        .source = &source, .offset = job->old_size, .at = job->fresh_size, .size = coffer_table_data_size(job->table)
+    };
+    status = coffer__land_in_sink(sink, &row, 1, &options, err);
     source.ops->close(&source);
     return status;
 }
@@ -676,12 +667,12 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 {
     const uint64_t slack = edit_slack(job);
     uint64_t end = 0;
-    const bool fits = coffer__add_u64(EDIT_FRAME_SIZE + job->text.size, slack, &end) &&
+    const bool fits = coffer__add_u64(job->text.size, slack, &end) &&
                       coffer__round_up_u64(end, edit_alignment(job->old_size), &end) && end <= UINT64_MAX / 4;
     if (!fits) {
         return edit_too_much_slack(slack, err);
     }
-    coffer_status status = edit_make_header(job, end - EDIT_FRAME_SIZE, err);
+    coffer_status status = edit_make_head(job, end, err);
     if (status == COFFER_OK) {
         status = edit_announce(job, err);
     }
@@ -704,14 +695,16 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------- */
 
-static coffer_status edit_no_slack(const edit_job *job, uint64_t room, coffer_error *err)
+static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
 {
+    const uint64_t wanted = edit_header_part(job, job->text.size);
+    const uint64_t room = edit_header_part(job, job->old_size);
     coffer__fail(
         err, COFFER_ERR_NO_SLACK,
-        "the new header takes %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
+        "the new header needs %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
         "edit, or remove other keys",
-        job->text.size, room);
-    return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, job->text.size, room);
+        wanted, room);
+    return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, room);
 }
 
 /* Without room in the header, and without leave to stay where it is. */
@@ -737,12 +730,11 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     if (status != COFFER_OK) {
         return status;
     }
-    const size_t header_size = job->old_size - EDIT_FRAME_SIZE;
     if (job->text.same && job->options.mode != COFFER_EDIT_REWRITE) {
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
     }
-    const bool has_room = job->text.size <= header_size;
+    const bool has_room = job->text.size <= job->old_size;
     if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);
     }
@@ -750,8 +742,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         *way = COFFER_EDITED_INSERT;
         return edit_by_insert(job, edits, count, err);
     }
-    return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, header_size, err)
-                                                     : edit_with_more_room(job, way, err);
+    return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
 }
 
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,

@@ -34,9 +34,8 @@ static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_alg
     return status;
 }
 
-coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, size_t header_size,
-                                           const coffer_edit *edits, size_t count, coffer_algorithm algorithm,
-                                           char *digest, coffer_error *err)
+coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
+                                           size_t count, coffer_algorithm algorithm, char *digest, coffer_error *err)
 {
     const size_t size = (count + 1) * sizeof(coffer_edit);
     coffer_edit *all = coffer__alloc(&table->allocator, size);
@@ -55,7 +54,7 @@ coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer
     }
     if (status == COFFER_OK) {
         coffer__edit_text_deinit(text);
-        status = coffer__edit_text_plan(text, table, text->header, header_size, all, count + 1, err);
+        status = coffer__edit_text_plan(text, table, text->head, all, count + 1, err);
     }
     coffer__free(&table->allocator, all, size);
     return status;

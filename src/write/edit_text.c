@@ -2,17 +2,15 @@
 #include "edit_text.h"
 
 #include "alloc.h"
+#include "declared.h"
 #include "error.h"
-#include "header.h"
-#include "json.h"
+#include "formats.h"
 #include "sort.h"
 #include "table.h"
 #include "text.h"
 
 #include <string.h>
 
-static const char edit_member_key[] = "\"__metadata__\":";
-#define EDIT_MEMBER_KEY_LEN (sizeof edit_member_key - 1)
 /* A string takes at most six bytes for one when it is escaped, and no header is larger than that limit. */
 #define EDIT_LONGEST_STRING (COFFER_LARGEST_MAX_HEADER_SIZE / 6)
 
@@ -151,95 +149,34 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
 
 /* ---- the new text ---------------------------------------------------------------------------------------------------- */
 
-static bool edit_is_space(uint8_t byte)
+/* Puts the old bytes around the new metadata. Sizes are sums of at most 2^32 strings of at most 2^32 bytes, counted in 64 bits. */
+static void edit_put(coffer__header_text *out, const coffer__edit_text *text)
 {
-    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+    const coffer__splice *splice = &text->splice;
+    const uint8_t *header = text->head + text->format->header_at;
+    out->size = text->format->header_at;
+    coffer__header_put(out, header, splice->head_end);
+    text->format->put_metadata(out, text->pairs, text->pair_count, text->pair_count > 0);
+    coffer__header_put(out, splice->joint, coffer__text_len(splice->joint));
+    coffer__header_put(out, header + splice->tail_at, text->tail_end - splice->tail_at);
 }
 
-/* The first byte from `at` on that is no white space; the parser has seen that there is one. */
-static size_t edit_after_space(const uint8_t *header, size_t at)
+static coffer_status edit_no_editing(const coffer__format *format, coffer_error *err)
 {
-    while (edit_is_space(header[at])) {
-        at++;
-    }
-    return at;
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "metadata of files in the format %s cannot be edited", format->name);
 }
 
-/* The old member goes, with one of the commas around it. */
-static void edit_plan_removal(coffer__edit_text *text, const coffer_table *table)
-{
-    text->head_end = table->metadata_position;
-    text->tail_at = table->metadata_end;
-    const size_t after = edit_after_space(text->header, table->metadata_end);
-    if (text->header[after] == ',') {
-        text->tail_at = after + 1;
-        return;
-    }
-    size_t before = table->metadata_position - 1;
-    while (edit_is_space(text->header[before])) {
-        before--;
-    }
-    if (text->header[before] == ',') {
-        text->head_end = before;
-    }
-}
-
-static void edit_plan_splice(coffer__edit_text *text, const coffer_table *table)
-{
-    if (text->format == COFFER_FORMAT_BINTENSORS) {
-        text->tail_at = table->metadata_end;
-        return;
-    }
-    const bool has_member = table->metadata_end != 0;
-    if (text->pair_count == 0 && has_member) {
-        edit_plan_removal(text, table);
-        return;
-    }
-    text->head_end = has_member ? table->metadata_position : edit_after_space(text->header, 0) + 1;
-    text->tail_at = has_member ? table->metadata_end : text->head_end;
-    text->comma = !has_member && text->pair_count > 0 && coffer_table_count(table) > 0;
-}
-
-/* The metadata of bintensors, which the header begins with: whether there are any, and which. */
-static void edit_put_bintensors(coffer__header_text *out, const coffer__edit_text *text)
-{
-    coffer__bintensors_put_number(out, text->pair_count > 0 ? 1 : 0);
-    if (text->pair_count > 0) {
-        coffer__bintensors_put_number(out, text->pair_count);
-    }
-    for (size_t i = 0; i < text->pair_count; i++) {
-        coffer__bintensors_put_string(out, text->pairs[i].key, text->pairs[i].key_len);
-        coffer__bintensors_put_string(out, text->pairs[i].value, text->pairs[i].value_len);
-    }
-}
-
-/* Sizes are sums of at most 2^32 strings of at most 2^32 bytes, counted in 64 bits. */
-static uint64_t edit_member_size(const coffer__edit_text *text)
-{
-    if (text->format == COFFER_FORMAT_BINTENSORS) {
-        coffer__header_text measure = { NULL, 0 };
-        edit_put_bintensors(&measure, text);
-        return measure.size;
-    }
-    if (text->pair_count == 0) {
-        return 0;
-    }
-    uint64_t size = EDIT_MEMBER_KEY_LEN + 2 + (uint64_t)(text->pair_count - 1);
-    for (size_t i = 0; i < text->pair_count; i++) {
-        const coffer_pair *pair = &text->pairs[i];
-        size += coffer__json_write_string(NULL, pair->key, pair->key_len);
-        size += 1 + (uint64_t)coffer__json_write_string(NULL, pair->value, pair->value_len);
-    }
-    return size;
-}
-
-coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *header,
-                                     size_t header_size, const coffer_edit *edits, size_t count, coffer_error *err)
+coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
+                                     const coffer_edit *edits, size_t count, coffer_error *err)
 {
     memset(text, 0, sizeof *text);
     text->allocator = table->allocator;
-    text->header = header;
-    text->format = coffer_table_format(table);
+    text->head = head;
+    text->head_size = (size_t)coffer_table_data_offset(table);
+    text->format = coffer__format_at(coffer_table_format(table));
+    if (text->format->splice == NULL) {
+        return edit_no_editing(text->format, err);
+    }
     if (edits == NULL && count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the edits are NULL, but their count is %u", (uint64_t)count);
     }
@@ -251,47 +188,20 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
         coffer__edit_text_deinit(text);
         return status;
     }
-    edit_plan_splice(text, table);
-    text->tail_end = header_size - (size_t)coffer_table_slack(table);
-    text->member_size = edit_member_size(text);
-    text->size = text->head_end + text->member_size + (text->comma ? 1 : 0) + (text->tail_end - text->tail_at);
+    const size_t header_at = text->format->header_at;
+    text->format->splice(&text->splice, table, head + header_at, text->pair_count);
+    text->tail_end = text->head_size - header_at - (size_t)coffer_table_slack(table);
+    coffer__header_text measure = { NULL, 0 };
+    edit_put(&measure, text);
+    text->size = measure.size;
     return COFFER_OK;
 }
 
-static char *edit_write_pair(char *out, const coffer_pair *pair)
+void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t size)
 {
-    out += coffer__json_write_string(out, pair->key, pair->key_len);
-    *out++ = ':';
-    return out + coffer__json_write_string(out, pair->value, pair->value_len);
-}
-
-static char *edit_write_member(char *out, const coffer__edit_text *text)
-{
-    memcpy(out, edit_member_key, EDIT_MEMBER_KEY_LEN);
-    out += EDIT_MEMBER_KEY_LEN;
-    for (size_t i = 0; i < text->pair_count; i++) {
-        *out++ = i == 0 ? '{' : ',';
-        out = edit_write_pair(out, &text->pairs[i]);
-    }
-    *out++ = '}';
-    if (text->comma) {
-        *out++ = ',';
-    }
-    return out;
-}
-
-void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out)
-{
-    memcpy(out, text->header, text->head_end);
-    char *at = (char *)out + text->head_end;
-    if (text->format == COFFER_FORMAT_BINTENSORS) {
-        coffer__header_text binary = { at, 0 };
-        edit_put_bintensors(&binary, text);
-        at += (size_t)binary.size;
-    } else if (text->pair_count > 0) {
-        at = edit_write_member(at, text);
-    }
-    memcpy(at, text->header + text->tail_at, text->tail_end - text->tail_at);
+    coffer__header_text head = { (char *)out, 0 };
+    edit_put(&head, text);
+    text->format->seal(out, (size_t)text->size, size);
 }
 
 void coffer__edit_text_deinit(coffer__edit_text *text)

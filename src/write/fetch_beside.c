@@ -109,8 +109,8 @@ static coffer_status beside_judge(coffer__beside_file *file)
     }
     if (file->whole->listing != NULL) {
         return coffer__fail(&file->error, kind == COFFER_ERR_IS_HTML ? kind : COFFER_ERR_IS_TEXT,
-                            "the repository has this file, and what comes of it is %s",
-                            kind == COFFER_ERR_IS_HTML ? "a web page" : "a text that is none");
+                            "the repository has this file, but the server sends %s",
+                            kind == COFFER_ERR_IS_HTML ? "a web page" : "a text that denies it");
     }
     file->there = false;
     return COFFER_OK;

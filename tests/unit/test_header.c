@@ -3,7 +3,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "header.h"
+#include "declared.h"
 #include "support_header.h"
 #include "support_memory.h"
 

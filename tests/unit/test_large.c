@@ -7,7 +7,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "format.h"
+#include "parse.h"
 #include "support_memory.h"
 #include "table.h"
 
@@ -168,21 +168,18 @@ static void test_duplicate_among_100000(void **state)
     free(file);
 }
 
-/* What a supply was asked for. */
+/* What a reading asked for. */
 typedef struct supplied_text {
     const uint8_t *file;
     size_t largest;
     size_t reads;
 } supplied_text;
 
-static coffer_status supply_text(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+static void supply_text(supplied_text *text, const coffer__wish *wish)
 {
-    (void)err;
-    supplied_text *text = (supplied_text *)(uintptr_t)ctx;
-    memcpy(to, text->file + offset, size);
-    text->largest = size > text->largest ? size : text->largest;
+    memcpy(wish->to, text->file + wish->offset, wish->size);
+    text->largest = wish->size > text->largest ? wish->size : text->largest;
     text->reads++;
-    return COFFER_OK;
 }
 
 /* A header that comes through a window is never here as a whole: what is asked for fits into the window, and the table is the
@@ -200,12 +197,19 @@ static void test_a_window_is_enough(void **state)
     assert_int_equal(coffer_parse(&table, NULL, file, 8 + length, &allocator, NULL, NULL), COFFER_OK);
     coffer_table_free(table);
     supplied_text text = { file, 0, 0 };
-    const coffer__supply supply = { supply_text, &text, window, sizeof window };
     const coffer_parse_options options = { sizeof options, .file_size = 8 + length, .max_header_size = length };
     allocator = metered_allocator(&meter);
     memcpy(window, file, sizeof window);
-    assert_int_equal(coffer__parse_supplied(&table, NULL, window, sizeof window, &supply, &allocator, &options, NULL),
-                     COFFER_OK);
+    coffer__reading reading;
+    coffer__wish wish;
+    assert_int_equal(coffer__reading_begin(&reading, window, sizeof window, &allocator, &options, NULL), COFFER_OK);
+    coffer__reading_slide(&reading, window, sizeof window);
+    coffer_status status = COFFER_OK;
+    while ((status = coffer__reading_go_on(&reading, &wish, &table, NULL)) == COFFER_NEED_MORE) {
+        supply_text(&text, &wish);
+    }
+    coffer__reading_end(&reading);
+    assert_int_equal(status, COFFER_OK);
     assert_int_equal(coffer_table_count(table), 5000);
     assert_true(text.largest <= sizeof window);
     assert_true(text.reads <= 2 * length / sizeof window);

@@ -5,7 +5,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "format.h"
+#include "parse.h"
 #include "support_memory.h"
 #include "table.h"
 
@@ -89,22 +89,19 @@ static void text_end_padded(header_text *text, size_t padding)
     text_set_length(text);
 }
 
-/* What a supply was asked for. */
+/* What a reading asked for. */
 typedef struct supplied {
     const header_text *text;
     size_t reads;
     size_t largest;
 } supplied;
 
-static coffer_status supply_text(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+static void supply_text(supplied *from, const coffer__wish *wish)
 {
-    supplied *from = (supplied *)(uintptr_t)ctx;
-    (void)err;
-    assert_true(offset <= from->text->size && size <= from->text->size - offset);
-    memcpy(to, from->text->bytes + offset, size);
+    assert_true(wish->offset <= from->text->size && wish->size <= from->text->size - wish->offset);
+    memcpy(wish->to, from->text->bytes + wish->offset, wish->size);
     from->reads++;
-    from->largest = size > from->largest ? size : from->largest;
-    return COFFER_OK;
+    from->largest = wish->size > from->largest ? wish->size : from->largest;
 }
 
 /* An allocator that has one block to give. */
@@ -136,11 +133,18 @@ static coffer_status parse_supplied(supplied *from, size_t window_size, const co
     uint8_t *window = malloc(window_size);
     assert_non_null(window);
     memcpy(window, from->text->bytes, here);
-    const coffer__supply supply = { supply_text, from, window, window_size };
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.format = COFFER_FORMAT_SAFETENSORS;
     memset(err, 0, sizeof *err);
-    const coffer_status status = coffer__parse_supplied(table, NULL, window, here, &supply, allocator, &options, err);
+    coffer__reading reading;
+    coffer__wish wish;
+    assert_int_equal(coffer__reading_begin(&reading, window, here, allocator, &options, err), COFFER_OK);
+    coffer__reading_slide(&reading, window, window_size);
+    coffer_status status = COFFER_OK;
+    while ((status = coffer__reading_go_on(&reading, &wish, table, err)) == COFFER_NEED_MORE) {
+        supply_text(from, &wish);
+    }
+    coffer__reading_end(&reading);
     free(window);
     if (status == COFFER_OK) {
         /* Nothing was wrong, be it only for a while. */

@@ -8,7 +8,7 @@
 #define _DEFAULT_SOURCE /* opendir, mmap and MAP_ANONYMOUS beside -std=c11 */
 #include "coffer.h"
 #include "error.h"
-#include "format.h"
+#include "parse.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -445,14 +445,14 @@ typedef struct supplied_file {
     size_t fail_from; /* the number of the first read that fails; SIZE_MAX: none */
 } supplied_file;
 
-static coffer_status supply_file(const void *ctx, uint64_t offset, void *to, size_t size, coffer_error *err)
+static coffer_status supply_file(const supplied_file *file, const coffer__wish *wish, coffer_error *err)
 {
-    const supplied_file *file = ctx;
-    assert_true(offset <= file->v->size && size > 0 && size <= file->v->size - offset);
+    const uint64_t offset = wish->offset;
+    assert_true(offset <= file->v->size && wish->size > 0 && wish->size <= file->v->size - offset);
     if ((*file->reads)++ >= file->fail_from) {
         return coffer__fail_at(err, COFFER_ERR_IO, offset, "the disk is broken");
     }
-    memcpy(to, file->v->bytes + offset, size);
+    memcpy(wish->to, file->v->bytes + offset, wish->size);
     return COFFER_OK;
 }
 
@@ -466,10 +466,22 @@ static coffer_status parse_window(const supplied_file *file, size_t window_size,
     uint8_t *window = malloc(window_size);
     assert_non_null(window);
     memcpy(window, v->bytes, size);
-    const coffer__supply supply = { supply_file, file, window, slides ? window_size : 0 };
     const coffer_parse_options options = options_for(v);
     const coffer_allocator allocator = { counted_alloc, counted_realloc, counted_free, count };
-    const coffer_status status = coffer__parse_supplied(table, NULL, window, size, &supply, &allocator, &options, err);
+    coffer__reading reading;
+    coffer__wish wish;
+    assert_int_equal(coffer__reading_begin(&reading, window, size, &allocator, &options, err), COFFER_OK);
+    if (slides) {
+        coffer__reading_slide(&reading, window, window_size);
+    }
+    coffer_status status = COFFER_NEED_MORE;
+    while (status == COFFER_NEED_MORE) {
+        status = coffer__reading_go_on(&reading, &wish, table, err);
+        if (status == COFFER_NEED_MORE && supply_file(file, &wish, err) != COFFER_OK) {
+            status = COFFER_ERR_IO;
+        }
+    }
+    coffer__reading_end(&reading);
     free(window);
     return status;
 }

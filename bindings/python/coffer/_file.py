@@ -204,8 +204,8 @@ def open(  # noqa: A001
     populate         fault the whole map in when it is made
     max_header_size  in bytes; 0 is the format's own limit, 100 MB
     unknown_dtypes   accept dtypes that this version does not know
-    format           what the file has to be, "safetensors" or "bintensors"; None: what its content says. "bintensors, layout A",
-                     of files from before version 0.1, is never found by content
+    format           what the file has to be, "safetensors" or "bintensors"; None: what its content says. "bintensors-a",
+                     layout A, of files from before version 0.1, is never found by content
     verify           hold each tensor against the digest that its file records when its bytes are first wanted: an Error takes the place
                      of damaged bytes. Files that record none cannot be opened so
     token            for the Hugging Face Hub; "" sends none. None: what the environment has, docs/network.md says where

@@ -100,21 +100,28 @@ int py_sync_from(const py_state *state, const char *text, coffer_sync *sync)
     return -1;
 }
 
+/* Says which formats there are: the library's own list. */
+static void arguments_fail_format(const py_state *state)
+{
+    char known[256] = "";
+    size_t used = 0;
+    const char *id = coffer_format_id((coffer_format)1);
+    for (int i = 2; *id != '\0' && used < sizeof known; i++) {
+        const char *next = coffer_format_id((coffer_format)i);
+        const char *between = i == 2 ? "" : *next == '\0' ? " or " : ", ";
+        used += (size_t)PyOS_snprintf(known + used, sizeof known - used, "%s\"%s\"", between, id);
+        id = next;
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "format is %s", known);
+}
+
 int py_format_from(const py_state *state, const char *text, coffer_format *format)
 {
-    *format = COFFER_FORMAT_ANY;
-    if (text == NULL) {
+    *format = text == NULL ? COFFER_FORMAT_ANY : coffer_format_from_id(text, strlen(text));
+    if (text == NULL || *format != COFFER_FORMAT_ANY) {
         return 0;
     }
-    for (int i = COFFER_FORMAT_SAFETENSORS; i <= COFFER_FORMAT_BINTENSORS_ALPHA; i++) {
-        if (strcmp(text, coffer_format_name((coffer_format)i)) == 0) {
-            *format = (coffer_format)i;
-            return 0;
-        }
-    }
-    py_fail(state, COFFER_ERR_ARGUMENT, "format is \"%s\", \"%s\" or \"%s\"",
-            coffer_format_name(COFFER_FORMAT_SAFETENSORS), coffer_format_name(COFFER_FORMAT_BINTENSORS),
-            coffer_format_name(COFFER_FORMAT_BINTENSORS_ALPHA));
+    arguments_fail_format(state);
     return -1;
 }
 

@@ -371,7 +371,7 @@ static PyObject *model_format(PyObject *self, void *closure)
     }
     const coffer_format format = coffer_table_format(coffer_shard_table(py_handle_model(handle), 0));
     py_handle_release(handle);
-    return PyUnicode_FromString(coffer_format_name(format));
+    return PyUnicode_FromString(coffer_format_id(format));
 }
 
 static PyObject *model_algorithm(PyObject *self, void *closure)
@@ -677,6 +677,8 @@ static PyMethodDef model_methods[] = {
       "The digests of all tensors' data, in the order of their data." },
     { "fetch", (PyCFunction)(void (*)(void))py_model_fetch, METH_VARARGS | METH_KEYWORDS,
       "Downloads the model, or some tensors of it, into a folder." },
+    { "rewrite", (PyCFunction)(void (*)(void))py_model_rewrite, METH_VARARGS | METH_KEYWORDS,
+      "Writes the model again by rules, or only tells what that would do." },
     { "parameters", (PyCFunction)(void (*)(void))py_model_parameters, METH_VARARGS | METH_KEYWORDS,
       "How many parameters, by dtype: (plain, trained, compatible, assumed)." },
     { NULL, NULL, 0, NULL },
@@ -686,7 +688,7 @@ static PyGetSetDef model_attributes[] = {
     { "path", model_path, NULL, "As it was given; None for a descriptor and for memory.", NULL },
     { "access", model_access, NULL, "\"map\", \"private\" or \"read\".", NULL },
     { "closed", model_closed, NULL, "Whether close was called.", NULL },
-    { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors, layout A\".", NULL },
+    { "format", model_format, NULL, "\"safetensors\", \"bintensors\" or \"bintensors-a\".", NULL },
     { "shards", model_shards, NULL, "The paths of its files; of memory and descriptors, one that is empty.", NULL },
     { "index_metadata", py_model_index_metadata, NULL, "The JSON text of what the index has as its metadata.", NULL },
     { "algorithm", model_algorithm, NULL, "Of the digests that its files record; None when they record none.", NULL },

@@ -56,6 +56,8 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
+/* An edit of (key, value), borrowed; a value of None removes the key. */
+int py_edit_from(coffer_edit *edit, PyObject *pair);
 PyObject *py_compare(PyObject *module, PyObject *args);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
@@ -203,6 +205,21 @@ coffer_status py_write_one(void *writer, size_t i, uint64_t offset, const void *
 int py_read_targets(const py_state *state, const py_handle *handle, const coffer_read_target *targets, size_t count,
                     PyObject *progress, unsigned threads);
 
+/* ---- Dtypes (py_dtypes.c) ----------------------------------------------------------------------------------------- */
+
+/* DLPack's DLDataType: no bits where it has none. */
+typedef struct py_dlpack_type {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} py_dlpack_type;
+
+py_dlpack_type py_dlpack_type_of(coffer_dtype dtype);
+/* The buffer protocol's format; NULL where it has none. */
+const char *py_buffer_format_of(coffer_dtype dtype);
+/* A dict: the names that frameworks have for dtypes, by those in files. */
+PyObject *py_dtypes_of_frameworks(void);
+
 /* ---- DLPack (py_dlpack.c) ----------------------------------------------------------------------------------------- */
 
 /* Whether DLPack has a type for it. */
@@ -227,7 +244,7 @@ int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank);
 /* A path (*fd is -1 then, and *path a bytes object) or a descriptor (*path is NULL). */
 int py_path_or_fd(PyObject *target, PyObject **path, int *fd);
 int py_sync_from(const py_state *state, const char *text, coffer_sync *sync);
-/* A format by the name that coffer_format_name gives it; NULL is COFFER_FORMAT_ANY. */
+/* A format by its identifier; NULL is COFFER_FORMAT_ANY. */
 int py_format_from(const py_state *state, const char *text, coffer_format *format);
 /* An algorithm by its name; NULL is COFFER_NO_ALGORITHM. */
 int py_algorithm_from(const py_state *state, const char *text, coffer_algorithm *algorithm);

@@ -247,7 +247,7 @@ def test_format(tmp_path):
     with pytest.raises(coffer.Error, match="bintensors lacks") as raised:
         coffer.Writer(tmp_path / "x", {"a": ("C64", (2,))}, format="bintensors")
     assert (raised.value.code, raised.value.tensor) == ("DTYPE", "a")
-    with pytest.raises(ValueError, match='format is "safetensors", "bintensors" or "bintensors, layout A"'):
+    with pytest.raises(ValueError, match='format is "safetensors", "bintensors" or "bintensors-a"'):
         coffer.Writer(tmp_path / "x", {}, format="gguf")
 
 

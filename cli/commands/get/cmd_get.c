@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer get PATH NAME[SLICE]: a tensor, or a slice of it, as text or into a file. */
 #include "cli_files.h"
+#include "cli_formats.h"
 #include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_partial.h"
@@ -35,7 +36,7 @@ static int write_to(const get_request *request, cli_view *view, cli_output *out)
 static int write_view(const get_request *request, cli_view *view)
 {
     cli *app = request->app;
-    if (request->format == GET_SAFETENSORS || request->format == GET_BINTENSORS) {
+    if (request->format == GET_TENSORS) {
         coffer_error err;
         const coffer_status status = get_write_file(request, view, &err);
         /* What cannot be read is the input's fault, and everything else here the output's. */
@@ -82,9 +83,7 @@ static int format_of_ending(const char *path)
         const char *ending;
         get_format format;
     } endings[] = {
-        { ".txt", GET_TEXT },      { ".json", GET_JSON }, { ".npy", GET_NPY },
-        { ".raw", GET_RAW },       { ".bin", GET_RAW },   { ".safetensors", GET_SAFETENSORS },
-        { ".bt", GET_BINTENSORS },
+        { ".txt", GET_TEXT }, { ".json", GET_JSON }, { ".npy", GET_NPY }, { ".raw", GET_RAW }, { ".bin", GET_RAW },
     };
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) {
@@ -95,26 +94,47 @@ static int format_of_ending(const char *path)
     return -1;
 }
 
+/* What the name of the file to write ends in. */
+static int choose_by_ending(get_request *request)
+{
+    const int format = format_of_ending(request->output);
+    request->tensors = coffer_format_to_write(coffer_format_from_path(request->output));
+    if (format < 0 && request->tensors == COFFER_FORMAT_ANY) {
+        return cli_usage_error(request->app,
+                               "the output file's name does not end in a format (.txt, .json, .npy, .raw, .bin, "
+                               ".safetensors); use --format");
+    }
+    request->format = format < 0 ? GET_TENSORS : (get_format)format;
+    return CLI_EXIT_OK;
+}
+
+/* What --format names: the formats of tensors are the last of its values. */
+static void choose_by_name(get_request *request, int which)
+{
+    request->format = which < GET_TENSORS ? (get_format)which : GET_TENSORS;
+    request->tensors = which < GET_TENSORS ? COFFER_FORMAT_ANY : cli_written_format((size_t)(which - GET_TENSORS));
+}
+
 /* The format: what --format or --json says, else what the file's name ends in, else text. */
 static int choose_format(get_request *request, const cli_arguments *arguments)
 {
     cli *app = request->app;
-    int format = cli_which(arguments, CLI_OPTION_FORMAT);
-    if (app->json && format >= 0 && format != GET_JSON) {
+    const int which = cli_which(arguments, CLI_OPTION_FORMAT);
+    request->format = GET_TEXT;
+    if (app->json && which >= 0 && which != GET_JSON) {
         return cli_usage_error(app, "--json and --format %s exclude each other",
                                cli_value(arguments, CLI_OPTION_FORMAT));
     }
     if (app->json) {
-        format = GET_JSON;
-    }
-    if (format < 0 && request->output != NULL) {
-        format = format_of_ending(request->output);
-        if (format < 0) {
-            return cli_usage_error(app, "the output file's name does not end in a format (.txt, .json, .npy, .raw, "
-                                        ".bin, .safetensors); use --format");
+        request->format = GET_JSON;
+    } else if (which >= 0) {
+        choose_by_name(request, which);
+    } else if (request->output != NULL) {
+        const int code = choose_by_ending(request);
+        if (code != CLI_EXIT_OK) {
+            return code;
         }
     }
-    request->format = format < 0 ? GET_TEXT : (get_format)format;
     if (is_binary(request->format) && request->output == NULL && isatty(STDOUT_FILENO)) {
         return cli_usage_error(app, "this is binary, and standard output is a terminal; write it to a file: -o FILE");
     }
@@ -177,7 +197,7 @@ static const cli_option GET_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "write to a file; its ending gives the format", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     { CLI_OPTION_FORMAT, 0, "format", "FORMAT", "text (the default), json, npy, raw, safetensors or bintensors",
-      "text|json|npy|raw|safetensors|bintensors" },
+      "text|json|npy|raw|" CLI_VALUES_FORMATS },
     { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to nearest", "f32|f64|f16|bf16" },
     { CLI_OPTION_ALL, 0, "all", NULL, "show every element", NULL },
     CLI_OPTION_ROW_PARTIAL,

@@ -7,8 +7,8 @@
 #include "cli_view.h"
 #include "coffer.h"
 
-/* In the order of --format's values. */
-typedef enum get_format { GET_TEXT = 0, GET_JSON, GET_NPY, GET_RAW, GET_SAFETENSORS, GET_BINTENSORS } get_format;
+/* In the order of --format's values, of which the last are formats of tensors. */
+typedef enum get_format { GET_TEXT = 0, GET_JSON, GET_NPY, GET_RAW, GET_TENSORS } get_format;
 
 /* What is asked for. */
 typedef struct get_request {
@@ -19,8 +19,9 @@ typedef struct get_request {
     const char *slice; /* from the bracket on, or NULL */
     coffer_dtype as;   /* the elements' dtype in the answer: the tensor's, or that of --as */
     get_format format;
-    const char *output; /* the file of --output; NULL: standard output */
-    bool all;           /* of text: cut nothing */
+    coffer_format tensors; /* of GET_TENSORS */
+    const char *output;    /* the file of --output; NULL: standard output */
+    bool all;              /* of text: cut nothing */
 } get_request;
 
 /* Finds the tensor that `argument` names, with or without a slice behind it: by the name as it is and, failing that, by the
@@ -37,7 +38,7 @@ int get_write_text(const get_request *request, cli_view *view, cli_output *out);
 bool get_has_npy(coffer_dtype dtype);
 /* Writes .npy or raw bytes to `out`. */
 coffer_status get_write_binary(const get_request *request, cli_view *view, cli_output *out, coffer_error *err);
-/* Writes a safetensors or bintensors file of this one tensor to the file or standard output. */
+/* Writes a file of this one tensor, in a format of tensors, to the file or standard output. */
 coffer_status get_write_file(const get_request *request, cli_view *view, coffer_error *err);
 
 #endif

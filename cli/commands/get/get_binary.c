@@ -184,7 +184,7 @@ coffer_status get_write_file(const get_request *request, cli_view *view, coffer_
     coffer_header *header = NULL;
     coffer_writer *writer = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
-    options.format = request->format == GET_BINTENSORS ? COFFER_FORMAT_BINTENSORS : COFFER_FORMAT_SAFETENSORS;
+    options.format = request->tensors;
     coffer_status status = make_header(request, view, &header, err);
     if (status == COFFER_OK) {
         status = request->output != NULL ? coffer_writer_open(&writer, header, request->output, &options, err)

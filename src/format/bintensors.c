@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Header bytes → table, for bintensors (.bt). Behind the frame (frame.h) lies what the format's grammar says, in bytes, from left to right:
+ *
+ *   header (layout B)   metadata | count, tensors | padding
+ *   header (layout A)   metadata | count, tensors without names | count, names each with the index of its tensor | padding
+ *
+ *   metadata            0, or 1 and a count of pairs: key string, value string
+ *   tensor              name string | dtype's tag | rank, dimensions | begin | end, both within the data
+ *   string              length, bytes of UTF-8
+ *   any number          one byte up to 250; else 251, 252 or 253 and two, four or eight bytes, little-endian
+ *
+ * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first tensor whose range is
+ * not right. That order is the format's own. docs/bintensors.md has the verdict for every corner.
+ */
+#include "alloc.h"
+#include "bintensors_write.h"
+#include "bytes.h"
+#include "dtype.h"
+#include "error.h"
+#include "format.h"
+#include "frame.h"
+#include "scan.h"
+#include "table.h"
+#include "text.h"
+
+/* The largest number that is a byte; those above it are markers. */
+#define BT_LARGEST_BYTE 250u
+/* A text that says the same would have about so many times the header's bytes. */
+#define BT_TEXT_FACTOR UINT64_C(3)
+/* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions; a name and an index. */
+#define BT_LEAST_PAIR 2u
+#define BT_LEAST_TENSOR 4u
+#define BT_LEAST_NAME 2u
+#define BT_NO_TENSOR SIZE_MAX
+
+/* Of usual tensors: dimensions, at most; and bytes behind the name, for dtype and rank, the dimensions and the range. */
+#define BT_USUAL_RANK 8u
+#define BT_USUAL_AHEAD (2 + (size_t)9 * (BT_USUAL_RANK + 2))
+
+typedef struct bt_reader {
+    bool is_open;      /* the frame was judged, and the rest of the header asked for */
+    coffer__cursor in; /* the header */
+    coffer__builder builder;
+    coffer_error *err;
+    bool hidden_bytes;    /* bytes in the padding are allowed */
+    uint64_t data_offset; /* in the file */
+    uint64_t covered;     /* end of the data that the tensors before `wrong` cover */
+    size_t wrong;         /* the first tensor whose range is not right, or BT_NO_TENSOR */
+} bt_reader;
+
+typedef struct bt_string {
+    const uint8_t *bytes;
+    size_t length;
+    size_t position; /* of its length, in the header */
+} bt_string;
+
+static uint64_t bt_offset(size_t position)
+{
+    return COFFER__FRAME_SIZE + (uint64_t)position;
+}
+
+/* ---- numbers and strings ---- */
+
+static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const char *what)
+{
+    return coffer__fail_at(reader->err, COFFER_ERR_HEADER_ENDS, bt_offset(position),
+                           "the header ends at byte %u, within %s that begins at byte %u; get the file again",
+                           bt_offset(reader->in.length), what, bt_offset(position));
+}
+
+/* Reads a number that begins with a marker, *value, and has at most `most` bytes behind that. */
+static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
+{
+    coffer__cursor *in = &reader->in;
+    const size_t position = in->position;
+    const uint64_t marker = *value;
+    const size_t width = (size_t)2 << (marker - 251);
+    if (width > most) {
+        return coffer__fail_at(reader->err, COFFER_ERR_NUMBER, bt_offset(position),
+                               "at byte %u, %x does not begin a number of at most %u bytes", bt_offset(position),
+                               marker, (uint64_t)most);
+    }
+    if (width > coffer__left(in) - 1) {
+        return bt_fail_end(reader, position, "a number");
+    }
+    *value = 0;
+    for (size_t i = width; i > 0; i--) {
+        *value = *value << 8 | in->base[position + i];
+    }
+    in->position += 1 + width;
+    /* The least that needs so many bytes is the first that half as many cannot hold, but for those that are one byte alone. */
+    if (width == 2 ? *value <= BT_LARGEST_BYTE : *value >> (4 * width) == 0) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
+    }
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_narrow_number(bt_reader *reader, size_t most, uint64_t *value)
+{
+    coffer__cursor *in = &reader->in;
+    if (in->position == in->length) {
+        return bt_fail_end(reader, in->position, "a number");
+    }
+    *value = in->base[in->position];
+    if (*value > BT_LARGEST_BYTE) {
+        return bt_marked_number(reader, most, value);
+    }
+    in->position++;
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_number(bt_reader *reader, uint64_t *value)
+{
+    return bt_narrow_number(reader, 8, value);
+}
+
+/* Reads how many items of `what` follow, of at least `least` bytes each. More than the rest of the header can hold are refused here, before
+   anything is made of the number. */
+static inline coffer_status bt_count(bt_reader *reader, size_t least, const char *what, size_t *count)
+{
+    const size_t position = reader->in.position;
+    uint64_t value;
+    *count = 0; /* The compiler does not see that nobody looks at it after a failure. */
+    const coffer_status status = bt_number(reader, &value);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (value > coffer__left(&reader->in) / least) {
+        return bt_fail_end(reader, position, what);
+    }
+    *count = (size_t)value;
+    return COFFER_OK;
+}
+
+/* A text that is not plain has to be UTF-8 all the same; *has_control tells of control characters. */
+static coffer_status bt_check_text(const bt_reader *reader, const bt_string *string, size_t plain, bool *has_control)
+{
+    const char *text = (const char *)string->bytes;
+    for (size_t at = plain; at < string->length;) {
+        uint32_t code_point;
+        const size_t size = coffer__utf8_decode(text + at, string->length - at, &code_point);
+        if (size == 0) {
+            const uint64_t offset = bt_offset((size_t)(string->bytes - reader->in.base) + at);
+            return coffer__fail_at(reader->err, COFFER_ERR_UTF8, offset, "at byte %u, a text is not UTF-8", offset);
+        }
+        *has_control = *has_control || coffer__is_control(code_point);
+        at += size;
+    }
+    return COFFER_OK;
+}
+
+static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string, bool *has_control)
+{
+    *has_control = false;
+    string->position = reader->in.position;
+    const coffer_status status = bt_count(reader, 1, "a text", &string->length);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    string->bytes = reader->in.base + reader->in.position;
+    reader->in.position += string->length;
+    /* Whole blocks of it are looked at where the bytes behind it are there: what they are does not matter. */
+    const size_t blocks = (string->length + 15) & ~(size_t)15;
+    const size_t behind = string->length + coffer__left(&reader->in);
+    const size_t plain = coffer__scan_plain(string->bytes, blocks <= behind ? blocks : string->length);
+    return plain >= string->length ? COFFER_OK : bt_check_text(reader, string, plain, has_control);
+}
+
+/* ---- metadata ---- */
+
+static coffer_status bt_read_pair(bt_reader *reader)
+{
+    bt_string key;
+    bt_string value;
+    bool has_control;
+    coffer_status status = bt_read_string(reader, &key, &has_control);
+    if (status == COFFER_OK) {
+        status = bt_read_string(reader, &value, &has_control);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__pair pair = { (uint32_t)key.length, (uint32_t)value.length, (uint32_t)key.position };
+    const size_t size = coffer__pair_size(&pair);
+    status = coffer__builder_reserve(&reader->builder, size, coffer__left(&reader->in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *out = coffer__builder_at(&reader->builder, reader->builder.used);
+    memset(out, 0, size);
+    memcpy(out, &pair, sizeof pair);
+    memcpy(out + sizeof pair, key.bytes, key.length);
+    memcpy(out + sizeof pair + key.length + 1, value.bytes, value.length);
+    reader->builder.used += size;
+    reader->builder.table->pair_count++;
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_pairs(bt_reader *reader)
+{
+    size_t count;
+    coffer_status status = bt_count(reader, BT_LEAST_PAIR, "the metadata", &count);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_pair(reader);
+    }
+    return status;
+}
+
+static coffer_status bt_read_metadata(bt_reader *reader)
+{
+    coffer__builder *builder = &reader->builder;
+    const uint8_t present = reader->in.base[0];
+    if (present > 1) {
+        return coffer__fail_at(
+            reader->err, COFFER_ERR_TYPE, bt_offset(0),
+            "at byte %u, %x is neither 1 (metadata) nor 0 (no metadata): this is not a bintensors file", bt_offset(0),
+            (uint64_t)present);
+    }
+    reader->in.position++;
+    builder->table->pairs_at = builder->used;
+    const coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
+    /* There is room for the gap: each pair leaves as much as a mark takes. */
+    builder->used = (builder->used + 7) & ~(size_t)7;
+    builder->table->has_metadata = present == 1;
+    builder->table->metadata_end = reader->in.position;
+    return status;
+}
+
+/* ---- tensors ---- */
+
+static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
+{
+    const size_t position = reader->in.position;
+    uint64_t tag = 0;
+    *dtype = COFFER_UNKNOWN_DTYPE; /* The compiler does not see that nobody looks at it after a failure. */
+    const coffer_status status = bt_narrow_number(reader, 4, &tag);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (tag >= COFFER__TAG_COUNT) {
+        return coffer__fail_at(reader->err, COFFER_ERR_DTYPE, bt_offset(position),
+                               "at byte %u, %u is not the number of one of the format's %u dtypes", bt_offset(position),
+                               tag, (uint64_t)COFFER__TAG_COUNT);
+    }
+    *dtype = (coffer_dtype)coffer__dtype_tags[tag];
+    return COFFER_OK;
+}
+
+/* Whether a tensor's range follows the one before it and is as long as dtype and shape make it. */
+static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *tensor, const uint64_t *shape,
+                               uint64_t end)
+{
+    uint64_t bits;
+    return tensor->offset == reader->data_offset + reader->covered &&
+           coffer__tensor_bits(tensor->dtype, shape, tensor->rank, &bits) && bits / 8 == tensor->size &&
+           end >= reader->covered && end <= UINT64_MAX - reader->data_offset;
+}
+
+/* Adds the entry at `used`, complete but for its range, to the table. */
+static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint64_t *shape, uint64_t begin,
+                             uint64_t end)
+{
+    coffer_table *table = reader->builder.table;
+    coffer_tensor *tensor = &entry->tensor;
+    tensor->offset = reader->data_offset + begin;
+    tensor->size = end - begin;
+    tensor->shard = 0;
+    if (reader->wrong == BT_NO_TENSOR) {
+        if (bt_is_right(reader, tensor, shape, end)) {
+            reader->covered = end;
+        } else {
+            reader->wrong = table->count;
+        }
+    }
+    if ((tensor->offset & (coffer__dtype(tensor->dtype)->alignment - 1u)) != 0) {
+        coffer__table_note(table, COFFER_NOTE_UNALIGNED, tensor->offset);
+    }
+    if (tensor->name_len == 0) {
+        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, bt_offset(entry->position));
+    }
+    coffer__builder_add(&reader->builder,
+                        coffer__entry_shape_at(tensor->name_len) + (size_t)tensor->rank * sizeof(uint64_t));
+}
+
+/* Consumes a number of the fewest bytes that are enough; nine bytes are there. */
+static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value)
+{
+    const uint8_t *first = in->base + *at;
+    *value = *first;
+    if (*value <= BT_LARGEST_BYTE) {
+        ++*at;
+        return true;
+    }
+    if (*value > 253) {
+        return false;
+    }
+    const unsigned bits = 16u << (*value - 251);
+    *value = coffer__load_u64le(first + 1) << (64 - bits) >> (64 - bits);
+    *at += 1 + bits / 8;
+    return bits == 16 ? *value > BT_LARGEST_BYTE : *value >> (bits / 2) != 0;
+}
+
+/*
+ * Reads a tensor behind its name as nearly all are: far from the header's end, with few dimensions and no number longer than it
+ * has to be. Else *taken is false, and nothing has changed but for bytes behind `used`, which mean nothing.
+ */
+static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_string *name, bool *taken)
+{
+    const coffer__cursor in = reader->in;
+    coffer__builder *builder = &reader->builder;
+    /* The name may be at the header's end, in layout A. */
+    const size_t behind_name = in.length - (size_t)(name->bytes - in.base) - name->length;
+    *taken = false;
+    if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
+        return COFFER_OK;
+    }
+    /* In the shape's room is enough for what is copied behind the name. */
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
+    const coffer_status status =
+        coffer__builder_reserve(builder, shape_at + BT_USUAL_RANK * sizeof(uint64_t), coffer__left(&in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    size_t at = in.position;
+    uint64_t tag;
+    uint64_t rank;
+    if (!bt_take(&in, &at, &tag) || tag >= COFFER__TAG_COUNT || !bt_take(&in, &at, &rank) || rank > BT_USUAL_RANK) {
+        return COFFER_OK;
+    }
+    coffer__entry *entry = coffer__builder_at(builder, builder->used);
+    coffer__short_copy((uint8_t *)(entry + 1), name->bytes, name->length);
+    ((char *)(entry + 1))[name->length] = '\0';
+    uint64_t *shape = coffer__builder_at(builder, builder->used + shape_at);
+    for (size_t i = 0; i < rank; i++) {
+        if (!bt_take(&in, &at, &shape[i])) {
+            return COFFER_OK;
+        }
+    }
+    uint64_t begin;
+    uint64_t end;
+    if (!bt_take(&in, &at, &begin) || !bt_take(&in, &at, &end)) {
+        return COFFER_OK;
+    }
+    *taken = true;
+    reader->in.position = at;
+    entry->position = (uint32_t)name->position;
+    entry->tensor.name_len = (uint32_t)name->length;
+    entry->tensor.rank = (uint32_t)rank;
+    entry->tensor.dtype = (coffer_dtype)coffer__dtype_tags[tag];
+    bt_accept(reader, entry, shape, begin, end);
+    return COFFER_OK;
+}
+
+/* Reads a tensor behind its name. */
+static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
+{
+    coffer__builder *builder = &reader->builder;
+    bool taken;
+    coffer_status status = bt_read_usual_tensor(reader, name, &taken);
+    if (status != COFFER_OK || taken) {
+        return status;
+    }
+    coffer_dtype dtype;
+    size_t rank;
+    status = bt_read_dtype(reader, &dtype);
+    if (status == COFFER_OK) {
+        status = bt_count(reader, 1, "a shape", &rank);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
+    const uint64_t size = shape_at + (uint64_t)rank * sizeof(uint64_t);
+    status = coffer__builder_reserve(builder, size, coffer__left(&reader->in), reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__entry *entry = coffer__builder_at(builder, builder->used);
+    memcpy(entry + 1, name->bytes, name->length);
+    ((char *)(entry + 1))[name->length] = '\0';
+    uint64_t *shape = coffer__builder_at(builder, builder->used + shape_at);
+    for (size_t i = 0; i < rank && status == COFFER_OK; i++) {
+        status = bt_number(reader, &shape[i]);
+    }
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    status = status == COFFER_OK ? bt_number(reader, &begin) : status;
+    status = status == COFFER_OK ? bt_number(reader, &end) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    entry->position = (uint32_t)name->position;
+    entry->tensor.name_len = (uint32_t)name->length;
+    entry->tensor.rank = (uint32_t)rank;
+    entry->tensor.dtype = dtype;
+    bt_accept(reader, entry, shape, begin, end);
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_named_tensor(bt_reader *reader)
+{
+    bt_string name;
+    bool has_control;
+    coffer_status status = bt_read_string(reader, &name, &has_control);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (has_control) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+    }
+    status = bt_read_tensor(reader, &name);
+    return status == COFFER_OK ? status
+                               : coffer__fail_tensor(reader->err, status, (const char *)name.bytes, name.length);
+}
+
+static coffer_status bt_read_tensors(bt_reader *reader)
+{
+    size_t count;
+    coffer_status status = bt_count(reader, BT_LEAST_TENSOR + 1, "the list of tensors", &count);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_named_tensor(reader);
+    }
+    return status;
+}
+
+/* ---- layout A ---- */
+
+static coffer_status bt_skip_tensor(bt_reader *reader)
+{
+    coffer_dtype dtype;
+    size_t rank;
+    coffer_status status = bt_read_dtype(reader, &dtype);
+    if (status == COFFER_OK) {
+        status = bt_count(reader, 1, "a shape", &rank);
+    }
+    /* The two numbers behind the dimensions are the range. */
+    for (size_t i = 0; status == COFFER_OK && i < rank + 2; i++) {
+        uint64_t ignored;
+        status = bt_number(reader, &ignored);
+    }
+    return status;
+}
+
+/* Reads a name and the index of its tensor: places[index] becomes where it stands. */
+static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t count)
+{
+    bt_string name;
+    bool has_control;
+    coffer_status status = bt_read_string(reader, &name, &has_control);
+    const size_t position = reader->in.position;
+    uint64_t index;
+    if (status == COFFER_OK) {
+        status = bt_number(reader, &index);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* No name stands at 0, where the header tells whether there are metadata. */
+    if (index >= count || places[index] != 0) {
+        return coffer__fail_at(reader->err, COFFER_ERR_MISSING_FIELD, bt_offset(position),
+                               index < count ? "at byte %u, a second name is given to tensor %u of %u"
+                                             : "at byte %u, a name is given to tensor %u, but there are only %u",
+                               bt_offset(position), index, (uint64_t)count);
+    }
+    places[index] = (uint32_t)name.position;
+    return COFFER_OK;
+}
+
+/* Reads the tensors, which begin at `tensors_at`, once more, each with its name. */
+static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_t *places, size_t count)
+{
+    const size_t end = reader->in.position;
+    coffer_status status = COFFER_OK;
+    reader->in.position = tensors_at;
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        const size_t tensor_at = reader->in.position;
+        bt_string name;
+        bool has_control;
+        reader->in.position = places[i];
+        /* The string was read before, so it cannot fail. */
+        (void)bt_read_string(reader, &name, &has_control);
+        if (has_control) {
+            coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+        }
+        reader->in.position = tensor_at;
+        status = bt_read_tensor(reader, &name);
+    }
+    reader->in.position = end;
+    return status;
+}
+
+static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t count)
+{
+    const size_t position = reader->in.position;
+    size_t names;
+    coffer_status status = bt_count(reader, BT_LEAST_NAME, "the list of names", &names);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (names != count) {
+        return coffer__fail_at(reader->err, COFFER_ERR_MISSING_FIELD, bt_offset(position),
+                               "at byte %u, %u names are given to %u tensors", bt_offset(position), (uint64_t)names,
+                               (uint64_t)count);
+    }
+    const coffer_allocator allocator = reader->builder.table->allocator;
+    const size_t size = (count + 1) * sizeof(uint32_t);
+    uint32_t *places = coffer__alloc_zeroed(&allocator, size);
+    if (places == NULL) {
+        return coffer__fail(reader->err, COFFER_ERR_MEMORY, "no memory for the places of names (%z)", (uint64_t)size);
+    }
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_read_place(reader, places, count);
+    }
+    if (status == COFFER_OK) {
+        status = bt_join(reader, tensors_at, places, count);
+    }
+    coffer__free(&allocator, places, size);
+    return status;
+}
+
+/* As many names as tensors, and each index at most once: then every tensor has one. */
+static coffer_status bt_read_alpha(bt_reader *reader)
+{
+    size_t count;
+    coffer_status status = bt_count(reader, BT_LEAST_TENSOR, "the list of tensors", &count);
+    const size_t tensors_at = reader->in.position;
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = bt_skip_tensor(reader);
+    }
+    return status == COFFER_OK ? bt_read_names(reader, tensors_at, count) : status;
+}
+
+/* ---- the header ---- */
+
+/* Behind the last item there are spaces, or bytes that no reader shows. */
+static coffer_status bt_read_padding(bt_reader *reader)
+{
+    coffer_table *table = reader->builder.table;
+    table->slack = coffer__left(&reader->in);
+    for (size_t at = reader->in.position; at < reader->in.length; at++) {
+        if (reader->in.base[at] == ' ') {
+            continue;
+        }
+        if (!reader->hidden_bytes) {
+            return coffer__fail_at(reader->err, COFFER_ERR_PADDING, bt_offset(at),
+                                   "at byte %u, after the last tensor of the header, there is a byte that is not a "
+                                   "space: something may be hidden there; to read the file anyway, allow hidden bytes",
+                                   bt_offset(at));
+        }
+        coffer__table_note(table, COFFER_NOTE_PADDING, bt_offset(at));
+    }
+    return COFFER_OK;
+}
+
+static coffer_status bt_read_header(bt_reader *reader, bool alpha)
+{
+    coffer_status status = bt_read_metadata(reader);
+    if (status == COFFER_OK) {
+        status = alpha ? bt_read_alpha(reader) : bt_read_tensors(reader);
+    }
+    return status == COFFER_OK ? bt_read_padding(reader) : status;
+}
+
+/* Says what is not right with the range of a tensor, of which the data before it end at `covered`. */
+static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_offset, uint64_t covered,
+                                   coffer_error *err)
+{
+    const uint64_t at = bt_offset(((const coffer__entry *)(const void *)tensor)->position);
+    const uint64_t begin = tensor->offset - data_offset;
+    const uint64_t end = begin + tensor->size;
+    uint64_t bits;
+    coffer_status code;
+    if (begin != covered) {
+        code = coffer__fail_at(err, begin > covered ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, at,
+                               "tensor %q begins at byte %u of the data, but the one before it ends at byte %u",
+                               tensor->name, (size_t)tensor->name_len, begin, covered);
+        coffer__fail_sizes(err, code, covered, begin);
+    } else if (end >= begin && !coffer__tensor_bits(tensor->dtype, tensor->shape, tensor->rank, &bits)) {
+        code = coffer__fail_at(err, COFFER_ERR_OVERFLOW, at, "the shape's product, in bits, is beyond 2^64-1");
+    } else if (end >= begin && bits / 8 != tensor->size) {
+        code = coffer__fail_at(err, COFFER_ERR_SIZE, at,
+                               "dtype and shape give %u bytes, but the range from %u to %u has %u", bits / 8, begin,
+                               end, tensor->size);
+        coffer__fail_sizes(err, code, bits / 8, tensor->size);
+    } else {
+        code = coffer__fail_at(err, COFFER_ERR_RANGE, at, "%u to %u is not a range within a file", begin, end);
+    }
+    return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
+}
+
+/* All of it at once: such headers are short, and layout A needs its end before its beginning. */
+static coffer_status bt_gather(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options,
+                               coffer_error *err)
+{
+    if (reader->is_open) {
+        return COFFER_OK;
+    }
+    const coffer_status status = coffer__frame_open(header, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    reader->is_open = true;
+    return coffer__intake_rest(header, 0, err);
+}
+
+/* Makes the table of what was read. */
+static coffer_status bt_seal(bt_reader *reader, coffer_table **table)
+{
+    coffer_table *made = NULL;
+    coffer_status status = coffer__builder_seal(&reader->builder, true, COFFER__FRAME_SIZE, &made, reader->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (reader->wrong != BT_NO_TENSOR) {
+        status = bt_fail_range(coffer_table_at(made, reader->wrong), reader->data_offset, reader->covered, reader->err);
+        coffer_table_free(made);
+        return status;
+    }
+    made->data_offset = reader->data_offset;
+    made->data_size = reader->covered;
+    *table = made;
+    return COFFER_OK;
+}
+
+static coffer_status bt_read(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options, bool alpha,
+                             coffer_table **table, coffer_error *err)
+{
+    coffer_status status = bt_gather(reader, header, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    reader->in = (coffer__cursor){ header->bytes, header->size, 0 };
+    reader->err = err;
+    reader->hidden_bytes = options->hidden_bytes;
+    reader->data_offset = header->end;
+    reader->wrong = BT_NO_TENSOR;
+    status = coffer__builder_init(&reader->builder, header->allocator, BT_TEXT_FACTOR * header->size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = bt_read_header(reader, alpha);
+    return status == COFFER_OK ? bt_seal(reader, table) : status;
+}
+
+static coffer_status bintensors_read(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                     coffer_table **table, coffer_error *err)
+{
+    return bt_read(state, header, options, false, table, err);
+}
+
+static coffer_status bintensors_read_alpha(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                           coffer_table **table, coffer_error *err)
+{
+    return bt_read(state, header, options, true, table, err);
+}
+
+static void bintensors_drop(void *state)
+{
+    bt_reader *reader = state;
+    coffer__builder_discard(&reader->builder);
+}
+
+/* ---- the formats ---- */
+
+_Static_assert(sizeof(bt_reader) <= COFFER__READER_SIZE, "the reader has room");
+
+/* The header begins with whether it has metadata, 0 or 1, and JSON never does. */
+static bool bintensors_sniff(const uint8_t *bytes, size_t size)
+{
+    return size > COFFER__FRAME_SIZE && bytes[COFFER__FRAME_SIZE] <= 1;
+}
+
+const coffer__format coffer__bintensors = {
+    .id = "bintensors",
+    .name = "bintensors",
+    .endings = { ".bt", ".bintensors" },
+    .header_at = COFFER__FRAME_SIZE,
+    .sniff = bintensors_sniff,
+    .read = bintensors_read,
+    .drop = bintensors_drop,
+    .check = coffer__bintensors_check,
+    .put = coffer__bintensors_put,
+    .put_metadata = coffer__bintensors_put_metadata,
+    .splice = coffer__bintensors_splice,
+    .seal = coffer__frame_seal,
+};
+
+/* Files do not say that they are of layout A, so nothing is taken for it; and it is not written any more. */
+const coffer__format coffer__bintensors_alpha = {
+    .id = "bintensors-a",
+    .name = "bintensors, layout A",
+    .header_at = COFFER__FRAME_SIZE,
+    .successor = COFFER_FORMAT_BINTENSORS,
+    .read = bintensors_read_alpha,
+    .drop = bintensors_drop,
+    .put_metadata = coffer__bintensors_put_metadata,
+    .splice = coffer__bintensors_splice,
+    .seal = coffer__frame_seal,
+};

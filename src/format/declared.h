@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats make of it. */
+#ifndef COFFER_FORMAT_DECLARED_H
+#define COFFER_FORMAT_DECLARED_H
+
+#include "coffer.h"
+
+#include <string.h>
+
+typedef struct declared_tensor {
+    size_t name_at; /* in the arena */
+    size_t shape_at;
+    uint32_t name_len;
+    uint32_t rank;
+    coffer_dtype dtype;
+    uint32_t place; /* in the order of the file, once built */
+    uint64_t size;
+} declared_tensor;
+
+typedef struct declared_pair {
+    size_t key_at;
+    size_t value_at;
+    size_t key_len;
+    size_t value_len;
+} declared_pair;
+
+/* Memory that grows by doubling; `used` and `size` count bytes. */
+typedef struct header_block {
+    char *bytes;
+    size_t used;
+    size_t size;
+} header_block;
+
+struct coffer_header {
+    coffer_allocator allocator;
+    header_block tensors;
+    header_block pairs;
+    header_block arena;
+    uint8_t *bytes; /* the built header, with its length in front */
+    uint64_t size;
+    coffer_table *table;
+};
+
+/* coffer_header_new with an allocator that is not NULL. */
+coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
+
+static inline declared_tensor *coffer__header_tensors(const coffer_header *header)
+{
+    return (declared_tensor *)(void *)header->tensors.bytes;
+}
+
+static inline declared_pair *coffer__header_pairs(const coffer_header *header)
+{
+    return (declared_pair *)(void *)header->pairs.bytes;
+}
+
+static inline size_t coffer__header_pair_count(const coffer_header *header)
+{
+    return header->pairs.used / sizeof(declared_pair);
+}
+
+/* What the file has, in its order. */
+typedef struct coffer__header_order {
+    const uint32_t *tensors;  /* numbers of declarations: by dtype, highest first, then by name */
+    const coffer_pair *pairs; /* by key; of those that were set with one key, the last */
+    size_t pair_count;
+    bool has_metadata; /* a place for them, be it an empty one */
+} coffer__header_order;
+
+/* Text that is measured (bytes NULL) or written; `size` counts it either way. */
+typedef struct coffer__header_text {
+    char *bytes;
+    uint64_t size;
+} coffer__header_text;
+
+static inline char *coffer__header_text_end(const coffer__header_text *text)
+{
+    return text->bytes == NULL ? NULL : text->bytes + text->size;
+}
+
+static inline void coffer__header_put(coffer__header_text *text, const void *bytes, size_t size)
+{
+    if (text->bytes != NULL && size > 0) {
+        memcpy(coffer__header_text_end(text), bytes, size);
+    }
+    text->size += size;
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one table of formats. A format's number is its row's, counted from 1, so new ones come last. */
+#include "formats.h"
+
+#include "text.h"
+
+#include <string.h>
+
+#define FORMAT_ROWS(ROW)                                                                                               \
+    ROW(coffer__safetensors)                                                                                           \
+    ROW(coffer__bintensors)                                                                                            \
+    ROW(coffer__bintensors_alpha)
+
+#define FORMAT_DECLARE(format) extern const coffer__format format;
+#define FORMAT_POINT(format) &format,
+
+FORMAT_ROWS(FORMAT_DECLARE)
+
+static const coffer__format *const format_rows[] = { FORMAT_ROWS(FORMAT_POINT) };
+#define FORMAT_COUNT (sizeof format_rows / sizeof format_rows[0])
+
+/* NULL for COFFER_FORMAT_ANY, and for a number that no format has. */
+static const coffer__format *format_row(coffer_format number)
+{
+    const size_t row = (size_t)number - 1;
+    return row < FORMAT_COUNT ? format_rows[row] : NULL;
+}
+
+const coffer__format *coffer__format_at(coffer_format number)
+{
+    return number == COFFER_FORMAT_ANY ? format_rows[0] : format_row(number);
+}
+
+coffer_format coffer__format_sniff(const uint8_t *bytes, size_t size)
+{
+    /* Nearly any bytes could be a frame of the first formats, so these are asked last. */
+    for (size_t row = FORMAT_COUNT; row > 1; row--) {
+        const coffer__format *format = format_rows[row - 1];
+        if (format->sniff != NULL && format->sniff(bytes, size)) {
+            return (coffer_format)row;
+        }
+    }
+    return (coffer_format)1;
+}
+
+/* ---- for everybody ---- */
+
+const char *coffer_format_name(coffer_format format)
+{
+    const coffer__format *row = format_row(format);
+    return row != NULL ? row->name : "";
+}
+
+const char *coffer_format_id(coffer_format format)
+{
+    const coffer__format *row = format_row(format);
+    return row != NULL ? row->id : "";
+}
+
+coffer_format coffer_format_from_id(const char *id, size_t id_len)
+{
+    for (size_t row = 0; row < FORMAT_COUNT; row++) {
+        const char *own = format_rows[row]->id;
+        if (coffer__text_len(own) == id_len && memcmp(own, id, id_len) == 0) {
+            return (coffer_format)(row + 1);
+        }
+    }
+    return COFFER_FORMAT_ANY;
+}
+
+const char *coffer_format_ending(coffer_format format, size_t i)
+{
+    const coffer__format *row = format_row(format);
+    for (size_t at = 0; row != NULL && row->endings[at] != NULL; at++) {
+        if (at == i) {
+            return row->endings[at];
+        }
+    }
+    return NULL;
+}
+
+static bool format_has_ending(const coffer__format *format, const char *path, size_t path_len)
+{
+    for (size_t i = 0; format->endings[i] != NULL; i++) {
+        const size_t len = coffer__text_len(format->endings[i]);
+        if (path_len > len && memcmp(path + path_len - len, format->endings[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+coffer_format coffer_format_from_path(const char *path)
+{
+    const size_t path_len = coffer__text_len(path);
+    for (size_t row = 0; row < FORMAT_COUNT; row++) {
+        if (format_has_ending(format_rows[row], path, path_len)) {
+            return (coffer_format)(row + 1);
+        }
+    }
+    return COFFER_FORMAT_ANY;
+}
+
+coffer_format coffer_format_to_write(coffer_format format)
+{
+    const coffer__format *row = format_row(format);
+    if (row == NULL) {
+        return COFFER_FORMAT_ANY;
+    }
+    return row->put != NULL ? format : row->successor;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A header's bytes as they come in. Some of them are here, and a format's reader asks for others: it answers COFFER_NEED_MORE
+ * to its caller, and goes on when it is called again, with the bytes that it asked for. Nobody is called back, so the caller may
+ * wait for them in any way.
+ *
+ * A reader that goes over the header once, in a window that slides over it, needs no more memory than that window, however long
+ * the header is. For what does not fit into the window, all that is left can be had at once.
+ */
+#ifndef COFFER_FORMAT_INTAKE_H
+#define COFFER_FORMAT_INTAKE_H
+
+#include "coffer.h"
+
+typedef struct coffer__intake {
+    const uint8_t *bytes; /* these are here, … */
+    size_t size;
+    uint64_t origin; /* … from this byte of the file on */
+    uint64_t end;    /* of the header, in the file; the format's reader sets it */
+    bool at_once;    /* nothing is read before all of the header is here, and then its bytes stay where they are */
+    uint8_t *window; /* has the file's first bytes at first; NULL: do not slide, have all that is left at once */
+    size_t window_size;
+    const coffer_allocator *allocator;
+    uint8_t *block; /* with all that was left, once that was wanted */
+    size_t block_size;
+    uint8_t *to;   /* where the bytes that were asked for go, behind those that are here, … */
+    size_t wanted; /* … and how many they are */
+} coffer__intake;
+
+/* Bytes of the header that are still to come. */
+static inline size_t coffer__intake_missing(const coffer__intake *in)
+{
+    return (size_t)(in->end - in->origin) - in->size;
+}
+
+/* Drops the first `done` bytes of what is here, at least one, and asks for what is missing, as much as fits into the window:
+   COFFER_NEED_MORE. There has to be a window, and something missing. */
+coffer_status coffer__intake_slide(coffer__intake *in, size_t done);
+/* Drops the first `done` bytes of what is here, and asks for all that is missing: COFFER_NEED_MORE, or COFFER_OK when all is here. */
+coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error *err);
+/* The bytes that were asked for are here now. */
+void coffer__intake_given(coffer__intake *in);
+void coffer__intake_free(coffer__intake *in);
+
+#endif

@@ -1,0 +1,1037 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Header bytes → table, for safetensors: behind the frame (frame.h) lies an object of JSON, with a member for each tensor.
+ *
+ * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without an escape and with its
+ * fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON, token by token,
+ * each first as it is nearly always written. Both end in accept_tensor, which holds the format's rules. docs/format.md has the
+ * verdict for every corner.
+ *
+ * The text need not be in memory as a whole. As long as some of it is still to come, a member that cannot be read may just not
+ * be here from end to end: it is taken back, more of the text is asked for (COFFER_NEED_MORE), first what fits into the window and
+ * then all of it, and the member is read again when that is here. All that has to be remembered meanwhile is in header_reader.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "format.h"
+#include "frame.h"
+#include "json.h"
+#include "safetensors_write.h"
+#include "scan.h"
+#include "table.h"
+#include "text.h"
+
+/* Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a number or a dtype, since that
+   many are looked at. What stands nearer to the header's end is read like any other spelling. */
+#define USUAL_RANK 8u
+#define USUAL_AHEAD 16u
+
+/* Of a condition that hardly ever holds: tells compilers to lay what is usual out in a line. */
+#define RARELY(condition) __builtin_expect((condition), 0)
+
+/* A function that is laid out where it is called, once for each constant it is called with; and one that is kept apart from what
+   is usual. */
+#define LAID_OUT inline __attribute__((always_inline))
+#define KEPT_APART __attribute__((noinline))
+
+static const char metadata_key[] = "__metadata__";
+#define METADATA_KEY_LEN (sizeof metadata_key - 1)
+
+/* What is read next, whenever reading goes on. */
+typedef enum reader_stage {
+    STAGE_FRAME,
+    STAGE_BRACE,
+    STAGE_FIRST,
+    STAGE_MEMBERS,
+    STAGE_PADDING,
+    STAGE_END
+} reader_stage;
+
+typedef struct header_reader {
+    reader_stage stage;
+    bool is_empty;  /* no member follows the opening brace */
+    bool is_behind; /* a member was read, and what follows it was not */
+    coffer__intake *intake;
+    coffer__json json; /* over what is here of the header */
+    coffer__builder builder;
+    coffer__scratch scratch;
+    bool unknown_dtypes;  /* are accepted */
+    uint64_t data_offset; /* in the file */
+    uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
+    bool in_order;
+    bool seen_metadata;
+    bool spaced;            /* the usual spelling is here that with a space behind each colon and comma */
+    coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
+    size_t end_at;          /* where the digits of `covered` stand in the header, … */
+    size_t end_len;         /* … and how many they are; 0: not known */
+} header_reader;
+
+/* The fields that a tensor's object must have. */
+typedef enum tensor_field { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, FIELD_COUNT } tensor_field;
+
+static const char *const field_names[FIELD_COUNT] = { "dtype", "shape", "data_offsets" };
+
+/* What is known of a tensor while its object is read. */
+typedef struct tensor_fields {
+    uint32_t rank;
+    coffer_dtype dtype;
+    uint64_t begin;
+    uint64_t end;
+    size_t dtype_position; /* of an unknown dtype's string, in the header */
+    bool seen[FIELD_COUNT];
+    size_t unknown_keys;
+} tensor_fields;
+
+static uint64_t reader_offset(const header_reader *reader, size_t position)
+{
+    return reader->json.origin + position;
+}
+
+/* The same, counted from the header's first byte: what the table keeps. */
+static uint32_t reader_position(const header_reader *reader, size_t position)
+{
+    return (uint32_t)(reader_offset(reader, position) - COFFER__FRAME_SIZE);
+}
+
+/* Bytes of the header that are not read yet. */
+static size_t reader_left(const header_reader *reader)
+{
+    return coffer__left(&reader->json.in) + coffer__intake_missing(reader->intake);
+}
+
+static coffer__entry *reader_entry(const header_reader *reader)
+{
+    return coffer__builder_at(&reader->builder, reader->builder.used);
+}
+
+/* ---- the rules for one tensor ---- */
+
+static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_status code)
+{
+    const coffer__entry *entry = reader_entry(reader);
+    if (reader->json.err != NULL) {
+        reader->json.err->offset = COFFER__FRAME_SIZE + (uint64_t)entry->position;
+    }
+    return code;
+}
+
+/* Dtype, shape and range have to agree. */
+static inline coffer_status check_tensor(const header_reader *reader, const tensor_fields *fields,
+                                         const uint64_t *shape)
+{
+    coffer_error *err = reader->json.err;
+    const coffer_dtype dtype = fields->dtype;
+    uint64_t bits;
+    if (!coffer__tensor_bits(dtype, shape, fields->rank, &bits)) {
+        return fail_tensor_at_name(
+            reader, coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1"));
+    }
+    if (bits % 8 != 0) {
+        return fail_tensor_at_name(reader, coffer__fail(err, COFFER_ERR_PARTIAL_BYTE,
+                                                        "elements of %s that take %u bits do not fill whole bytes",
+                                                        coffer_dtype_name(dtype), bits));
+    }
+    uint64_t file_end;
+    if (fields->begin > fields->end || !coffer__add_u64(fields->end, reader->data_offset, &file_end)) {
+        return fail_tensor_at_name(reader,
+                                   coffer__fail(err, COFFER_ERR_RANGE,
+                                                "data_offsets [%u, %u] are not the beginning and end of a range",
+                                                fields->begin, fields->end));
+    }
+    const uint64_t size = fields->end - fields->begin;
+    if (size != bits / 8 && dtype != COFFER_UNKNOWN_DTYPE) {
+        const coffer_status code =
+            coffer__fail(err, COFFER_ERR_SIZE, "dtype and shape give %u bytes, but data_offsets [%u, %u] span %u",
+                         bits / 8, fields->begin, fields->end, size);
+        return coffer__fail_sizes(err, fail_tensor_at_name(reader, code), bits / 8, size);
+    }
+    return COFFER_OK;
+}
+
+/* The entry at `used`, whose name, position and shape are in place, joins the table. */
+static inline coffer_status accept_tensor(header_reader *reader, const tensor_fields *fields, size_t entry_size)
+{
+    coffer__entry *entry = reader_entry(reader);
+    const uint64_t *shape =
+        coffer__builder_at(&reader->builder, reader->builder.used + coffer__entry_shape_at(entry->tensor.name_len));
+    const coffer_status status = check_tensor(reader, fields, shape);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    entry->tensor.offset = reader->data_offset + fields->begin;
+    entry->tensor.size = fields->end - fields->begin;
+    entry->tensor.rank = fields->rank;
+    entry->tensor.dtype = fields->dtype;
+    entry->tensor.shard = 0;
+    coffer_table *table = reader->builder.table;
+    const uint32_t alignment = coffer__dtype(fields->dtype)->alignment;
+    if (alignment > 1 && (entry->tensor.offset & (alignment - 1)) != 0) {
+        coffer__table_note(table, COFFER_NOTE_UNALIGNED, entry->tensor.offset);
+    }
+    if (entry->tensor.name_len == 0) {
+        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, COFFER__FRAME_SIZE + (uint64_t)entry->position);
+    }
+    reader->in_order = reader->in_order && fields->begin == reader->covered;
+    reader->covered = fields->end;
+    coffer__builder_add(&reader->builder, entry_size);
+    return COFFER_OK;
+}
+
+/* ---- tokens as they are nearly always written ---- */
+
+/* Consumes `literal` when it is next. With a branch, so that what follows is read ahead and need not wait for the comparison. */
+static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
+{
+    if (RARELY(!coffer__next_is(in, literal, size))) {
+        return false;
+    }
+    in->position += size;
+    return true;
+}
+
+#define TAKE(in, literal) take_literal((in), (literal), sizeof(literal) - 1)
+
+/* Consumes a plain integer of at most 15 digits. */
+static inline bool take_u64(coffer__cursor *in, uint64_t *value)
+{
+    static const uint64_t powers[8] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
+    if (coffer__left(in) < USUAL_AHEAD) {
+        return false;
+    }
+    const uint8_t *digits = in->base + in->position;
+    size_t count = coffer__leading_digits(digits, value);
+    if (count == 8) {
+        uint64_t low;
+        const size_t more = coffer__leading_digits(digits + 8, &low);
+        if (more == 8) {
+            return false;
+        }
+        *value = *value * powers[more] + low;
+        count += more;
+    }
+    in->position += count;
+    return count > 0 && (digits[0] != '0' || count == 1);
+}
+
+/* Consumes `F32"`. The dtype of the last tensor, or of the one before, comes nearly always again. */
+static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_dtype *dtype)
+{
+    if (coffer__left(in) < USUAL_AHEAD) {
+        return false;
+    }
+    const uint8_t *name = in->base + in->position;
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__dtype_info *info = coffer__dtype(reader->recent[i]);
+        if (info->name_len > 0 && name[info->name_len] == '"' &&
+            coffer__short_equal(name, (const uint8_t *)info->name, info->name_len)) {
+            *dtype = reader->recent[i];
+            in->position += (size_t)info->name_len + 1;
+            return true;
+        }
+    }
+    size_t length = 0;
+    while (length < USUAL_AHEAD - 1 && name[length] != '"') {
+        length++;
+    }
+    *dtype = coffer_dtype_from_name((const char *)name, length);
+    if (*dtype == COFFER_UNKNOWN_DTYPE) {
+        return false;
+    }
+    reader->recent[1] = reader->recent[0];
+    reader->recent[0] = *dtype;
+    in->position += length + 1;
+    return true;
+}
+
+/* Consumes the key of a field, its quotes and the colon. */
+static inline bool take_key(coffer__cursor *in, tensor_field *which)
+{
+    if (TAKE(in, "\"dtype\":")) {
+        *which = FIELD_DTYPE;
+        return true;
+    }
+    if (TAKE(in, "\"shape\":")) {
+        *which = FIELD_SHAPE;
+        return true;
+    }
+    *which = FIELD_OFFSETS;
+    return TAKE(in, "\"data_offsets\":");
+}
+
+/* ---- the usual spelling ---- */
+
+/* There are two: that of the reference, and that of Python's json module, which puts a space behind each colon and comma. */
+#define TAKE_USUAL(in, spaced, literal, literal_spaced) ((spaced) ? TAKE(in, literal_spaced) : TAKE(in, literal))
+
+/* Consumes `"name":{"dtype":"`, but not for the metadata. */
+static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **name, size_t *name_len)
+{
+    if (!TAKE(in, "\"")) {
+        return false;
+    }
+    *name = in->base + in->position;
+    *name_len = coffer__scan_plain(*name, coffer__left(in));
+    in->position += *name_len;
+    const bool is_metadata = *name_len == METADATA_KEY_LEN && memcmp(*name, metadata_key, METADATA_KEY_LEN) == 0;
+    return !is_metadata && TAKE_USUAL(in, spaced, "\":{\"dtype\":\"", "\": {\"dtype\": \"");
+}
+
+/* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions. */
+static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, uint32_t *rank)
+{
+    *rank = 0;
+    bool more = !TAKE(in, "]");
+    while (more) {
+        if (*rank == USUAL_RANK || !take_u64(in, &shape[*rank])) {
+            return false;
+        }
+        ++*rank;
+        more = !TAKE(in, "]");
+        if (more && !TAKE_USUAL(in, spaced, ",", ", ")) {
+            return false;
+        }
+    }
+    return TAKE_USUAL(in, spaced, ",\"data_offsets\":[", ", \"data_offsets\": [");
+}
+
+/* Consumes `3,4]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
+static inline bool take_offsets(header_reader *reader, coffer__cursor *in, bool spaced, tensor_fields *fields)
+{
+    const size_t len = reader->end_len;
+    const uint8_t *here = in->base + in->position;
+    if (len > 0 && coffer__left(in) >= USUAL_AHEAD && here[len] == ',' &&
+        coffer__short_equal(here, in->base + reader->end_at, len)) {
+        fields->begin = reader->covered;
+        in->position += len;
+    } else if (!take_u64(in, &fields->begin)) {
+        return false;
+    }
+    if (!TAKE_USUAL(in, spaced, ",", ", ")) {
+        return false;
+    }
+    const size_t end_at = in->position;
+    if (!take_u64(in, &fields->end)) {
+        return false;
+    }
+    reader->end_at = end_at;
+    reader->end_len = in->position - end_at;
+    return TAKE(in, "]}");
+}
+
+/*
+ * Reads the member at the cursor when it is a tensor in the usual spelling; else *taken is false and nothing has changed, but
+ * for bytes behind `used`, which mean nothing.
+ */
+static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spaced, bool *taken)
+{
+    *taken = false;
+    coffer__cursor in = reader->json.in;
+    const size_t position = in.position;
+    const uint8_t *name;
+    size_t name_len;
+    tensor_fields fields;
+    if (RARELY(!take_name(&in, spaced, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype) ||
+               !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
+        return COFFER_OK;
+    }
+    const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
+    coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
+                                                   reader_left(reader), reader->json.err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__entry *entry = reader_entry(reader);
+    char *copy = (char *)(entry + 1);
+    /* What this reads behind the name was read as the dtype; what it writes behind the name is where the shape will be. */
+    coffer__short_copy((uint8_t *)copy, name, name_len);
+    copy[name_len] = '\0';
+    uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
+    if (RARELY(!take_shape(&in, spaced, shape, &fields.rank) || !take_offsets(reader, &in, spaced, &fields))) {
+        return COFFER_OK;
+    }
+    *taken = true;
+    reader->json.in.position = in.position;
+    entry->tensor.name_len = (uint32_t)name_len;
+    entry->position = reader_position(reader, position);
+    status = accept_tensor(reader, &fields, shape_at + (size_t)fields.rank * sizeof(uint64_t));
+    return status == COFFER_OK ? status : coffer__fail_tensor(reader->json.err, status, copy, name_len);
+}
+
+/* ---- any spelling ---- */
+
+/* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is told. */
+static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
+{
+    bool has_control;
+    coffer__json measure = *json;
+    const coffer_status status = coffer__json_string(&measure, NULL, text_len, &has_control);
+    if (status != COFFER_OK || *text_len > room) {
+        *json = measure;
+        return status;
+    }
+    return coffer__json_string(json, text, text_len, &has_control);
+}
+
+static coffer_status fail_unknown_dtype(const coffer__json *json, size_t position)
+{
+    const size_t size = json->in.position - position;
+    return coffer__fail_at(json->err, COFFER_ERR_DTYPE, json->origin + position,
+                           "at byte %u, the dtype %q is not one of the %u that coffer " COFFER_VERSION_STRING " knows",
+                           json->origin + position, (const char *)json->in.base + position + 1, size - 2,
+                           (uint64_t)COFFER_DTYPE_COUNT);
+}
+
+static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_type_error(json, "a dtype", "a string");
+    }
+    coffer__cursor in = json->in;
+    in.position++;
+    if (take_dtype(reader, &in, &fields->dtype)) {
+        json->in = in;
+        return COFFER_OK;
+    }
+    char name[16];
+    size_t name_len;
+    fields->dtype_position = json->in.position;
+    const coffer_status status = read_short_string(json, name, sizeof name, &name_len);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    fields->dtype = name_len <= sizeof name ? coffer_dtype_from_name(name, name_len) : COFFER_UNKNOWN_DTYPE;
+    if (fields->dtype != COFFER_UNKNOWN_DTYPE) {
+        return COFFER_OK;
+    }
+    if (!reader->unknown_dtypes) {
+        return fail_unknown_dtype(json, fields->dtype_position);
+    }
+    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_DTYPE, reader_offset(reader, fields->dtype_position));
+    return COFFER_OK;
+}
+
+/* Consumes an integer; white space before it was consumed. */
+static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
+{
+    const uint8_t *base = json->in.base;
+    coffer__cursor in = json->in;
+    if (take_u64(&in, value) && (base[in.position] <= ',' || base[in.position] == ']')) { /* no point, no exponent */
+        json->in.position = in.position;
+        return COFFER_OK;
+    }
+    return coffer__json_u64(json, value);
+}
+
+static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '[') {
+        return coffer__json_type_error(json, "a shape", "an array");
+    }
+    json->in.position++;
+    if (coffer__json_peek(json) == ']') {
+        json->in.position++;
+        return COFFER_OK;
+    }
+    bool more = true;
+    while (more) {
+        uint64_t dimension;
+        const size_t at = shape_at + (size_t)fields->rank * sizeof(uint64_t);
+        coffer_status status = read_u64(json, &dimension);
+        if (status == COFFER_OK) {
+            status = coffer__builder_reserve(&reader->builder, at + sizeof dimension, reader_left(reader), json->err);
+        }
+        if (status == COFFER_OK) {
+            memcpy(coffer__builder_at(&reader->builder, reader->builder.used + at), &dimension, sizeof dimension);
+            fields->rank++;
+            status = coffer__json_next(json, ']', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
+{
+    if (coffer__json_peek(json) != '[') {
+        return coffer__json_type_error(json, "data_offsets", "an array");
+    }
+    const uint64_t start = json->origin + json->in.position;
+    json->in.position++;
+    size_t count = 0;
+    bool more = coffer__json_peek(json) != ']';
+    while (more) {
+        fields->begin = fields->end;
+        coffer_status status = read_u64(json, &fields->end);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, ']', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        count++;
+    }
+    if (count != 2) {
+        return coffer__fail_at(json->err, COFFER_ERR_TYPE, start,
+                               "at byte %u, data_offsets must be two integers, not %u", start, (uint64_t)count);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status read_unknown_field(header_reader *reader, size_t key_position, tensor_fields *fields)
+{
+    fields->unknown_keys++;
+    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_KEY, reader_offset(reader, key_position));
+    return coffer__json_skip(&reader->json, 2, &reader->scratch);
+}
+
+/* Consumes a key in any spelling, and the colon; FIELD_COUNT when it is none of a tensor's. */
+static coffer_status read_key(coffer__json *json, tensor_field *which)
+{
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    char key[12];
+    size_t key_len;
+    const coffer_status status = read_short_string(json, key, sizeof key, &key_len);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *which = FIELD_DTYPE;
+    while (*which < FIELD_COUNT &&
+           (key_len != coffer__text_len(field_names[*which]) || memcmp(key, field_names[*which], key_len) != 0)) {
+        ++*which;
+    }
+    return coffer__json_expect(json, ':', "a colon should be here");
+}
+
+/* Reads one field of a tensor, its key first; white space before that was consumed. */
+static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    const size_t key_position = json->in.position;
+    tensor_field which;
+    if (!take_key(&json->in, &which)) {
+        const coffer_status status = read_key(json, &which);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (which == FIELD_COUNT) {
+        return read_unknown_field(reader, key_position, fields);
+    }
+    if (fields->seen[which]) {
+        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, key_position),
+                               "at byte %u, the field \"%s\" occurs a second time", reader_offset(reader, key_position),
+                               field_names[which]);
+    }
+    fields->seen[which] = true;
+    if (which == FIELD_DTYPE) {
+        return read_dtype(reader, fields);
+    }
+    return which == FIELD_SHAPE ? read_shape(reader, shape_at, fields) : read_offsets(json, fields);
+}
+
+/* Reads the fields of a tensor's object and its closing brace. */
+static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_fields *fields)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_type_error(json, "a tensor", "an object");
+    }
+    const coffer__json at_brace = *json;
+    json->in.position++;
+    bool more = coffer__json_peek(json) != '}';
+    json->in.position += more ? 0 : 1;
+    while (more) {
+        coffer_status status = read_field(reader, shape_at, fields);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, '}', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    for (tensor_field which = FIELD_DTYPE; which < FIELD_COUNT; which++) {
+        if (!fields->seen[which]) {
+            const uint64_t brace = reader_offset(reader, json->in.position - 1);
+            return coffer__fail_at(json->err, COFFER_ERR_MISSING_FIELD, brace,
+                                   "the tensor that ends at byte %u has no %s", brace, field_names[which]);
+        }
+    }
+    if (fields->unknown_keys < 2) {
+        return COFFER_OK;
+    }
+    /* Rare: keys that are not known may still not come twice. Passing over the object once more finds out. */
+    coffer__json again = at_brace;
+    return coffer__json_skip(&again, 1, &reader->scratch);
+}
+
+/* Copies an unknown dtype's name behind the shape; *size grows by what it takes. */
+static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields *fields, size_t *size)
+{
+    coffer__json json = reader->json;
+    json.in.position = fields->dtype_position;
+    size_t name_len;
+    bool has_control;
+    coffer__json measure = json;
+    /* The string was read before, so it cannot fail. */
+    (void)coffer__json_string(&measure, NULL, &name_len, &has_control);
+    const size_t room = (name_len + 1 + 7) / 8 * 8;
+    const coffer_status status = coffer__builder_reserve(&reader->builder, *size + room, reader_left(reader), json.err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *name = coffer__builder_at(&reader->builder, reader->builder.used + *size);
+    (void)coffer__json_string(&json, name, &name_len, &has_control);
+    name[name_len] = '\0';
+    *size += room;
+    return COFFER_OK;
+}
+
+/* Reads a tensor behind its key, whose name lies in the entry at `used`. */
+static coffer_status read_tensor(header_reader *reader)
+{
+    reader->end_len = 0;
+    reader->spaced = coffer__next_is(&reader->json.in, " ", 1);
+    const uint32_t name_len = reader_entry(reader)->tensor.name_len;
+    const size_t shape_at = coffer__entry_shape_at(name_len);
+    tensor_fields fields = { 0 };
+    coffer_status status = read_fields(reader, shape_at, &fields);
+    size_t size = shape_at + (size_t)fields.rank * sizeof(uint64_t);
+    if (status == COFFER_OK && fields.dtype == COFFER_UNKNOWN_DTYPE) {
+        status = keep_dtype_name(reader, &fields, &size);
+    }
+    if (status == COFFER_OK) {
+        status = accept_tensor(reader, &fields, size);
+    }
+    if (status != COFFER_OK) {
+        const char *name = (const char *)(reader_entry(reader) + 1);
+        return coffer__fail_tensor(reader->json.err, status, name, name_len);
+    }
+    return COFFER_OK;
+}
+
+/* ---- metadata ---- */
+
+/* Reads a string into `text`, where there is room for it and for a NUL. */
+static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_len)
+{
+    size_t length;
+    bool has_control;
+    const coffer_status status = coffer__json_string(json, text, &length, &has_control);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    text[length] = '\0';
+    *text_len = (uint32_t)length;
+    return COFFER_OK;
+}
+
+/* Reads one key and its value into the table. */
+static coffer_status read_pair(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    coffer__pair pair;
+    pair.position = reader_position(reader, json->in.position);
+    const size_t left = coffer__left(&json->in);
+    /* Key and value have four quotes and a colon to themselves, which makes up for two NULs and up to three of padding. */
+    coffer_status status =
+        coffer__builder_reserve(&reader->builder, sizeof pair + left, reader_left(reader), json->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *key = coffer__builder_at(&reader->builder, reader->builder.used + sizeof pair);
+    status = read_text(json, key, &pair.key_len);
+    if (status == COFFER_OK) {
+        status = coffer__json_expect(json, ':', "a colon should be here");
+    }
+    if (status == COFFER_OK && coffer__json_peek(json) != '"') {
+        status = coffer__json_type_error(json, "a value of the metadata", "a string");
+    }
+    if (status == COFFER_OK) {
+        status = read_text(json, key + pair.key_len + 1, &pair.value_len);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    memcpy(coffer__builder_at(&reader->builder, reader->builder.used), &pair, sizeof pair);
+    reader->builder.used += coffer__pair_size(&pair);
+    reader->builder.table->pair_count++;
+    return COFFER_OK;
+}
+
+static coffer_status read_pairs(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    json->in.position++;
+    bool more = coffer__json_peek(json) != '}';
+    json->in.position += more ? 0 : 1;
+    while (more) {
+        coffer_status status = read_pair(reader);
+        if (status == COFFER_OK) {
+            status = coffer__json_next(json, '}', &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Reads the metadata behind its key, which is at `position`. */
+static coffer_status read_metadata(header_reader *reader, size_t position)
+{
+    coffer__json *json = &reader->json;
+    coffer__builder *builder = &reader->builder;
+    if (reader->seen_metadata) {
+        return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, position),
+                               "at byte %u, \"__metadata__\" occurs a second time", reader_offset(reader, position));
+    }
+    reader->seen_metadata = true;
+    coffer_status status = COFFER_OK;
+    builder->table->pairs_at = builder->used;
+    const uint8_t next = coffer__json_peek(json);
+    if (next == '{') {
+        builder->table->has_metadata = true;
+        status = read_pairs(reader);
+    } else if (coffer__next_is(&json->in, "null", 4)) {
+        coffer__table_note(builder->table, COFFER_NOTE_NULL_METADATA, reader_offset(reader, json->in.position));
+        json->in.position += 4;
+    } else {
+        status = coffer__json_type_error(json, "\"__metadata__\"", "an object of strings");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Pairs are padded to 4, tensors to 8: the rest goes where room was made for a mark, which a pair does not have. */
+    builder->used = (builder->used + 7) & ~(size_t)7;
+    builder->table->metadata_position = reader_position(reader, position);
+    builder->table->metadata_end = reader_position(reader, json->in.position);
+    return COFFER_OK;
+}
+
+/* ---- the header ---- */
+
+/* Reads a member of the header in any spelling: its key goes where a tensor's name would. */
+static coffer_status read_any_member(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) != '"') {
+        return coffer__json_error(json, "a key in quotes should be here");
+    }
+    const size_t position = json->in.position;
+    const size_t left = coffer__left(&json->in);
+    /* A name, its NUL and its padding are shorter than a tensor's text. */
+    coffer_status status =
+        coffer__builder_reserve(&reader->builder, sizeof(coffer__entry) + left, reader_left(reader), json->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__entry *entry = reader_entry(reader);
+    char *name = (char *)(entry + 1);
+    size_t name_len;
+    bool has_control;
+    status = coffer__json_string(json, name, &name_len, &has_control);
+    if (status == COFFER_OK) {
+        status = coffer__json_expect(json, ':', "a colon should be here");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (name_len == METADATA_KEY_LEN && memcmp(name, metadata_key, METADATA_KEY_LEN) == 0) {
+        return read_metadata(reader, position);
+    }
+    name[name_len] = '\0';
+    entry->tensor.name_len = (uint32_t)name_len;
+    entry->position = reader_position(reader, position);
+    if (has_control) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
+    }
+    return read_tensor(reader);
+}
+
+/* ---- a header that comes in ---- */
+
+/* Looks at what the intake has now. */
+static void reader_turn_to(header_reader *reader)
+{
+    reader->json.in = (coffer__cursor){ reader->intake->bytes, reader->intake->size, 0 };
+    reader->json.origin = reader->intake->origin;
+    reader->end_len = 0;
+}
+
+/* Asks for all that is left; COFFER_OK when it is here already. */
+static coffer_status reader_get_rest(header_reader *reader)
+{
+    const coffer_status status = coffer__intake_rest(reader->intake, reader->json.in.position, reader->json.err);
+    reader_turn_to(reader);
+    return status;
+}
+
+/* Asks for more of the header: what fits into the window or, when that stands where it began, all that is left. */
+static coffer_status reader_get_more(header_reader *reader)
+{
+    const size_t done = reader->json.in.position;
+    return done > 0 && reader->intake->window != NULL ? coffer__intake_slide(reader->intake, done)
+                                                      : reader_get_rest(reader);
+}
+
+/* ---- the members ---- */
+
+/*
+ * Reads the member at the cursor, which read_usual_tensor has not taken. When that fails while some of the header is still to
+ * come, what was read of it is taken back, and more is asked for.
+ */
+static KEPT_APART coffer_status read_other_member(header_reader *reader)
+{
+    const size_t position = reader->json.in.position;
+    const size_t used = reader->builder.used;
+    const bool seen_metadata = reader->seen_metadata;
+    coffer_note notes[COFFER_NOTE_COUNT];
+    memcpy(notes, reader->builder.table->notes, sizeof notes);
+    const coffer_status status = read_any_member(reader);
+    if (status == COFFER_OK || status == COFFER_ERR_MEMORY || coffer__intake_missing(reader->intake) == 0) {
+        return status;
+    }
+    coffer_table *table = reader->builder.table;
+    coffer__error_clear(reader->json.err);
+    memcpy(table->notes, notes, sizeof notes);
+    reader->json.in.position = position;
+    reader->builder.used = used;
+    reader->scratch.used = 0;
+    if (!seen_metadata) {
+        reader->seen_metadata = false;
+        table->pair_count = 0;
+    }
+    return reader_get_more(reader);
+}
+
+/* Consumes the comma behind a member, or the header's closing brace: then *more is false. */
+static inline coffer_status next_member(header_reader *reader, bool *more)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__next_is(&json->in, ",\"", 2)) {
+        json->in.position++;
+        return COFFER_OK;
+    }
+    const size_t position = json->in.position;
+    const coffer_status status = coffer__json_next(json, '}', more);
+    if (coffer__left(&json->in) > 0 || coffer__intake_missing(reader->intake) == 0) {
+        return status;
+    }
+    /* What follows may say otherwise. */
+    coffer__error_clear(json->err);
+    json->in.position = position;
+    reader->is_behind = true;
+    return reader_get_more(reader);
+}
+
+static coffer_status read_members(header_reader *reader)
+{
+    bool more = !reader->is_empty;
+    if (reader->is_behind) {
+        reader->is_behind = false;
+        const coffer_status status = next_member(reader, &more);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    while (more) {
+        bool taken = false;
+        coffer_status status =
+            reader->spaced ? read_usual_tensor(reader, true, &taken) : read_usual_tensor(reader, false, &taken);
+        if (status == COFFER_OK && !taken) {
+            status = read_other_member(reader);
+        }
+        if (status == COFFER_OK) {
+            status = next_member(reader, &more);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Behind the closing brace there may be white space, and nothing else. */
+static coffer_status read_padding(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    const coffer_status status = reader_get_rest(reader);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t start = json->in.position;
+    coffer__json_space(json);
+    if (coffer__left(&json->in) != 0) {
+        return coffer__json_error(json, "only white space may follow the closing brace (pad with spaces)");
+    }
+    reader->builder.table->slack = json->in.length - start;
+    for (size_t at = start; at < json->in.length; at++) {
+        if (json->in.base[at] != ' ') {
+            coffer__table_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status read_brace(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    if (!coffer__next_is(&json->in, "{", 1)) {
+        const coffer_status status = reader_get_rest(reader);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (coffer__json_peek(json) != '{') {
+        return coffer__json_type_error(json, "the header", "an object");
+    }
+    if (json->in.position > 0) {
+        coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
+    }
+    json->in.position++;
+    return COFFER_OK;
+}
+
+/* Whether there is any member. */
+static coffer_status read_first(header_reader *reader)
+{
+    coffer__json *json = &reader->json;
+    const uint8_t next = coffer__json_peek(json);
+    if (next == 0 && coffer__intake_missing(reader->intake) > 0) {
+        return reader_get_more(reader);
+    }
+    reader->is_empty = next == '}';
+    json->in.position += reader->is_empty ? 1 : 0;
+    return COFFER_OK;
+}
+
+/* Judges the frame, and begins with what lies behind it. */
+static coffer_status read_frame(header_reader *reader, const coffer_parse_options *options)
+{
+    coffer__intake *in = reader->intake;
+    const coffer_status status = coffer__frame_open(in, options, reader->json.err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    reader->scratch.allocator = in->allocator;
+    reader->unknown_dtypes = options->unknown_dtypes;
+    reader->data_offset = in->end;
+    reader->in_order = true;
+    reader_turn_to(reader);
+    return coffer__builder_init(&reader->builder, in->allocator, (size_t)in->end, reader->json.err);
+}
+
+static coffer_status read_stage(header_reader *reader, const coffer_parse_options *options)
+{
+    switch (reader->stage) {
+    case STAGE_FRAME:
+        return read_frame(reader, options);
+    case STAGE_BRACE:
+        return read_brace(reader);
+    case STAGE_FIRST:
+        return read_first(reader);
+    case STAGE_MEMBERS:
+        return read_members(reader);
+    default:
+        return read_padding(reader);
+    }
+}
+
+/* The ranges, in order of offset, must follow each other from 0 on without a hole or an overlap. */
+static coffer_status check_coverage(const coffer_table *table, uint64_t data_offset, uint64_t origin, uint64_t *covered,
+                                    coffer_error *err)
+{
+    *covered = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, i);
+        const uint64_t begin = tensor->offset - data_offset;
+        if (begin != *covered) {
+            const bool hole = begin > *covered;
+            const uint32_t position = ((const coffer__entry *)(const void *)tensor)->position;
+            const coffer_status code =
+                coffer__fail_at(err, hole ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, origin + position,
+                                hole ? "bytes %u to %u of the data belong to no tensor; tensor %q begins after them"
+                                     : "other tensors reach to byte %u of the data, but at byte %u begins tensor %q",
+                                *covered, begin, tensor->name, (size_t)tensor->name_len);
+            coffer__fail_sizes(err, code, *covered, begin);
+            return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
+        }
+        *covered += tensor->size;
+    }
+    return COFFER_OK;
+}
+
+/* Makes the table of what was read. */
+static coffer_status reader_seal(header_reader *reader, coffer_table **table, coffer_error *err)
+{
+    coffer_table *made = NULL;
+    coffer_status status = coffer__builder_seal(&reader->builder, reader->in_order, COFFER__FRAME_SIZE, &made, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!reader->in_order) {
+        status = check_coverage(made, reader->data_offset, COFFER__FRAME_SIZE, &reader->covered, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_table_free(made);
+        return status;
+    }
+    made->data_offset = reader->data_offset;
+    made->data_size = reader->covered;
+    *table = made;
+    return COFFER_OK;
+}
+
+static coffer_status safetensors_read(void *state, coffer__intake *header, const coffer_parse_options *options,
+                                      coffer_table **table, coffer_error *err)
+{
+    header_reader *reader = state;
+    reader->intake = header;
+    reader->json.err = err;
+    reader_turn_to(reader);
+    for (; reader->stage < STAGE_END; reader->stage++) {
+        const coffer_status status = read_stage(reader, options);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return reader_seal(reader, table, err);
+}
+
+static void safetensors_drop(void *state)
+{
+    header_reader *reader = state;
+    coffer__builder_discard(&reader->builder);
+    coffer__scratch_free(&reader->scratch);
+}
+
+/* ---- the format ---- */
+
+_Static_assert(sizeof(header_reader) <= COFFER__READER_SIZE, "the reader has room");
+
+/* Without a `sniff`: whatever no other format knows is read as this one. */
+const coffer__format coffer__safetensors = {
+    .id = "safetensors",
+    .name = "safetensors",
+    .endings = { ".safetensors" },
+    .header_at = COFFER__FRAME_SIZE,
+    .has_indices = true,
+    .read = safetensors_read,
+    .drop = safetensors_drop,
+    .put = coffer__safetensors_put,
+    .put_metadata = coffer__safetensors_put_metadata,
+    .splice = coffer__safetensors_splice,
+    .seal = coffer__frame_seal,
+};

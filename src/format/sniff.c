@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE 4.3, Python's
+ * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format, POSIX's ustar
+ * and the System V ABI's ELF.
+ */
+#include "sniff.h"
+
+#include "bytes.h"
+#include "error.h"
+#include "text.h"
+
+#define SNIFF_LEAST_ZEROS 64u
+#define SNIFF_LEAST_TEXT 8u /* bytes: fewer may be anything that was cut */
+#define SNIFF_MOST_TEXT 512u
+#define SNIFF_TAR_AT 257u
+
+typedef struct sniff_row {
+    coffer_status code;
+    const char *magic;
+    size_t magic_size;
+    const char *message;
+} sniff_row;
+
+static const sniff_row sniff_rows[] = {
+    { COFFER_ERR_IS_LFS_POINTER, "version https://git-lfs", 23,
+      "this is a Git LFS pointer, a note of where the file is, not the file: run `git lfs pull`, or download the "
+      "file" },
+    { COFFER_ERR_IS_ZIP, "PK\x03\x04", 4,
+      "this is a zip archive, as PyTorch checkpoints (.pt, .pth, .bin) and .npz files are, not a safetensors file: "
+      "convert it" },
+    { COFFER_ERR_IS_ZIP, "PK\x05\x06", 4, "this is an empty zip archive, not a safetensors file" },
+    { COFFER_ERR_IS_GGUF, "GGUF", 4, "this is a GGUF file, not a safetensors file: use a program that reads GGUF" },
+    { COFFER_ERR_IS_HDF5, "\x89HDF\r\n\x1a\n", 8,
+      "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it" },
+    { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6, "this is a NumPy array (.npy), not a safetensors file: convert it" },
+    { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "this is a gzip file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "this is a zstd file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "this is a bzip2 file, not a safetensors file: unpack it first" },
+    { COFFER_ERR_IS_ELF,
+      "\x7f"
+      "ELF",
+      4, "this is an ELF file, a program or library, not a safetensors file: name another one" },
+};
+
+/* Bytes before the text begins: a byte order mark and white space. */
+static size_t sniff_skip_blank(const uint8_t *bytes, size_t size)
+{
+    size_t at = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    while (at < size && (bytes[at] == ' ' || (bytes[at] >= '\t' && bytes[at] <= '\r'))) {
+        at++;
+    }
+    return at;
+}
+
+/* Text, not the length of a header: a length that could be one has zeros in its upper half. */
+static bool sniff_is_text(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size && i < 8; i++) {
+        if (bytes[i] < 0x20 && !(bytes[i] >= '\t' && bytes[i] <= '\r')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the bytes from `at` on may be the beginning of a character that goes on after the last of those that are looked at. */
+static bool sniff_is_cut(const uint8_t *bytes, size_t size, size_t at)
+{
+    if (size != SNIFF_MOST_TEXT || size - at > 3 || bytes[at] < 0xC2) {
+        return false;
+    }
+    for (size_t i = at + 1; i < size; i++) {
+        if ((bytes[i] & 0xC0) != 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all of it is text for people, in UTF-8, whose last character may be cut. */
+static bool sniff_is_plain(const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 0, step = 0; at < size; at += step) {
+        uint32_t code_point = 0;
+        step = coffer__utf8_decode((const char *)bytes + at, size - at, &code_point);
+        if (step == 0) {
+            return sniff_is_cut(bytes, size, at);
+        }
+        if (coffer__is_control(code_point) && !(code_point >= '\t' && code_point <= '\r')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t sniff_first_line(const uint8_t *bytes, size_t size)
+{
+    size_t len = 0;
+    while (len < size && bytes[len] != '\n' && bytes[len] != '\r') {
+        len++;
+    }
+    return len;
+}
+
+static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
+{
+    const size_t seen = size < SNIFF_MOST_TEXT ? size : SNIFF_MOST_TEXT;
+    if (size < SNIFF_LEAST_TEXT || !sniff_is_plain(bytes, seen)) {
+        return COFFER_OK;
+    }
+    return coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
+                           "this is plain text, %q, not a safetensors file: perhaps a server's error message; look at "
+                           "it, the URL or the access token may be wrong",
+                           (const char *)bytes + start, sniff_first_line(bytes + start, seen - start));
+}
+
+static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const size_t start = sniff_skip_blank(bytes, size);
+    if (start == size || start >= SNIFF_MOST_TEXT || !sniff_is_text(bytes, size)) {
+        return COFFER_OK;
+    }
+    if (bytes[start] == '<') {
+        return coffer__fail_at(err, COFFER_ERR_IS_HTML, 0,
+                               "this is a web page or XML, not a safetensors file: the download got something else; "
+                               "look at it, the URL or the access token may be wrong");
+    }
+    if (bytes[start] == '{' || bytes[start] == '[') {
+        return coffer__fail_at(err, COFFER_ERR_IS_JSON, 0,
+                               "this is JSON text, not a safetensors file: perhaps a server's error message, or the "
+                               "index (.index.json) of a model in several files");
+    }
+    return sniff_plain(bytes, size, start, err);
+}
+
+/* Pickle begins with its protocol, 2 to 5; what follows is never zero, as it is in a header's length. */
+static bool sniff_is_pickle(const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[2] != 0;
+}
+
+static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return size >= SNIFF_LEAST_ZEROS;
+}
+
+coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
+{
+    const uint8_t *start = bytes;
+    for (size_t i = 0; i < sizeof sniff_rows / sizeof sniff_rows[0]; i++) {
+        const sniff_row *row = &sniff_rows[i];
+        if (size >= row->magic_size && memcmp(start, row->magic, row->magic_size) == 0) {
+            return coffer__fail_at(err, row->code, 0, "%s", row->message);
+        }
+    }
+    if (sniff_is_pickle(start, size)) {
+        return coffer__fail_at(err, COFFER_ERR_IS_PICKLE, 0,
+                               "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
+                               "safetensors file: convert it; loading a pickle can run any code that is in it");
+    }
+    if (sniff_is_zeros(start, size < 512 ? size : 512)) {
+        return coffer__fail_at(err, COFFER_ERR_IS_ZEROS, 0,
+                               "the file begins with only zeros: space reserved by a download or a copy that did not "
+                               "finish; get the file again");
+    }
+    if (size >= SNIFF_TAR_AT + 5 && memcmp(start + SNIFF_TAR_AT, "ustar", 5) == 0) {
+        return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,
+                               "this is a tar archive, not a safetensors file: unpack it first");
+    }
+    return sniff_text(start, size, err);
+}
