@@ -42,7 +42,7 @@ typedef struct coffer__taker {
 /*
  * What a source says of itself. It is set when the source is opened and does not change.
  *
- * `far` has this one meaning wherever it is asked: a read costs a journey, however little it asks for. Such a source is
+ * `far` has this one meaning wherever it is asked: each read costs a round trip, however small it is. Such a source is
  * read in few and large pieces with the gaps between them, many at a time whatever the number of processors, and the
  * user is asked meanwhile whether to go on. Whether its bytes can be trusted is another question: that is `fickle`.
  *
@@ -50,7 +50,7 @@ typedef struct coffer__taker {
  * a small window, where any other source is asked for the rest of the header at once.
  */
 typedef struct coffer__source_traits {
-    bool far;        /* a read costs a journey */
+    bool far;        /* each read costs a round trip */
     bool maps;       /* it can show its bytes in memory */
     bool lends;      /* it has a descriptor to copy from */
     bool streams;    /* it hands a range on as it comes */

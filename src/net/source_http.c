@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file behind a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers
+ * A file at a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers
  * have, and its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
  *
  *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where the file ends
@@ -23,7 +23,7 @@
 
 /*
  * As much as a TCP connection brings in its first three round trips (10 + 20 + 40 segments of 1448 bytes are 101,360),
- * and more than 9 of 10 headers have. A smaller guess would cost many headers a second journey, a larger one all of
+ * and more than 9 of 10 headers have. A smaller guess would cost many headers a second round trip, a larger one all of
  * them a fourth round trip. docs/network.md has the figures.
  */
 #define SOURCE_HTTP_FIRST ((size_t)96 << 10)
@@ -188,7 +188,7 @@ static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, si
     return true;
 }
 
-/* Of a whole file only what is wanted of it. False behind the last byte of that, too, which ends the connection. */
+/* Of a whole file only what is wanted of it. False after the last byte of that, too, which ends the connection. */
 static bool source_http_take_of_whole(source_http_part *part, uint64_t at, const uint8_t *bytes, size_t size)
 {
     const uint64_t from = part->offset + part->done;
@@ -456,7 +456,7 @@ static bool source_http_stated_sha256(const coffer__source *source, uint8_t dige
 static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
-    static const coffer__source_ops ops = { .kind = "what lies behind a URL",
+    static const coffer__source_ops ops = { .kind = "the file at a URL",
                                             .read_at = source_http_read_at,
                                             .close = source_http_close,
                                             .stream = source_http_stream,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source behind a URL (source.h), and what a server says of it besides its bytes. */
+/* A source at a URL (source.h), and what a server says of it besides its bytes. */
 #ifndef COFFER_NET_SOURCE_HTTP_H
 #define COFFER_NET_SOURCE_HTTP_H
 

@@ -75,7 +75,7 @@ typedef struct coffer__web_answer {
     coffer__http_end end;
     const char *words;
     coffer__http_reply reply;               /* the last one */
-    coffer__web_address from;               /* where that came from, behind all redirects */
+    coffer__web_address from;               /* where that came from, after all redirects */
     char linked_etag[128];                  /* what the Hub said of the file on the way, or "" */
     char commit[COFFER__HUB_MOST_REVISION]; /* and of its repository */
 } coffer__web_answer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small file behind a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
+/* A small file at a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
 #include "alloc.h"
 #include "error.h"
 #include "web.h"
