@@ -24,7 +24,7 @@ typedef struct coffer_source {
     void (*close)(void *ctx);
     void *ctx;
     uint64_t size; /* in bytes; it does not change */
-    /* A read costs a round trip, however little it asks for: a server, a tape. Data then comes in few large reads with
+    /* Each read costs a round trip, however small it is: a server, a tape. Data is then read in few large reads, with
        the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time whatever the number of processors. */
     bool far;
     /* The address of byte 0 of all `size` bytes in memory, a multiple of 8, valid until close: coffer_data then has

@@ -24,6 +24,10 @@ void coffer__pool_deinit(coffer__pool *pool)
 
 /* ---- under the lock ---------------------------------------------------------------------------------------------- */
 
+/*
+ * Open files that nobody uses are a list from the oldest to the newest, through the files themselves. A file in use is
+ * in no list, so that it cannot be closed under whoever reads from it; the last user puts it back at the new end.
+ */
 static void pool_unlink(coffer__pooled *file)
 {
     coffer__pool *pool = file->pool;
@@ -41,8 +45,8 @@ static void pool_link_newest(coffer__pooled *file)
     pool->newest = file;
 }
 
-/* Takes the descriptor away from the file that was not used for the longest time, when more than `most` are open; -1 when there
-   is none to take. The caller closes it. */
+/* Takes the descriptor away from the file that was not used for the longest time, when more than `most` are open; -1
+   when there is none to take. The caller closes it. */
 static int pool_evict(coffer__pool *pool, size_t most)
 {
     coffer__pooled *file = pool->oldest;
@@ -91,6 +95,8 @@ static int pool_open(coffer__pool *pool, const char *path, int *fd)
     }
 }
 
+/* The file becomes one of the pool's while it is in use, and counts as open at once: another one may have to be closed
+   for it. What was evicted is closed after the lock is let go, since closing may take long (NFS). */
 int coffer__pool_take(coffer__pool *pool, coffer__pooled *file, const char *path, int *fd)
 {
     int os_error = pool_open(pool, path, fd);
@@ -117,6 +123,8 @@ int coffer__pool_take(coffer__pool *pool, coffer__pooled *file, const char *path
     return 0;
 }
 
+/* A path may lead to another file by now, or the file may have been written to. Nobody may read half of one and half of
+   the other, so both end the use. */
 static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_error *err)
 {
     const coffer__os_info *seen = &file->seen;
@@ -166,6 +174,8 @@ static coffer_status pool_open_again(coffer__pooled *file, int *fd, coffer_error
     return COFFER_OK;
 }
 
+/* The common way is one lock and a count. Only a closed file is opened, without the lock: other files can be used
+   meanwhile. */
 coffer_status coffer__pool_acquire(coffer__pooled *file, int *fd, coffer_error *err)
 {
     coffer__os_mutex_lock(&file->pool->lock);

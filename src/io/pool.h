@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are open only while somebody reads them, and a bounded number of them a while longer: a model of thousands of
- * files gets by with the descriptors of a process that may have few.
+ * Files that are open only while somebody reads them, and a bounded number of them a while longer: a model of thousands
+ * of files gets by with the descriptors of a process that may have few.
  *
- * A pooled file is opened once to be looked at, and again whenever it is used and not open. It must then be the same file, of
- * the same size and time of change: else the use fails with COFFER_ERR_CHANGED. Any number of threads may use the pool and
- * its files. More than the bound are open only while more threads than that read at once.
+ * A pooled file is opened once to be looked at, and again whenever it is used and not open. It must then be the same
+ * file, of the same size and time of change: else the use fails with COFFER_ERR_CHANGED. Any number of threads may use
+ * the pool and its files. More than the bound are open only while more threads than that read at once.
  */
 #ifndef COFFER_IO_POOL_H
 #define COFFER_IO_POOL_H

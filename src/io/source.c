@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all sources share. Every call goes through here, so that a kind may rely on a range that lies within the source, and
- * needs no function for what it cannot do.
+ * What all sources share. Every call goes through here, so that a kind may rely on a range that lies within the source,
+ * and needs no function for what it cannot do.
  */
 #include "source.h"
 
@@ -19,13 +19,15 @@ void coffer__source_init(coffer__source *source, const coffer__source_ops *ops, 
     source->is = traits;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
+/* Whether a range lies within the source. Neither number is trusted, so that they are not added. */
 static bool source_has(const coffer__source *source, uint64_t offset, uint64_t size)
 {
     return offset <= source->size && size <= source->size - offset;
 }
 
+/* Our own mistake, or that of a program that calls the library: what a file says was compared with its size before. */
 static coffer_status source_out_of_range(const coffer__source *source, uint64_t offset, uint64_t size,
                                          coffer_error *err)
 {
@@ -78,7 +80,7 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
     return address;
 }
 
-/* ---- which version of the bytes it is ---------------------------------------------------------------------------------- */
+/* ---- which version of the bytes it is ---------------------------------------------------------------------------- */
 
 const coffer__os_info *coffer__source_seen(const coffer__source *source)
 {
@@ -92,6 +94,8 @@ static bool source_has_times(const coffer__source *source)
     return seen != NULL && seen->kind == COFFER__OS_REGULAR;
 }
 
+/* A change that comes within the clock's tick leaves the times as they are (os.h), so only a file that was left alone
+   for a while tells of the next change. */
 bool coffer__source_is_fresh(const coffer__source *source)
 {
     return source_has_times(source) && coffer__source_seen(source)->recent;
@@ -102,6 +106,7 @@ bool coffer__source_is_still(coffer__source *source)
     return !source_has_times(source) || source->ops->is_still == NULL || source->ops->is_still(source);
 }
 
+/* Kinds whose bytes are not edited in place, and so have no undo file, are never in the middle of an edit. */
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err)
 {
     const bool edited = source->ops->is_edited != NULL && source->ops->is_edited(source, path);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source: random-access bytes of a size that is known. It knows nothing of tensors, and whoever uses one does not know its
- * kind: a source says of itself what matters (coffer__source_traits), and whoever reads decides by that alone. A new kind is
- * one file with a table of functions and one function that fills a coffer__source. Nothing that reads has to be touched.
+ * A source: random-access bytes of a size that is known. It knows nothing of tensors, and whoever uses one does not
+ * know its kind: a source says of itself what matters (coffer__source_traits), and whoever reads decides by that alone.
+ * A new kind is one file with a table of functions and one function that fills a coffer__source. Nothing that reads has
+ * to be touched.
  *
  *   source.c          what all kinds share: ranges are checked here, abilities asked here
  *   source_memory.c   bytes in memory
@@ -12,8 +13,8 @@
  *   source_http.c     (in net) bytes at a URL
  *
  * A source may be copied as long as only one copy is closed. Any number of threads may use it at once, but for
- * coffer__source_is_still and close. Failures do not carry a path: who opened the source knows it. Their offset counts from
- * the source's own byte 0.
+ * coffer__source_is_still and close. Failures do not carry a path: who opened the source knows it. Their offset counts
+ * from the source's own byte 0.
  */
 #ifndef COFFER_IO_SOURCE_H
 #define COFFER_IO_SOURCE_H
@@ -24,7 +25,8 @@
 
 typedef struct coffer__source coffer__source;
 
-/* Asked now and then, by the thread that waits, whether what it waits for is still wanted: every so many milliseconds, at least. */
+/* Asked now and then, by the thread that waits, whether what it waits for is still wanted: every so many milliseconds,
+   at least. */
 #define COFFER__WATCH_MS 100
 typedef struct coffer__watch {
     bool (*stop)(void *ctx); /* true: the read fails with COFFER_ERR_CANCELLED */
@@ -40,15 +42,15 @@ typedef struct coffer__taker {
 /*
  * What a source says of itself. It is set when the source is opened and does not change.
  *
- * `far` has this one meaning wherever it is asked: a read costs a round trip, however little it asks for. Such a source is read
- * in few and large pieces with the gaps between them, many at a time whatever the number of processors, and the user is asked
- * meanwhile whether to go on. Whether its bytes can be trusted is another question: that is `fickle`.
+ * `far` has this one meaning wherever it is asked: each read costs a round trip, however small it is. Such a source is
+ * read in few and large pieces with the gaps between them, many at a time whatever the number of processors, and the
+ * user is asked meanwhile whether to go on. Whether its bytes can be trusted is another question: that is `fickle`.
  *
- * A source that lends its descriptor is a file of this system, so small reads of it are cheap: its header comes through a
- * small window, where any other source is asked for the rest of the header at once.
+ * A source that lends its descriptor is a file of this system, so small reads of it are cheap: its header comes through
+ * a small window, where any other source is asked for the rest of the header at once.
  */
 typedef struct coffer__source_traits {
-    bool far;        /* a read costs a round trip */
+    bool far;        /* each read costs a round trip */
     bool maps;       /* it can show its bytes in memory */
     bool lends;      /* it has a descriptor to copy from */
     bool streams;    /* it hands a range on as it comes */
@@ -59,16 +61,14 @@ typedef struct coffer__source_traits {
 } coffer__source_traits;
 
 /*
- * The functions of a kind. They are called through those below, which have checked that the range lies within the source, that
- * it is not empty, and that the source has the ability. read_at and close are always there.
+ * The functions of a kind. They are called through those below, which have checked that the range lies within the
+ * source, that it is not empty, and that the source has the ability. read_at and close are always there.
  *
- * read_at fills all of `size` bytes or fails. Where that can take long it asks the watch (NULL: nobody) while it waits. A file
- * that has become shorter is COFFER_ERR_CHANGED.
- * map puts the range in memory and returns its address, valid until *map is unmapped and the source closed; NULL, with *err
- * filled, when that cannot be done.
- * borrow gives a descriptor and where the source's byte 0 is in it, until give_back.
- * stream hands the range on as it comes, each byte once and in order, so that it may be of any length. A taker that wants no
- * more makes it COFFER_ERR_CANCELLED.
+ * read_at fills all of `size` bytes or fails. Where that can take long it asks the watch (NULL: nobody) while it waits.
+ * A file that has become shorter is COFFER_ERR_CHANGED. map puts the range in memory and returns its address, valid
+ * until *map is unmapped and the source closed; NULL, with *err filled, when that cannot be done. borrow gives a
+ * descriptor and where the source's byte 0 is in it, until give_back. stream hands the range on as it comes, each byte
+ * once and in order, so that it may be of any length. A taker that wants no more makes it COFFER_ERR_CANCELLED.
  */
 typedef struct coffer__source_ops {
     const char *kind; /* in words, for messages: "… cannot be mapped" */
@@ -94,8 +94,9 @@ typedef struct coffer__source_ops {
     bool (*stated_sha256)(const coffer__source *source, uint8_t digest[32]);
 } coffer__source_ops;
 
-/* Bytes that a kind may keep within the source, so that opening a file allocates nothing. A kind that needs more allocates it
-   and keeps the address. They are characters, since those alone may be read and copied as whatever type the kind puts there. */
+/* Bytes that a kind may keep within the source, so that opening a file allocates nothing. A kind that needs more
+   allocates it and keeps the address. They are characters, since those alone may be read and copied as whatever type
+   the kind puts there. */
 #define COFFER__SOURCE_ROOM 128
 
 struct coffer__source {
@@ -109,7 +110,7 @@ struct coffer__source {
     } state;                                     /* the kind's alone to look at */
 };
 
-/* ---- kinds: each fills *source; close it with source->ops->close(source) ----------------------------------------------- */
+/* ---- kinds: each fills *source; close it with source->ops->close(source) ----------------------------------------- */
 
 /* A source of a kind, all zero but for this. */
 void coffer__source_init(coffer__source *source, const coffer__source_ops *ops, uint64_t size,
@@ -120,22 +121,22 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom);
 /* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
    COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
-/* The same for a file whose descriptor a pool looks after. The path is absolute and no link. `pooled` stays where it is until
-   the source is closed. */
+/* The same for a file whose descriptor a pool looks after. The path is absolute and no link. `pooled` stays where it is
+   until the source is closed. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err);
 /* The file of a descriptor, which is duplicated. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, coffer_error *err);
-/* `size` bytes of another source from `offset` on; `size` UINT64_MAX: to its end. It can do what the other one can. The other
-   one stays where it is, open, until the range is closed, and is not closed by that. COFFER_ERR_ARGUMENT when it does not lie
-   within the other one. */
+/* `size` bytes of another source from `offset` on; `size` UINT64_MAX: to its end. It can do what the other one can. The
+   other one stays where it is, open, until the range is closed, and is not closed by that. COFFER_ERR_ARGUMENT when it
+   does not lie within the other one. */
 coffer_status coffer__source_range(coffer__source *range, coffer__source *of, uint64_t offset, uint64_t size,
                                    coffer_error *err);
 /* Turns a source into a range of itself, which closes it. On failure it is closed. */
 coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uint64_t size,
                                     const coffer_allocator *allocator, coffer_error *err);
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* Fills all of `size` bytes, after checking the range. */
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
@@ -143,37 +144,40 @@ coffer_status coffer__source_read(const coffer__source *source, uint64_t offset,
 /* The same for a read that may be given up; `watch` may be NULL. */
 coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                           const coffer__watch *watch, coffer_error *err);
-/* The address in memory of a range; NULL, with *err filled, when there is none. *map is zero before, and the caller's to unmap
-   while the source is open, whether there was a failure or not. With COFFER_MAP_PRIVATE the bytes may be changed. */
+/* The address in memory of a range; NULL, with *err filled, when there is none. *map is zero before, and the caller's
+   to unmap while the source is open, whether there was a failure or not. With COFFER_MAP_PRIVATE the bytes may be
+   changed. */
 void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                          bool populate, coffer__os_map *map, coffer_error *err);
 
-/* For a kind's map: the address of memory that the caller lends to be read. It loses its const here, where COFFER_MAP_PRIVATE is
-   refused; with any other access nobody writes. */
+/* For a kind's map: the address of memory that the caller lends to be read. It loses its const here, where
+   COFFER_MAP_PRIVATE is refused; with any other access nobody writes. */
 void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer_error *err);
 
-/* ---- which version of the bytes it is ---------------------------------------------------------------------------------- */
+/* ---- which version of the bytes it is ---------------------------------------------------------------------------- */
 
 /* The file as it was looked at; NULL: the source is none. */
 const coffer__os_info *coffer__source_seen(const coffer__source *source);
 /* Whether the file was changed so shortly before it was looked at that its times will not show another change. */
 bool coffer__source_is_fresh(const coffer__source *source);
-/* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they are now is
-   kept, and the size of a file. A source that is no regular file never changes. */
+/* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they
+   are now is kept, and the size of a file. A source that is no regular file never changes. */
 bool coffer__source_is_still(coffer__source *source);
-/* Looks for the undo file once more, when the header was read: an edit that began meanwhile may have been seen half-done:
-   COFFER_ERR_UNDO. The source may be closed by then. That is no proof of the contrary: see coffer__source_is_still. */
+/* Looks for the undo file once more, when the header was read: an edit that began meanwhile may have been seen
+   half-done: COFFER_ERR_UNDO. The source may be closed by then. That is no proof of the contrary: see
+   coffer__source_is_still. */
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);
 
-/* Where the bytes come from and which version of them they are, as text of lines. False, and "", when that is not known. */
+/* Where the bytes come from and which version of them they are, as text of lines. False, and "", when that is not
+   known. */
 #define COFFER__SOURCE_IDENTITY 9216
 bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY]);
 /* The commit of the repository that it came from; "" when there is none. Borrowed. */
 const char *coffer__source_commit(const coffer__source *source);
 /* All bytes, when they came with the first answer; NULL when more has to be asked for. Borrowed. */
 const void *coffer__source_kept(const coffer__source *source);
-/* The SHA-256 that a server states of the whole; false when none is stated. A server may have to be asked for it, once. Not to
-   be called by several threads for one source. */
+/* The SHA-256 that a server states of the whole; false when none is stated. A server may have to be asked for it, once.
+   Not to be called by several threads for one source. */
 bool coffer__source_stated_sha256(const coffer__source *source, uint8_t digest[32]);
 
 #endif

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's own bytes: its functions are called with an error that is never NULL, and fill it or not. */
+/*
+ * The caller's own bytes: coffer_source, as the public header has it. Its functions are called with an error that is
+ * clear and never NULL, and fill it or not; what they leave out is filled in here, so that every failure has words.
+ * What the struct leaves zero is not asked for: a source that says nothing is near, and is only read.
+ */
 #include "error.h"
 #include "source.h"
 #include "trouble.h"
@@ -13,6 +17,8 @@ static const coffer_source *source_custom_of(const coffer__source *source)
     return (const void *)source->state.room;
 }
 
+/* The watch stays here: the caller's function knows nothing of it, and ends when it likes. Whoever reads asks between
+   two calls. */
 static coffer_status source_custom_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                            const coffer__watch *watch, coffer_error *err)
 {
@@ -45,6 +51,7 @@ static void *source_custom_map(const coffer__source *source, uint64_t offset, ui
     return coffer__source_lent_memory(bytes + (size_t)offset, access, err);
 }
 
+/* Several threads may borrow at once. The caller counts the loans, if it has to. */
 static coffer_status source_custom_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
     const coffer_source *custom = source_custom_of(source);

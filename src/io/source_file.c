@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A regular file or block device. It is read by position only, so that any number of threads may; the size is that of the
- * moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is the source's own, or
- * one of a pool's, which is then borrowed for each use.
+ * A regular file or block device. It is read by position only, so that any number of threads may; the size is that of
+ * the moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is the
+ * source's own, or one of a pool's, which is then borrowed for each use.
  */
 #include "error.h"
 #include "patch.h"
@@ -34,6 +34,8 @@ static source_file *source_file_in(coffer__source *source)
     return (void *)source->state.room;
 }
 
+/* A pooled file is opened again here if the pool closed it, and fails when it is no longer the file that was opened.
+   The file is read by position from its own first byte: a range of it is another kind (source_range.c). */
 static coffer_status source_file_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
     const source_file *file = source_file_of(source);
@@ -53,6 +55,8 @@ static void source_file_give_back(const coffer__source *source)
     }
 }
 
+/* The read ended before the size that the file had. Both sizes are told, and where the bytes ended: a download that is
+   still going on and a file that was cut short are told apart by them. */
 static coffer_status source_file_shrank(const source_file *file, int fd, uint64_t at, coffer_error *err)
 {
     coffer__os_info now;
@@ -67,6 +71,8 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->seen.size, now.size);
 }
 
+/* The system may read less than it was asked for; coffer__os_read_at goes on until it has all of it, so that less means
+   the end of the file. */
 static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {
@@ -143,13 +149,16 @@ static void source_file_close(coffer__source *source)
     }
 }
 
-/* ---- which version of the file it is ----------------------------------------------------------------------------------- */
+/* ---- which version of the file it is ----------------------------------------------------------------------------- */
 
 static const coffer__os_info *source_file_seen(const coffer__source *source)
 {
     return &source_file_of(source)->seen;
 }
 
+/* Looks at the file, not at its path: a file that was replaced is still the one that is read, and what is asked is
+   whether the bytes that were read belong together. What is seen now is kept, for the next time this is asked, also
+   when the file was not still. */
 static bool source_file_is_still(coffer__source *source)
 {
     int fd = -1;
@@ -174,8 +183,8 @@ static bool source_file_is_still(coffer__source *source)
     return still;
 }
 
-/* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one that
-   was deleted, by its name in /proc) has no undo file either. */
+/* The undo file lies beside the file itself, wherever links to it are. A file without a name of its own (an open one
+   that was deleted, by its name in /proc) has no undo file either. */
 static coffer__undo source_file_undo(const char *path, bool is_link)
 {
     coffer__path real;
@@ -191,7 +200,7 @@ static bool source_file_is_edited(const coffer__source *source, const char *path
     return source_file_undo(path, source_file_of(source)->through_link) == COFFER__UNDO_COUNTS;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Takes the descriptor over. */
 static void source_file_init(coffer__source *source, const source_file *file, bool doubted)
@@ -211,6 +220,7 @@ static void source_file_init(coffer__source *source, const source_file *file, bo
     memcpy(source->state.room, file, sizeof *file);
 }
 
+/* What has bytes at places. Pipes, sockets and terminals have none; a directory has, but not to be read. */
 static bool source_file_is_readable(coffer__os_kind kind)
 {
     return kind == COFFER__OS_REGULAR || kind == COFFER__OS_BLOCK;
@@ -224,6 +234,7 @@ static int source_file_open(const char *path, int *fd, bool *is_link)
     return *is_link ? coffer__os_open(path, COFFER__OS_READ, true, fd) : os_error;
 }
 
+/* Says why, where the errno alone would not: a socket, and a link to nothing, which looks like a file in a listing. */
 static coffer_status source_file_cannot_open(const char *path, bool is_link, int os_error, coffer_error *err)
 {
     coffer__os_info info;
@@ -252,6 +263,8 @@ static coffer_status source_file_check(const char *path, bool is_link, coffer__o
     return undo == COFFER__UNDO_COUNTS ? coffer__undo_fail(err, path) : COFFER_OK;
 }
 
+/* The order matters: the file is opened first and looked at through its descriptor, then its undo file is looked for.
+   An edit that begins after that is found by coffer__source_path_again. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
 {
     bool doubted = false;
@@ -294,6 +307,8 @@ coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, 
     return COFFER_OK;
 }
 
+/* The caller keeps its descriptor, and may close it. The duplicate shares its position, which is neither used nor
+   moved. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, coffer_error *err)
 {
     source_file file = { .fd = -1 };

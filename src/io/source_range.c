@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A range of another source, which may be a range itself: a file that is embedded in another one, a member of an archive.
- * It can do what the other one can, and each call becomes one of the other's, `first` bytes further on:
+ * A range of another source, which may be a range itself: a file that is embedded in another one, a member of an
+ * archive. It can do what the other one can, and each call becomes one of the other's, `first` bytes further on:
  *
  *     the other    0 ........ first ................ first + size ........ its size
  *     the range               0 .................... size
  *
- * first + size was at most the other's size when the range was made, so no sum of `first` and a place in the range overflows.
- * It is not compared again: of a file that has become shorter, the file itself tells.
- * Which version of the bytes it is, only a file says of its ranges: what a server states is of the whole.
+ * first + size was at most the other's size when the range was made, so no sum of `first` and a place in the range
+ * overflows. It is not compared again: of a file that has become shorter, the file itself tells. Which version of the
+ * bytes it is, only a file says of its ranges: what a server states is of the whole.
  */
 #include "source.h"
 
@@ -106,6 +106,7 @@ static bool source_range_is_still(coffer__source *source)
 }
 
 /* Whether the range lies within the other source; UINT64_MAX becomes what is there. */
+/* The two sizes are never added: offset + size of a stranger's archive may be beyond all numbers. */
 static coffer_status source_range_check(const coffer__source *of, uint64_t offset, uint64_t *size, coffer_error *err)
 {
     const bool begins = offset <= of->size;
@@ -119,6 +120,7 @@ static coffer_status source_range_check(const coffer__source *of, uint64_t offse
                         *size == UINT64_MAX ? 0 : *size, offset, of->size);
 }
 
+/* The range has the traits of what it is of, and so its abilities: a far archive has far members. */
 static void source_range_init(coffer__source *source, const source_range *range, uint64_t size)
 {
     static const coffer__source_ops ops = { .kind = "a range of a source",
@@ -160,6 +162,7 @@ coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uin
         source->ops->close(source);
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a range of a source");
     }
+    /* The source moves into a place of its own. It may be copied, as nothing in it points into itself. */
     *of = *source;
     const source_range range = { .of = of, .first = offset, .allocator = *allocator, .owns = true };
     source_range_init(source, &range, size);

@@ -168,7 +168,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     coffer_open_options known;
     coffer_status status = open_options(&known, options, err);
     if (status == COFFER_OK && (source->borrow == NULL) != (source->give_back == NULL)) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source has both of borrow and give_back, or none");
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source must have both borrow and give_back, or neither");
     }
     if (status != COFFER_OK) {
         custom.ops->close(&custom);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for by the names that loaders give
- * them. The URL's text is read once, by the client that the model owns; what is opened are locations that the client makes of it.
- * The text goes along for those who read what is shown.
+ * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for by the names that
+ * loaders give them. The URL's text is read once, by the client that the model owns; what is opened are locations that
+ * the client makes of it. The text goes along for those who read what is shown.
  */
 #include "opening.h"
 
@@ -73,8 +73,9 @@ static coffer_status open_no_model(const char *url, coffer_error *err)
 }
 
 /*
- * The first of the usual names that the server has; without a listing they are guessed. A store says 403 of an object that is not
- * there to whoever may not list its bucket: then the next name is tried, and in the end the first refusal tells.
+ * The first of the usual names that the server has; without a listing they are guessed. A store says 403 of an object
+ * that is not there to whoever may not list its bucket: then the next name is tried, and in the end the first refusal
+ * tells.
  */
 static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *web, const char *url,
                                 const coffer__listing *listing, const coffer_open_options *options, coffer_error *err)
@@ -123,8 +124,8 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     return open_guess(model, &attempt, web, url, listing, options, err);
 }
 
-/* Of what is to be fetched from the Hub: asks which commit the revision is now and what it has, once, and names the commit from then
-   on. *url is then the text in *at. Where the Hub does not say, all stays as it is. */
+/* Of what is to be fetched from the Hub: asks which commit the revision is now and what it has, once, and names the
+   commit from then on. *url is then the text in *at. Where the Hub does not say, all stays as it is. */
 static coffer_status open_settle(const char **url, coffer__path *at, coffer__web *web, coffer__listing *listing,
                                  const coffer_open_options *options, coffer_error *err)
 {

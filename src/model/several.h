@@ -6,20 +6,23 @@
 #include "coffer.h"
 #include "model.h"
 
-/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `at` is
-   NULL for a path that is no URL; the model does not own its client yet. The options are known to be right. Failures carry the path. */
+/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of
+   them. `at` is NULL for a path that is no URL; the model does not own its client yet. The options are known to be
+   right. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err);
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err);
 
-/* several_files.c: makes the shards of a model, and reads their headers with several threads. Failures carry the path. */
+/* several_files.c: makes the shards of a model, and reads their headers with several threads. Failures carry the path.
+   */
 coffer_status coffer__several_open_files(coffer *model, const coffer__index_shard *files, size_t count,
                                          const coffer_open_options *options, coffer_error *err);
 /* several_join.c: makes one model of the shards, whose headers are read; then compares it with what its index says. */
 coffer_status coffer__several_join(coffer *model, coffer_error *err);
 coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err);
-/* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some, are open. */
+/* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some,
+   are open. */
 coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
                                    coffer_error *err);
 

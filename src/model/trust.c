@@ -138,7 +138,7 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
     return trust_look(model, tensor, options == NULL ? &usual : options, err);
 }
 
-/* ---- copies of what comes from far away -------------------------------------------------------------------------- */
+/* ---- copies of what fickle sources gave -------------------------------------------------------------------------- */
 
 /* The copy that the model has, if it is of that tensor, with one user more. */
 static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)

@@ -6,7 +6,8 @@
 #include "record.h"
 #include "table.h"
 
-/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only where the file records something. */
+/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only where the file records
+   something. */
 static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
 {
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -16,7 +17,8 @@ static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
     return verify != COFFER_VERIFY_NOTHING;
 }
 
-/* Reads the record. The metadata have a digest of their own in it, which is compared at once: they are in memory already. */
+/* Reads the record. The metadata have a digest of their own in it, which is compared at once: they are in memory
+   already. */
 static coffer_status trust_read_record(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -63,8 +65,8 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the empty ones
-   come first, and of those in the order in which they lie in memory. */
+/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the
+   empty ones come first, and of those in the order in which they lie in memory. */
 static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
 {
     if (a->offset != b->offset) {

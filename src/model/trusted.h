@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a shard records of its tensors, and which of them were verified against it: a mark for each, set by any thread. */
+/* What a shard records of its tensors, and which of them were verified against it: a mark for each, set by any thread.
+   */
 #ifndef COFFER_MODEL_TRUSTED_H
 #define COFFER_MODEL_TRUSTED_H
 
@@ -19,7 +20,8 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
                                   coffer_error *err);
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* Whether the tensors of a shard are verified, each time they are read: its source may answer differently another time. */
+/* Whether the tensors of a shard are verified, each time they are read: its source may answer differently another time.
+   */
 bool coffer__trust_is_fickle(const coffer__shard *shard);
 /* Whether a tensor has yet to be verified: one of a fickle source always. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);

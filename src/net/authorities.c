@@ -5,9 +5,11 @@
 
 /* A chain may end in any certificate that is trusted, as libcurl has it: OpenSSL's X509_V_FLAG_PARTIAL_CHAIN. */
 #define AUTHORITIES_PARTIAL_CHAIN 0x80000ul
-/* A folder that has no certificates. Without a file and a folder some libcurls read those that OpenSSL takes by itself. */
+/* A folder that has no certificates. Without a file and a folder some libcurls read those that OpenSSL takes by itself.
+   */
 #define AUTHORITIES_NOWHERE "/dev/null"
-/* How many pointers of an SSL_CTX are looked at. It has several times as many in every OpenSSL and what descends from it. */
+/* How many pointers of an SSL_CTX are looked at. It has several times as many in every OpenSSL and what descends from
+   it. */
 #define AUTHORITIES_WORDS 8
 
 /* What is used of OpenSSL. It stays in the process, as libcurl has it anyway. */
@@ -21,7 +23,8 @@ typedef struct authorities_openssl {
     void (*release)(void *store);
 } authorities_openssl;
 
-/* Finds a function in OpenSSL; false, too, where the program brings another one of that name, which may be called in its place. */
+/* Finds a function in OpenSSL; false, too, where the program brings another one of that name, which may be called in
+   its place. */
 static bool authorities_find(const authorities_openssl *openssl, const char *name, void *function)
 {
     coffer__os_library program = { NULL };
@@ -36,7 +39,8 @@ static bool authorities_find(const authorities_openssl *openssl, const char *nam
     return alone;
 }
 
-/* Finds the libssl that this libcurl depends on, and in it, and in the libcrypto that it depends on itself, all that is used. */
+/* Finds the libssl that this libcurl depends on, and in it, and in the libcrypto that it depends on itself, all that is
+   used. */
 static bool authorities_find_all(const coffer__libcurl *curl, authorities_openssl *openssl)
 {
     void (*method)(void) = NULL;
@@ -50,8 +54,8 @@ static bool authorities_find_all(const coffer__libcurl *curl, authorities_openss
            authorities_find(openssl, "X509_STORE_free", &openssl->release);
 }
 
-/* Whether libcurl's SSL_CTX was made by the OpenSSL that we found. Near its beginning it has the address of its method, which is a
-   constant of that library: in no other one can it be the same. */
+/* Whether libcurl's SSL_CTX was made by the OpenSSL that we found. Near its beginning it has the address of its method,
+   which is a constant of that library: in no other one can it be the same. */
 static bool authorities_fit(const coffer__authorities *authorities, const void *context)
 {
     const void *words[AUTHORITIES_WORDS];

@@ -27,7 +27,7 @@ typedef struct http_exchange {
         [COFFER__CURL_ERROR_SIZE]; /* libcurl's words for a failure, with names that the other side chose: not shown */
 } http_exchange;
 
-/* ---- what comes ------------------------------------------------------------------------------------------------------ */
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 static bool http_keep(char *to, size_t size, const char *value, size_t value_len)
 {
@@ -40,8 +40,8 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
     return true;
 }
 
-/* Keeps what tells one version of a file from another. Of one that is too long its length and FNV-1a are kept, without quotes, so
-   that it can be compared and is never sent. */
+/* Keeps what tells one version of a file from another. Of one that is too long its length and FNV-1a are kept, without
+   quotes, so that it can be compared and is never sent. */
 static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
 {
     if (http_keep(to, size, value, value_len)) {
@@ -109,8 +109,8 @@ static void http_move_deadline(http_exchange *exchange)
     exchange->counted = exchange->reply->body;
 }
 
-/* A line of the answer's head. Each answer begins anew: one that says "continue" may come before the one that counts. What comes
-   after that one's head follows the body, and says nothing of it. */
+/* A line of the answer's head. Each answer begins anew: one that says "continue" may come before the one that counts.
+   What comes after that one's head follows the body, and says nothing of it. */
 static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
@@ -146,7 +146,7 @@ static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
     return exchange->refused ? 0 : all;
 }
 
-/* ---- what is asked --------------------------------------------------------------------------------------------------- */
+/* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
 /* Appends a line; false without memory. */
 static bool http_add_line(const coffer__libcurl *curl, struct curl_slist **list, const char *line)
@@ -185,7 +185,8 @@ static bool http_has_dots(const char *url)
     return dots;
 }
 
-/* Signed is what is sent. A path with dots would be sent without them; from 8.16 on libcurl refuses to sign it as it is. */
+/* Signed is what is sent. A path with dots would be sent without them; from 8.16 on libcurl refuses to sign it as it
+   is. */
 static bool http_set_signature(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
 {
     bool set = curl->easy_setopt(easy, COFFER__CURLOPT_AWS_SIGV4, request->sigv4) == COFFER__CURLE_OK;
@@ -248,7 +249,7 @@ static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lin
     return set && http_set_trust(curl, easy, request, shared) && http_set_credentials(curl, easy, request);
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------------------------------- */
+/* ---- TLS --------------------------------------------------------------------------------------------------------- */
 
 /* Whether libcurl's words for a failure have one of these in them, in any case. */
 static bool http_says(const char *detail, const char *const *words)
@@ -267,7 +268,8 @@ static bool http_says(const char *detail, const char *const *words)
     return false;
 }
 
-/* A handshake that failed is one that broke off, unless the other side, or OpenSSL, says that it will fail each time. */
+/* A handshake that failed is one that broke off, unless the other side, or OpenSSL, says that it will fail each time.
+   */
 static bool http_handshake_broke(const http_exchange *exchange)
 {
     static const char *const lasting[] = { "alert",       "version", "protocol", "cipher", "http request",
@@ -334,8 +336,8 @@ static const char *http_distrust_by_words(const char *detail)
     return NULL;
 }
 
-/* Why a certificate was not taken. OpenSSL's reasons have numbers, GnuTLS's bits, those of others words alone; the name is libcurl's to
-   check, and then there are words. */
+/* Why a certificate was not taken. OpenSSL's reasons have numbers, GnuTLS's bits, those of others words alone; the name
+   is libcurl's to check, and then there are words. */
 static const char *http_distrust(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
 {
     long result = 0;
@@ -352,7 +354,7 @@ static const char *http_distrust(const coffer__libcurl *curl, void *easy, const 
     return found != NULL ? found : curl->easy_strerror(code);
 }
 
-/* ---- the exchange ---------------------------------------------------------------------------------------------------- */
+/* ---- the exchange ------------------------------------------------------------------------------------------------ */
 
 static coffer__http_end http_end_of(unsigned code, const http_exchange *exchange)
 {

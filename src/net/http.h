@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request, one answer, over one connection that stays open for the next. No policy: redirects and failures are told to the
- * caller, and whatever status came is an answer. The answer's fields are read before its body is handed on, piece by piece
- * and as it comes, so that bytes are stored where they belong at once. Its head counts when the blank line came that ends it.
+ * One request, one answer, over one connection that stays open for the next. No policy: redirects and failures are told
+ * to the caller, and whatever status came is an answer. The answer's fields are read before its body is handed on,
+ * piece by piece and as it comes, so that bytes are stored where they belong at once. Its head counts when the blank
+ * line came that ends it.
  *
- * An exchange has one deadline: the whole head must come within `timeout_ms`, and after it enough of the body in each `timeout_ms`;
- * lines that go on for ever, or a byte now and then, are no reason to wait.
+ * An exchange has one deadline: the whole head must come within `timeout_ms`, and after it enough of the body in each
+ * `timeout_ms`; lines that go on for ever, or a byte now and then, are no reason to wait.
  *
  * A line belongs to one thread at a time. Proxies, and what goes around them, are libcurl's business and environment.
  */
@@ -19,8 +20,9 @@
 #include "source.h"
 #include "url.h"
 
-/* What keeps the connection. Each request has a handle of its own: a libcurl like 7.88 (Debian 12) keeps, in one that is used again, a
-   pointer to a field of the last answer that it has freed, and writes there when the next answer begins with a blank. */
+/* What keeps the connection. Each request has a handle of its own: a libcurl like 7.88 (Debian 12) keeps, in one that
+   is used again, a pointer to a field of the last answer that it has freed, and writes there when the next answer
+   begins with a blank. */
 typedef struct coffer__http_line {
     void *multi;
 } coffer__http_line;

@@ -96,7 +96,7 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
            (!range->satisfied || range->last < range->size);
 }
 
-/* ---- Retry-After ----------------------------------------------------------------------------------------------------- */
+/* ---- Retry-After ------------------------------------------------------------------------------------------------- */
 
 /* The largest number of seconds that is told from none at all. */
 #define HTTP_LONGEST_WAIT (COFFER__HTTP_UNKNOWN - 1)
@@ -211,7 +211,7 @@ bool coffer__http_is_strong(const char *etag)
     return plain && len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
 
-/* ---- digests --------------------------------------------------------------------------------------------------------- */
+/* ---- digests ----------------------------------------------------------------------------------------------------- */
 
 /* The value of a digit among `digits`; -1 when it is none. */
 static int http_digit(const char *digits, char c)

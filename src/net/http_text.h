@@ -21,14 +21,15 @@ bool coffer__http_field(const char *text, size_t text_len, const char *name, con
 bool coffer__http_number(const char *text, size_t text_len, uint64_t *value);
 /* False for whatever is not exactly one of the two forms, with FIRST <= LAST < SIZE. */
 bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range);
-/* Seconds that a Retry-After wants: a number, or a date in GMT, reckoned from `now` (seconds since 1970); false for anything
-   else. A date that is past is 0; a number that is too large is the largest but COFFER__HTTP_UNKNOWN. */
+/* Seconds that a Retry-After wants: a number, or a date in GMT, reckoned from `now` (seconds since 1970); false for
+   anything else. A date that is past is 0; a number that is too large is the largest but COFFER__HTTP_UNKNOWN. */
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds);
-/* The SHA-256 that a quoted text of 64 hexadecimal digits, or 44 characters of base64, stand for; false for any other text. */
+/* The SHA-256 that a quoted text of 64 hexadecimal digits, or 44 characters of base64, stand for; false for any other
+   text. */
 bool coffer__http_sha256_hex(const char *text, uint8_t digest[32]);
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
-/* The name of a refusal's reason, "AccessDenied": letters and nothing else, up to `end`, copied to `word`; false for no such text, and for
-   one that does not fit. */
+/* The name of a refusal's reason, "AccessDenied": letters and nothing else, up to `end`, copied to `word`; false for no
+   such text, and for one that does not fit. */
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
 /* The same as an object store sends it, in <Code>…</Code>. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);

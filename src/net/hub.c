@@ -9,7 +9,7 @@
 
 #define HUB_DEFAULT_ENDPOINT "https://huggingface.co"
 
-/* ---- settings -------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* One name or another of the same setting. */
 static const char *hub_variable(const char *name, const char *other)
@@ -75,8 +75,8 @@ static bool hub_is_true(const char *text)
     return false;
 }
 
-/* Takes a token, which becomes a part of a request's head: whatever could end a line there, or a text, is refused before anything is
-   sent. It is not shown. */
+/* Takes a token, which becomes a part of a request's head: whatever could end a line there, or a text, is refused
+   before anything is sent. It is not shown. */
 static coffer_status hub_take_token(coffer__hub *hub, const char *what, const char *token, size_t len,
                                     coffer_error *err)
 {
@@ -161,7 +161,7 @@ coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_e
     return hub_token(hub, token, has_home ? &home : NULL, err);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* Whether a component may stand between slashes: it names something below. */
 static bool hub_is_component(const char *text, size_t len)
@@ -306,6 +306,8 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
+/* Up to the last slash of the file, or all of it. The room is one more than a file's, for the slash of the longest
+   folder. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
 {
     const size_t all = coffer__text_len(name->file);
@@ -326,7 +328,7 @@ bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file
            hub_keep(name->file, sizeof name->file, path, coffer__text_len(path));
 }
 
-/* ---- here and over there --------------------------------------------------------------------------------------------- */
+/* ---- here and over there ----------------------------------------------------------------------------------------- */
 
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, here and over there. Few repositories
- * have no owner; `hf://name@revision` is one, with its revision.
+ * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, here and over there. Few
+ * repositories have no owner; `hf://name@revision` is one, with its revision.
  *
  * Here is the cache that every client of the Hub keeps: models--OWNER--NAME/refs/REVISION has the commit, and
- * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. Of what is no model, `datasets`
- * stands in the place of `models`, and before OWNER. The environment says where both are, and which token is for the Hub;
- * docs/network.md has the variables.
+ * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. Of what is no model,
+ * `datasets` stands in the place of `models`, and before OWNER. The environment says where both are, and which token is
+ * for the Hub; docs/network.md has the variables.
  */
 #ifndef COFFER_NET_HUB_H
 #define COFFER_NET_HUB_H
@@ -43,12 +43,13 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text);
 /* Whether the token belongs to the host of a URL. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
-/* Names another file, of the folder that the name is of, or is (`is_folder`); false when that is too long, or no name. */
+/* Names another file, of the folder that the name is of, or is (`is_folder`); false when that is too long, or no name.
+   */
 bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len);
 /* That folder, with a slash at its end; "" for the repository itself. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1]);
-/* Where the file is in the cache; false when it is not. *commit is what the cache has for the revision, or "", and holds
-   COFFER__HUB_MOST_REVISION bytes: whatever else is wanted belongs to it. */
+/* Where the file is in the cache; false when it is not. *commit is what the cache has for the revision, or "", and
+   holds COFFER__HUB_MOST_REVISION bytes: whatever else is wanted belongs to it. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path);
 /* Where the file is over there at a revision. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This is what is used of its ABI, which
- * has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under names of our own. So every build
- * opens URLs, with libcurl's headers or without; tests/abi/libcurl_abi.c compares all of this with them.
+ * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This is what is used of
+ * its ABI, which has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under names of
+ * our own. So every build opens URLs, with libcurl's headers or without; tests/abi/libcurl_abi.c compares all of this
+ * with them.
  *
- * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's enums.
+ * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's
+ * enums.
  */
 #ifndef COFFER_NET_LIBCURL_H
 #define COFFER_NET_LIBCURL_H
@@ -124,7 +126,8 @@ typedef struct coffer__libcurl {
     void (*slist_free_all)(struct curl_slist *list);
 } coffer__libcurl;
 
-/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may have threads of its own. */
+/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may have threads of its
+   own. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Object stores that speak S3: what `s3://bucket/key` means, and what a request needs to be signed. The signature itself
- * (SigV4) is libcurl's. Settings come from the variables that Amazon's own tools read, and from nowhere else: no files, no
- * metadata service. Without a key requests are not signed: public buckets need no more.
+ * Object stores that speak S3: what `s3://bucket/key` means, and what a request needs to be signed. The signature
+ * itself (SigV4) is libcurl's. Settings come from the variables that Amazon's own tools read, and from nowhere else: no
+ * files, no metadata service. Without a key requests are not signed: public buckets need no more.
  */
 #ifndef COFFER_NET_S3_H
 #define COFFER_NET_S3_H
@@ -19,7 +19,8 @@ typedef struct coffer__s3 {
 } coffer__s3;
 
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err);
-/* Where an object is, or without a key what all keys begin with. The key is taken as it stands: nothing in it is an escape. */
+/* Where an object is, or without a key what all keys begin with. The key is taken as it stands: nothing in it is an
+   escape. */
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err);
 
 /* The lines that a request has besides, signed or not: ended by NULL, borrowed from `s3`. */

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file behind a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers have, and
- * its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
+ * A file at a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers
+ * have, and its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
  *
  *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where the file ends
  *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges, which only
  *         who wants to fetch the file puts up with: then each read asks for all of it, and passes over what comes before
  *   416   there are no bytes there: to the first question, an empty file
  *
- * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say what that
- * one did, is COFFER_ERR_CHANGED. An
- * answer that breaks off is resumed where it ended. Where redirects led is remembered, and asked again when the address
- * there has expired.
+ * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say
+ * what that one did, is COFFER_ERR_CHANGED. An answer that breaks off is resumed where it ended. Where redirects
+ * led is remembered, and asked again when the address there has expired.
  */
 #include "source_http.h"
 #include "alloc.h"
@@ -23,9 +22,9 @@
 #include <string.h>
 
 /*
- * As much as a TCP connection brings in its first three round trips (10 + 20 + 40 segments of 1448 bytes are 101,360), and
- * more than 9 of 10 headers have. A smaller guess would cost many headers a second journey, a larger one all of them a
- * fourth round trip. docs/network.md has the figures.
+ * As much as a TCP connection brings in its first three round trips (10 + 20 + 40 segments of 1448 bytes are 101,360),
+ * and more than 9 of 10 headers have. A smaller guess would cost many headers a second round trip, a larger one all of
+ * them a fourth round trip. docs/network.md has the figures.
  */
 #define SOURCE_HTTP_FIRST ((size_t)96 << 10)
 /* So many bytes that came are worth new patience: an answer may break off often, but not for nothing. */
@@ -64,10 +63,10 @@ typedef struct source_http_part {
     coffer_error error;
 } source_http_part;
 
-/* ---- judging an answer ----------------------------------------------------------------------------------------------- */
+/* ---- judging an answer ------------------------------------------------------------------------------------------- */
 
-/* Whether an answer states another version than the first one did. One that says less, or more, is another one, too: who knows whose
-   it is. */
+/* Whether an answer states another version than the first one did. One that says less, or more, is another one, too:
+   who knows whose it is. */
 static bool source_http_differs(const source_http *file, const coffer__http_reply *reply)
 {
     return file->pinned && (strcmp(file->etag, reply->etag) != 0 || strcmp(file->modified, reply->modified) != 0);
@@ -189,7 +188,7 @@ static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, si
     return true;
 }
 
-/* Of a whole file only what is wanted of it. False behind the last byte of that, too, which ends the connection. */
+/* Of a whole file only what is wanted of it. False after the last byte of that, too, which ends the connection. */
 static bool source_http_take_of_whole(source_http_part *part, uint64_t at, const uint8_t *bytes, size_t size)
 {
     const uint64_t from = part->offset + part->done;
@@ -223,7 +222,7 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
                                   : source_http_hand_on(part, bytes, size);
 }
 
-/* ---- fetching -------------------------------------------------------------------------------------------------------- */
+/* ---- fetching ---------------------------------------------------------------------------------------------------- */
 
 static void source_http_where(source_http *file, coffer__web_address *place)
 {
@@ -338,7 +337,7 @@ static coffer_status source_http_fetch(source_http_part *part, const coffer__wat
     return status;
 }
 
-/* ---- the source ------------------------------------------------------------------------------------------------------ */
+/* ---- the source -------------------------------------------------------------------------------------------------- */
 
 static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
@@ -380,7 +379,7 @@ static void source_http_close(coffer__source *source)
     coffer__free(&allocator, file, sizeof *file);
 }
 
-/* ---- what is known of the whole file ----------------------------------------------------------------------------------- */
+/* ---- what is known of the whole file ----------------------------------------------------------------------------- */
 
 /* The URL as it was named, the commit, ETag and date, a line each. A version is known by one of the last two. */
 static bool source_http_identity(const coffer__source *source, char *text)
@@ -451,13 +450,13 @@ static bool source_http_stated_sha256(const coffer__source *source, uint8_t dige
     return coffer__http_sha256_hex(file->linked_etag, digest) || coffer__http_sha256_base64(file->checksum, digest);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* A source that knows only where it is; takes `web` over. */
 static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
-    static const coffer__source_ops ops = { .kind = "what lies behind a URL",
+    static const coffer__source_ops ops = { .kind = "the file at a URL",
                                             .read_at = source_http_read_at,
                                             .close = source_http_close,
                                             .stream = source_http_stream,

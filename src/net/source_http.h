@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source behind a URL (source.h), and what a server says of it besides its bytes. */
+/* A source at a URL (source.h), and what a server says of it besides its bytes. */
 #ifndef COFFER_NET_SOURCE_HTTP_H
 #define COFFER_NET_SOURCE_HTTP_H
 
 #include "source.h"
 #include "web.h"
 
-/* What is at an address; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. The watch, which
-   may be NULL, is that of this first question. The source shares in `web`. */
+/* What is at an address; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. The
+   watch, which may be NULL, is that of this first question. The source shares in `web`. */
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err);
 

@@ -145,6 +145,8 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
+/* The port is kept as it is written, also where it is the scheme's own: the text is what a user recognises, and an
+   origin compares numbers. Six digits are enough to see that it is too large. */
 static coffer_status url_read_port(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     if (text[*at] != ':') {
@@ -166,7 +168,8 @@ static coffer_status url_read_port(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
-/* Path and query, with what may not stand in them spelt as %XX. */
+/* Path and query, with what may not stand in them spelt as %XX; what is spelt so already stays as it is. A control
+   character is refused instead: it would end a line of the request. */
 static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at, coffer_error *err)
 {
     const size_t rest = coffer__text_len(text + at);
@@ -247,7 +250,7 @@ bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
     return used != 0;
 }
 
-/* ---- redirects ------------------------------------------------------------------------------------------------------- */
+/* ---- redirects --------------------------------------------------------------------------------------------------- */
 
 /* The part of `base` that a location without it takes over. */
 static size_t url_kept(const coffer__url *base, const char *location)
@@ -268,6 +271,11 @@ static size_t url_kept(const coffer__url *base, const char *location)
     return end;
 }
 
+/*
+ * A location is joined to its base as text and then read like any URL, so that there is one way for text to become a
+ * URL, and what a server writes is refused for the same reasons as what a user writes. Only then is the scheme
+ * compared.
+ */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err)
 {
     char whole[COFFER__URL_SIZE];

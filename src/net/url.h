@@ -5,7 +5,8 @@
  *
  *     scheme://host[:port]/path[?query]
  *
- * Names and passwords before the host are refused: whatever shows or logs a URL would show them too. A fragment is dropped.
+ * Names and passwords before the host are refused: whatever shows or logs a URL would show them too. A fragment is
+ * dropped.
  */
 #ifndef COFFER_NET_URL_H
 #define COFFER_NET_URL_H
@@ -36,21 +37,22 @@ typedef struct coffer__url {
 
 /* Whether a text is meant as a URL: `scheme://`, whatever the scheme. */
 bool coffer__url_is(const char *text);
-/* Reads a URL of a scheme that is known. Spaces and characters beyond ASCII become %XX; what cannot be in a URL is refused. */
+/* Reads a URL of a scheme that is known. Spaces and characters beyond ASCII become %XX; what cannot be in a URL is
+   refused. */
 coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err);
-/* The same for what other URLs begin with: of http or https, without a query, and without a slash at the end. `name` is that of
-   the setting, for the failure. */
+/* The same for what other URLs begin with: of http or https, without a query, and without a slash at the end. `name` is
+   that of the setting, for the failure. */
 coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err);
-/* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from https to
-   http: COFFER_ERR_REDIRECT, as for whatever is no URL. */
+/* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from
+   https to http: COFFER_ERR_REDIRECT, as for whatever is no URL. */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
-/* Makes of a URL that of another file beside it, or of a file in it where it ends in a slash; everything in the name that does not
-   stand for itself becomes %XX. The query was the other file's. False when there is no room. */
+/* Makes of a URL that of another file beside it, or of a file in it where it ends in a slash; everything in the name
+   that does not stand for itself becomes %XX. The query was the other file's. False when there is no room. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
 /* Whether two URLs have scheme, host and port in common: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
-/* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what `keep` has
-   as %XX; returns the new length, or 0 when there is no room. */
+/* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what
+   `keep` has as %XX; returns the new length, or 0 when there is no room. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep);
 
 #endif

@@ -41,7 +41,7 @@ struct coffer__web {
     coffer__http_line idle[WEB_MOST_IDLE];
 };
 
-/* ---- settings -------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* A number of seconds, "30" or "0.25", in milliseconds; false for anything else, and for more than a day. */
 static bool web_seconds(const char *text, uint64_t *milliseconds)
@@ -128,9 +128,10 @@ static void web_options(coffer__web *web, const coffer_open_options *options)
     }
 }
 
-/* ---- where things are ------------------------------------------------------------------------------------------------ */
+/* ---- where things are -------------------------------------------------------------------------------------------- */
 
-/* Where a file of the Hub is, here and over there. */
+/* Where a file of the Hub is, here and over there. A revision that the cache has a commit for is that commit over
+   there, too: else a file that the cache lacks could be of another version than those that it has. */
 static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *file, coffer_error *err)
 {
     file->commit[0] = '\0';
@@ -143,7 +144,8 @@ static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *
     return coffer__hub_url(&web->hub, &file->hub, revision, &file->address.url, err);
 }
 
-/* Reads the URL as the user wrote it: the only place where that is done. */
+/* Reads the URL as the user wrote it: the only place where that is done. Of s3:// and hf:// the address is made of the
+   text, and is an https:// one; the bucket's URL is signed, the Hub's gets its token. */
 static coffer_status web_read_url(coffer__web *web, const char *text, coffer_error *err)
 {
     coffer__location *door = &web->door;
@@ -171,6 +173,7 @@ const coffer__location *coffer__web_door(const coffer__web *web)
     return &web->door;
 }
 
+/* A commit stays what it is: from here on, whatever is asked for belongs together, however often the branch moves. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err)
 {
     char *revision = web->door.hub.revision;
@@ -179,6 +182,8 @@ coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_er
     return web_place_on_hub(web, &web->door, err);
 }
 
+/* No text is read for it: a URL's last name is replaced, and so is the file in a name of the Hub, of which it is then
+   looked for in the cache as well. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err)
 {
@@ -204,7 +209,7 @@ bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, c
     return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
 }
 
-/* ---- the client ------------------------------------------------------------------------------------------------------ */
+/* ---- the client -------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options, coffer_error *err)
 {
@@ -298,6 +303,7 @@ static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_
     return &web->authorities;
 }
 
+/* Lines that wait hold connections that servers may close; a few dozen are worth that, more are not. */
 static void web_give_line(coffer__web *web, coffer__http_line *line)
 {
     coffer__os_mutex_lock(&web->lock);
@@ -311,7 +317,7 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
     }
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 /* A question while its answer comes in. */
 typedef struct web_asking {
@@ -319,6 +325,8 @@ typedef struct web_asking {
     char reason[64]; /* that a refusal's body states, or "" */
 } web_asking;
 
+/* Only the body of the answer that was asked for goes to whoever asked. Of a refusal's the reason is read, and the
+   rest, up to a limit, passed over: a connection whose answer was read to its end can be used again. */
 static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     web_asking *asking = ctx;
@@ -393,6 +401,11 @@ static void web_remember(coffer__web_answer *answer)
     }
 }
 
+/*
+ * From one address to the next, until an answer is no redirect. Each request is authorised anew, for the address that
+ * it goes to: what belongs to one host is never sent to the host that it redirects to. What an earlier answer said of
+ * the file is kept, since only the Hub knows the digest of what its store then sends.
+ */
 static coffer_status web_follow(coffer__web *web, const coffer__http_line *line, const coffer__web_question *question,
                                 coffer__web_answer *answer, coffer_error *err)
 {
@@ -454,7 +467,7 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
     return status;
 }
 
-/* ---- trying again ---------------------------------------------------------------------------------------------------- */
+/* ---- trying again ------------------------------------------------------------------------------------------------ */
 
 static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)
 {
@@ -462,7 +475,8 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
     switch (answer->end) {
     case COFFER__HTTP_DONE:
     case COFFER__HTTP_REFUSED:
-        /* 501: what the server cannot do it will not learn. An answer that was fine but ended too early is worth a try. */
+        /* 501: what the server cannot do it will not learn. An answer that was fine but ended too early is worth a try.
+           */
         return status == 200 || status == 206 || status == 408 || status == 429 || (status >= 500 && status != 501);
     case COFFER__HTTP_BROKEN:
     case COFFER__HTTP_SILENT:
@@ -474,7 +488,8 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
     }
 }
 
-/* What the Hub's own words for a failure mean; COFFER_OK for none of them, and for those that its status says as well. */
+/* What the Hub's own words for a failure mean; COFFER_OK for none of them, and for those that its status says as well.
+   */
 static coffer_status web_hub_code(const coffer__http_reply *reply)
 {
     static const struct {

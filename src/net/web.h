@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model has on the network: one client, with the settings that the environment makes, and the connections that wait
- * to be used again. A question follows redirects, and takes to each host only the credentials that are its own. Whether to
- * try again what failed is decided here, too, once for all.
+ * What a model has on the network: one client, with the settings that the environment makes, and the connections that
+ * wait to be used again. A question follows redirects, and takes to each host only the credentials that are its own.
+ * Whether to try again what failed is decided here, too, once for all.
  *
  * Any number of threads may ask; each has a line of its own while it does. Nothing is allocated but by coffer__web_new.
  */
@@ -17,8 +17,8 @@
 
 typedef struct coffer__web coffer__web;
 
-/* Reads the environment, and of the options, which are known to be right, what goes before it; then the URL, of any scheme, of
-   what is to be opened. libcurl is opened by the first question. */
+/* Reads the environment, and of the options, which are known to be right, what goes before it; then the URL, of any
+   scheme, of what is to be opened. libcurl is opened by the first question. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options,
                               coffer_error *err);
 /* Whether the model is opened to be fetched, as the options say. */
@@ -27,8 +27,8 @@ bool coffer__web_fetches(const coffer__web *web);
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);
 
-/* From now on every question and every pause that has no watch of its own asks this one; NULL: none. Only while nobody asks
-   anything. Returns the one before. */
+/* From now on every question and every pause that has no watch of its own asks this one; NULL: none. Only while nobody
+   asks anything. Returns the one before. */
 const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *watch);
 
 /* Where something is, and whose credentials its requests may have. */
@@ -51,7 +51,8 @@ typedef struct coffer__location {
 const coffer__location *coffer__web_door(const coffer__web *web);
 /* The revision of that, which is one of the Hub's, is this commit from now on. Only while nobody asks anything. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err);
-/* A file of the folder that this is, or that it is in. Of the Hub at `commit`, or for "" at the revision as it was named. */
+/* A file of the folder that this is, or that it is in. Of the Hub at `commit`, or for "" at the revision as it was
+   named. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err);
 
@@ -74,7 +75,7 @@ typedef struct coffer__web_answer {
     coffer__http_end end;
     const char *words;
     coffer__http_reply reply;               /* the last one */
-    coffer__web_address from;               /* where that came from, behind all redirects */
+    coffer__web_address from;               /* where that came from, after all redirects */
     char linked_etag[128];                  /* what the Hub said of the file on the way, or "" */
     char commit[COFFER__HUB_MOST_REVISION]; /* and of its repository */
 } coffer__web_answer;
@@ -92,7 +93,8 @@ typedef struct coffer__web_whole {
     uint8_t sha256[32];                     /* … which is the caller's to compare */
 } coffer__web_whole;
 
-/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE). Fills *whole also when it fails: with nothing. */
+/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE). Fills *whole also when it fails: with
+   nothing. */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
                                const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err);
 
@@ -102,8 +104,8 @@ typedef struct coffer__patience {
     bool met; /* the host was reached before, so that it is worth waiting for when it is gone */
 } coffer__patience;
 
-/* After an answer that is none to the question: waits and returns COFFER_OK when the question shall be asked again, else fails
-   with what was wrong. */
+/* After an answer that is none to the question: waits and returns COFFER_OK when the question shall be asked again,
+   else fails with what was wrong. */
 coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
                                 const coffer__watch *watch, coffer_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small file behind a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
+/* A small file at a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
 #include "alloc.h"
 #include "error.h"
 #include "web.h"
@@ -38,6 +38,8 @@ static coffer_status whole_grow(whole_body *body, uint64_t wanted)
     return COFFER_OK;
 }
 
+/* A stated length is made room for at once, if it is no more than the most: a server that lies about it gains nothing.
+   When an answer broke off and the question was asked again, the body begins at 0 again, and so does what is kept. */
 static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     whole_body *body = ctx;
@@ -68,6 +70,8 @@ static coffer_status whole_fail(const whole_body *body, const coffer__web_answer
     }
 }
 
+/* Asks until the answer came whole, or patience ends. A verdict on the body ends it at once: asking again would bring
+   the same. */
 static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer__web_address *address,
                                coffer__web_answer *answer, coffer_error *err)
 {

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define WRITER_LARGEST_WRITE ((size_t)1 << 30)
-/* Bytes of small tensors from far away that are verified together on their way. */
+/* Bytes of small tensors from fickle sources that are verified together on their way. */
 #define WRITER_BATCH_SIZE ((size_t)64 << 20)
 
 struct coffer_writer {
@@ -418,7 +418,7 @@ typedef struct writer_copies {
     uint32_t *order;    /* by place in the new file */
     coffer__row *moves; /* `count` of them, or fewer */
     size_t move_count;
-    size_t near; /* copies in `order` before those that go through memory */
+    size_t steady; /* copies in `order` before those that go through memory */
 } writer_copies;
 
 static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint32_t i)
@@ -436,10 +436,10 @@ static bool writer_copy_is_fickle(const writer_copies *copies, uint32_t i)
 /* By their place in the new file, those that go through memory last. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const bool far = writer_copy_is_fickle(ctx, a);
-    return far == writer_copy_is_fickle(ctx, b)
+    const bool fickle = writer_copy_is_fickle(ctx, a);
+    return fickle == writer_copy_is_fickle(ctx, b)
                ? writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset
-               : !far;
+               : !fickle;
 }
 
 /* What can be checked of one copy before anything is entered in the account. */
@@ -513,8 +513,8 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     }
     const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
-    while (copies->near < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->near])) {
-        writer_plan_move(copies, copies->order[copies->near++]);
+    while (copies->steady < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->steady])) {
+        writer_plan_move(copies, copies->order[copies->steady++]);
     }
     return COFFER_OK;
 }
@@ -565,29 +565,29 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t size = copies->near + 1; /* room for one more, so that there is memory for none, too */
+    const size_t size = copies->steady + 1; /* room for one more, so that there is memory for none, too */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
     coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
-    size_t failed = copies->near;
+    size_t failed = copies->steady;
     coffer__transfer_options hashing = *options;
     hashing.failed = &failed;
     coffer_status status = COFFER_OK;
     if (data == NULL || rows == NULL) {
-        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->near);
+        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->steady);
     }
-    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         rows[i] = coffer__shard_digest_row(coffer__model_shard(copy->model, copy->tensor), copy->tensor,
                                            writer->digests.algorithm, data[i]);
     }
     if (status == COFFER_OK) {
-        status = coffer__transfer(rows, copies->near, &hashing, err);
+        status = coffer__transfer(rows, copies->steady, &hashing, err);
     }
-    if (status != COFFER_OK && failed < copies->near) {
+    if (status != COFFER_OK && failed < copies->steady) {
         const coffer_copy *copy = &copies->all[copies->order[failed]];
         coffer__model_fail(err, status, coffer__model_shard(copy->model, copy->tensor), copy->tensor);
     }
-    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
         if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
@@ -595,7 +595,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
         }
     }
     coffer__os_mutex_lock(&writer->mutex);
-    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         coffer__writer_digests_set(&writer->digests, copies->all[copies->order[i]].to, data[i]);
     }
     coffer__os_mutex_unlock(&writer->mutex);
@@ -604,9 +604,9 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     return status;
 }
 
-/* What does not come from far away goes straight to the sink, after it was looked at. */
-static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies *copies,
-                                      const coffer_read_options *options, coffer_error *err)
+/* What is not fickle goes straight to the sink, after it was looked at. */
+static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copies *copies,
+                                        const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = copies->move_count;
     coffer__transfer_options moving = coffer__model_transfer(&writer->allocator, options, &failed);
@@ -618,7 +618,7 @@ static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies
         status = writer_hash_copies(writer, copies, &moving, err);
         half.second = true;
     }
-    for (size_t i = 0; i < copies->near && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         status = coffer__trust_tensor(copy->model, copy->tensor, options, err);
     }
@@ -766,13 +766,13 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
         part.total += copies->all[i].tensor->size;
     }
     coffer_status status = COFFER_OK;
-    if (copies->near > 0 || copies->count == 0) {
-        status = writer_copy_near(writer, copies, &telling, err);
+    if (copies->steady > 0 || copies->count == 0) {
+        status = writer_copy_steady(writer, copies, &telling, err);
     }
-    for (size_t i = 0; i < copies->near; i++) {
+    for (size_t i = 0; i < copies->steady; i++) {
         part.before += copies->all[copies->order[i]].tensor->size;
     }
-    for (size_t i = copies->near; i < copies->count && status == COFFER_OK;) {
+    for (size_t i = copies->steady; i < copies->count && status == COFFER_OK;) {
         writer_batch batch = { .copies = copies, .first = i };
         status = writer_new_batch(&batch, err);
         status = status == COFFER_OK ? writer_copy_batch(writer, &batch, &telling, err) : status;

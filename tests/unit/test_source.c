@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sources: everything that reads trusts that all bytes that were asked for are there, from any thread, or that an error
- * says why not. So here are the paths that are no files, the files that shrink, the ranges that do not fit, interrupted and
- * short reads, and the functions of a caller that say nothing about why they failed. And the rest of the system's doors:
- * pages, the default allocator, and the words for errors.
+ * says why not. So here are the paths that are no files, the files that shrink, the ranges that do not fit, interrupted
+ * and short reads, and the functions of a caller that say nothing about why they failed. And the rest of the system's
+ * doors: pages, the default allocator, and the words for errors.
  */
 #define _GNU_SOURCE
 

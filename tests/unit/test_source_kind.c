@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new kind of source is one file, and touches nothing that reads. Here is one, whole: a store whose bytes are coded, like an
- * encrypted file. All of it is in the first section, and in the product that section would be src/io/source_coded.c, with its
- * last function declared in source.h. Models are then opened from it, read, sliced, verified, copied and opened again from a
- * range of it, near and far, by what there is for any source.
+ * A new kind of source is one file, and touches nothing that reads. Here is one, whole: a store whose bytes are coded,
+ * like an encrypted file. All of it is in the first section, and in the product that section would be
+ * src/io/source_coded.c, with its last function declared in source.h. Models are then opened from it, read, sliced,
+ * verified, copied and opened again from a range of it, near and far, by what there is for any source.
  */
 #include "support_cmocka.h"
 
@@ -196,7 +196,8 @@ static void a_kind_of_source_does_all_that_sources_do(void **state)
     }
 }
 
-/* It lends no descriptor, so its header comes at once and not through a window; and what it cannot do has one failure. */
+/* It lends no descriptor, so its header comes at once and not through a window; and what it cannot do has one failure.
+   */
 static void what_a_kind_leaves_out_is_known(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caller's own source says of itself what a file says: that its reads are journeys, that its bytes are in memory, that
- * there is a descriptor. Each is held here to what it is good for, and to its failures, and a source that says nothing to
- * what it was before it could.
+ * The caller's own source says of itself what a file says: that its reads cost round trips, that its bytes are in
+ * memory, that there is a descriptor. Each is held here to what it is good for, and to its failures, and a source that
+ * says nothing to what it was before it could.
  */
 #define _XOPEN_SOURCE 700
 #include "support_cmocka.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A range of a source is a source: members of archives lie in files, in memory, at URLs, and in other members. Whatever the
- * range is of, its bytes, its map, its descriptor and the places of its failures are those of a file that has only them; and
- * no range can be made that reaches beyond what it is of.
+ * A range of a source is a source: members of archives lie in files, in memory, at URLs, and in other members. Whatever
+ * the range is of, its bytes, its map, its descriptor and the places of its failures are those of a file that has only
+ * them; and no range can be made that reaches beyond what it is of.
  */
 #define _XOPEN_SOURCE 700
 #include "support_cmocka.h"
