@@ -691,15 +691,15 @@ public:
         return counts;
     }
 
-    /* Downloads or copies the model into a folder that exists; or files with the wanted tensors only, by number. */
+    /* Downloads or copies the model into a folder that exists; or files with some of its tensors only. */
     void fetch(const std::string &folder, const coffer_fetch_options *options = nullptr) const
     {
-        detail::call(coffer_fetch, get(), nullptr, folder.c_str(), options);
+        detail::call(coffer_fetch, get(), nullptr, size(), folder.c_str(), options);
     }
-    void fetch(const std::string &folder, span<const bool> wanted, const coffer_fetch_options *options = nullptr) const
+    void fetch(const std::string &folder, span<const coffer_tensor *const> tensors,
+               const coffer_fetch_options *options = nullptr) const
     {
-        require_count(wanted.size(), size());
-        detail::call(coffer_fetch, get(), wanted.data(), folder.c_str(), options);
+        detail::call(coffer_fetch, get(), listed(tensors), tensors.size(), folder.c_str(), options);
     }
 
     coffer *get() const noexcept { return self_.get(); }
@@ -871,10 +871,10 @@ public:
     }
 
     /* The plan: how many files, the name of each, and which one tensor `i` of the declaration goes to. */
-    std::size_t shard_count() const noexcept { return coffer_model_writer_count(get()); }
+    std::size_t shard_count() const noexcept { return coffer_model_writer_shard_count(get()); }
     std::string_view name(std::size_t shard) const noexcept
     {
-        const char *name = coffer_model_writer_name(get(), shard);
+        const char *name = coffer_model_writer_shard_name(get(), shard);
         return name == nullptr ? std::string_view() : name;
     }
     std::size_t shard_of(std::size_t i) const noexcept { return coffer_model_writer_shard_of(get(), i); }
@@ -993,10 +993,7 @@ public:
 
     void add(const std::string &name, coffer_algorithm algorithm, span<const std::uint8_t> digest)
     {
-        if (digest.size() != coffer_algorithm_digest_size(algorithm)) {
-            detail::fail(COFFER_ERR_ARGUMENT, "the digest is not of its algorithm's size");
-        }
-        detail::call(coffer_manifest_add, get(), name.c_str(), algorithm, digest.data());
+        detail::call(coffer_manifest_add, get(), name.c_str(), algorithm, digest.data(), digest.size());
     }
     void ignore(const std::string &name) { detail::call(coffer_manifest_ignore, get(), name.c_str()); }
     void set_follows_links(bool follows) noexcept { coffer_manifest_set_follows_links(get(), follows); }

@@ -146,10 +146,10 @@ static coffer_status bundle_check(const bundle_reader *reader, const char *pem, 
     }
     if (reader->hint.len > 0 &&
         (reader->hint.len != COFFER__KEY_HINT_LEN || memcmp(reader->hint.text, key.hint, COFFER__KEY_HINT_LEN) != 0)) {
-        status = coffer__fail(
-            err, COFFER_ERR_SIGNATURE,
-            "the manifest is signed with another key than this one: %q says its hint, and this key's is %s",
-            reader->hint.text, reader->hint.len, key.hint);
+        status =
+            coffer__fail(err, COFFER_ERR_SIGNATURE,
+                         "the manifest is signed with another key than this one: its hint is %q, and this key's is %s",
+                         reader->hint.text, reader->hint.len, key.hint);
     }
     if (status != COFFER_OK) {
         goto done;

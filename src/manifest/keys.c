@@ -90,7 +90,7 @@ static coffer_status key_unreadable(const char *pem, size_t pem_len, bool is_pri
         : key_text_has(pem, pem_len, "PUBLIC KEY") && is_private ? "is the public one: signing needs the private key"
         : key_text_has(pem, pem_len, "PRIVATE KEY") && !is_private
             ? "is the private one: to verify give the public key, which `openssl pkey -in KEY -pubout` writes"
-            : "cannot be read: it is to be in PEM (\"-----BEGIN ...\")";
+            : "cannot be read: it must be in PEM (\"-----BEGIN ...\")";
     return coffer__fail(err, COFFER_ERR_KEY, "the key %s", why);
 }
 
@@ -158,9 +158,9 @@ static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_e
     const uint8_t parameters = key_parameters_of(der, size);
     if (parameters == KEY_SEQUENCE) {
         return coffer__fail(err, COFFER_ERR_KEY,
-                            "the key spells out the parameters of its curve instead of naming it, and is not taken, "
-                            "since any curve could stand there: `openssl ec -in KEY -param_enc named_curve` writes "
-                            "it with the name (with -pubin a public key)");
+                            "the key spells out the parameters of its curve instead of naming it, and is refused, "
+                            "since they could be those of any curve: `openssl ec -in KEY -param_enc named_curve` "
+                            "writes it with the name (with -pubin a public key)");
     }
     return coffer__fail(
         err, COFFER_ERR_KEY,

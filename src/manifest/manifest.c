@@ -283,11 +283,15 @@ void coffer_manifest_free(coffer_manifest *manifest)
 }
 
 coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
-                                  const void *digest, coffer_error *err)
+                                  const void *digest, size_t digest_size, coffer_error *err)
 {
     const size_t size = coffer_algorithm_digest_size(algorithm);
     if (manifest == NULL || name == NULL || digest == NULL || size == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an entry of a manifest needs a name, an algorithm and a digest");
+    }
+    if (digest_size != size) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest has another size than its algorithm's");
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, size, digest_size);
     }
     coffer_manifest_entry entry = { .algorithm = algorithm };
     memcpy(entry.digest, digest, size);

@@ -107,7 +107,7 @@ static coffer_status statement_read_algorithm(coffer__members *in)
     if (status == COFFER_OK && coffer_algorithm_from_name(name, name_len) != COFFER_SHA256) {
         return coffer__fail_at(
             in->json.err, COFFER_ERR_MANIFEST_ALGORITHM, at,
-            "at byte %u, digests by %q: of model signing's algorithms this version knows SHA-256 alone", at, name,
+            "at byte %u, digests by %q: of model signing's algorithms this version knows only SHA-256", at, name,
             name_len);
     }
     return status;
@@ -307,12 +307,11 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
     }
     for (size_t i = 0; i < manifest->count && status == COFFER_OK; i++) {
         const coffer_manifest_entry *entry = &manifest->entries[i];
-        status =
-            entry->algorithm == COFFER_SHA256
-                ? statement_check_text(entry->name, err)
-                : coffer__fail(err, COFFER_ERR_MANIFEST_ALGORITHM,
-                               "the digest of %q is by %s, and a statement has those of SHA-256 alone", entry->name,
-                               coffer__text_len(entry->name), coffer_algorithm_name(entry->algorithm));
+        status = entry->algorithm == COFFER_SHA256
+                     ? statement_check_text(entry->name, err)
+                     : coffer__fail(err, COFFER_ERR_MANIFEST_ALGORITHM,
+                                    "the digest of %q is by %s, and a statement has only those of SHA-256", entry->name,
+                                    coffer__text_len(entry->name), coffer_algorithm_name(entry->algorithm));
     }
     return status;
 }
@@ -321,7 +320,7 @@ coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__w
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
     if (manifest->count == 0) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest of no file says nothing");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs at least one file");
     }
     coffer_status status = statement_check(manifest, err);
     if (status != COFFER_OK) {

@@ -197,8 +197,8 @@ static coffer_status content_read_record(const coffer *model, content_record *re
     if (status == COFFER_OK &&
         (content->count != 1 || content->algorithm != record->parts[COFFER__INDEX_SHARDS].algorithm)) {
         status = coffer__fail(err, COFFER_ERR_DIGESTS,
-                              "the digests that the index records cannot be used: they are to be one of the whole, and "
-                              "those of the files by the same algorithm; nothing was verified");
+                              "the digests that the index records cannot be used: there must be one of the whole, and "
+                              "one of each file by the same algorithm; nothing was verified");
     }
     return status;
 }
@@ -227,7 +227,7 @@ static coffer_status content_other_version(const coffer *model, size_t shard, co
 {
     coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
                  "the file is not one of those whose digests the index records: %s. It is of another version of the "
-                 "model, or the index is; when all files are right, `coffer hash --write` the index",
+                 "model, or the index is; if all files are right, run `coffer hash --write` on the index",
                  what);
     return coffer__fail_path(err, COFFER_ERR_CONTENT_DIGEST, model->shards[shard].path);
 }
@@ -252,14 +252,14 @@ static coffer_status content_compare(const coffer *model, const content_record *
     const coffer__recorded *shards = &record->parts[COFFER__INDEX_SHARDS];
     for (size_t i = 0; i < content->count; i++) {
         if (!coffer__recorded_has(shards, content->shards + i * shards->digest_size)) {
-            return content_other_version(model, i, "its tensors are other ones", err);
+            return content_other_version(model, i, "its tensors are different", err);
         }
     }
     const coffer__several *several = model->several;
     if (shards->count != several->file_count) {
         coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
-                     "the index records digests of %u files and names %u: those that are there are right, but files of "
-                     "the model are missing",
+                     "the index records digests of %u files and names %u: those that exist match, but files of the "
+                     "model are missing",
                      (uint64_t)shards->count, (uint64_t)several->file_count);
         return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, several->file_count);
     }

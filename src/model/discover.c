@@ -187,7 +187,7 @@ static coffer_status discover_check_whole(const discover_list *list, const char 
         return COFFER_OK;
     }
     return coffer__fail(err, COFFER_ERR_UNFINISHED,
-                        "a model is being saved in this folder, or that was interrupted, and its index is not in its "
+                        "a model is being saved in this folder, or a save was interrupted, and the index is not in "
                         "place: save it again, or finish with: coffer meta --recover %p",
                         search.model.path.text);
 }
@@ -216,8 +216,8 @@ static const char *discover_usual(const discover_list *list)
 static coffer_status discover_ambiguous(coffer__name first, coffer__name second, const char *what, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_AMBIGUOUS,
-                        "this folder has more than one model, and which one is meant cannot be told: %s %q and %q, for "
-                        "two; name the file or the index",
+                        "this folder has more than one model, and it is unclear which is meant: %s %q and %q, for "
+                        "example; name the file or the index",
                         what, first.text, first.len, second.text, second.len);
 }
 
@@ -241,7 +241,7 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
                                   strlen(name.text));
     }
     missing.count = set->total - found->set_count;
-    coffer__missing_fail(&missing, set->total, "the download is not complete", err);
+    coffer__missing_fail(&missing, set->total, "the download is incomplete", err);
 }
 
 /* Numbers come in order, so that the first gap is the first that is missing. */
@@ -262,11 +262,10 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
     coffer__path name;
     coffer__shard_name_make(&name, first.text, &parts, (uint32_t)have + 1);
     if (total - found->set_count == 1) {
-        coffer__fail(
-            err, COFFER_ERR_SHARD_MISSING,
-            "this file of the model does not exist: %u of %u files that are named like it are there; the download is "
-            "not complete",
-            (uint64_t)found->set_count, (uint64_t)total);
+        coffer__fail(err, COFFER_ERR_SHARD_MISSING,
+                     "this file of the model does not exist: %u of %u files that are named like it exist; the download "
+                     "is incomplete",
+                     (uint64_t)found->set_count, (uint64_t)total);
     } else {
         discover_fail_missing(found, &parts, err);
     }

@@ -234,7 +234,7 @@ static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
 static coffer_status index_key_twice(const coffer__json *json, uint32_t position, const char *key)
 {
     return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, position,
-                           "at byte %u, the key \"%s\" comes a second time in the index", (uint64_t)position, key);
+                           "at byte %u, the key \"%s\" occurs a second time in the index", (uint64_t)position, key);
 }
 
 /* A member of the outermost object. */

@@ -580,7 +580,7 @@ static void parameters_note(const parameters_config *config, coffer_parameters *
                      method == PARAMETERS_MLX ? (size_t)3 : config->method.len, bits,
                      (method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits) == bits ? ""
                                                                                                     : " (not stated)",
-                     method == PARAMETERS_MLX && config->module_count > 0 ? ", or what a module states of itself" : "");
+                     method == PARAMETERS_MLX && config->module_count > 0 ? ", or what a module states" : "");
     }
     memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
 }
@@ -600,7 +600,7 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
     parameters_count(model, &config, counts);
     parameters_note(&config, counts);
     if (status != COFFER_OK) {
-        static const char unread[] = "config.json is not JSON as it should be: everything counts as it is stored";
+        static const char unread[] = "config.json is not valid JSON: everything counts as it is stored";
         memcpy(counts->assumed, unread, sizeof unread);
     }
     parameters_free_config(&config);

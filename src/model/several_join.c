@@ -115,11 +115,11 @@ static coffer_status join_not_there(const coffer *model, const coffer__index_ent
                                     coffer_error *err)
 {
     if (found == NULL) {
-        coffer__fail_at(
-            err, COFFER_ERR_NOT_IN_SHARD, entry->position,
-            "at byte %u, the index names the tensor %q, which its file %q does not have: index and file are "
-            "not of the same model, or of different versions of it",
-            (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len);
+        coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+                        "at byte %u, the index names the tensor %q, which its file %q does not have: index and file "
+                        "belong to different models, or to different versions of one",
+                        (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text,
+                        entry->file.len);
     } else {
         coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
                         "at byte %u, the index says that the tensor %q is in %q, but it is in %p",

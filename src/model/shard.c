@@ -62,7 +62,7 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     }
     const uint64_t end = tensor->offset + tensor->size;
     coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, shard->source.size,
-                    "tensor %q is not whole: it ends at byte %u, and the file at byte %u; get the file again",
+                    "tensor %q is incomplete: it ends at byte %u, and the file at byte %u; get the file again",
                     tensor->name, (size_t)tensor->name_len, end, shard->source.size);
     coffer__fail_sizes(err, COFFER_ERR_DATA_TRUNCATED, end, shard->source.size);
     return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);

@@ -20,7 +20,7 @@ static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
-                 "tensor %q is not what the file's digests say: its bytes, name, dtype or shape changed, or it is new",
+                 "tensor %q does not match the file's digests: its bytes, name, dtype or shape changed, or it is new",
                  tensor->name, (size_t)tensor->name_len);
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, shard, tensor);
 }
@@ -173,8 +173,8 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     coffer__verified *made = fits ? coffer__alloc(&model->allocator, size) : NULL;
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY,
-                            "no memory for the %u bytes of the tensor: a part of what comes from far away is verified "
-                            "with all of its tensor in memory",
+                            "no memory for the %u bytes of the tensor: to verify a part of a remote tensor, all of it "
+                            "has to be in memory",
                             tensor->size);
     }
     made->tensor = tensor;

@@ -117,7 +117,7 @@ coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *co
     if (model == NULL || (digests == NULL && count > 0) || coffer_algorithm_digest_size(algorithm) == 0 ||
         (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "digests need a model, an algorithm of the list, and a place for each tensor's");
+                            "digests need a model, a known algorithm, and a place for each tensor's");
     }
     const verify_job job = { .model = model, .tensors = tensors, .count = count, .digests = digests };
     const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
@@ -219,11 +219,10 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
         return COFFER_OK;
     }
     const coffer_tensor *tensor = verify_tensor(job, first);
-    coffer__fail(
-        err, COFFER_ERR_TENSOR_DIGEST,
-        "tensor %q is not what the file's digests say: its bytes, name, dtype or shape changed, or it is new (%u of "
-        "%u tensors do not verify)",
-        tensor->name, (size_t)tensor->name_len, changed, (uint64_t)job->count);
+    coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
+                 "tensor %q does not match the file's digests: its bytes, name, dtype or shape changed, or it is new "
+                 "(%u of %u tensors do not verify)",
+                 tensor->name, (size_t)tensor->name_len, changed, (uint64_t)job->count);
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, coffer__model_shard(job->model, tensor), tensor);
 }
 
@@ -235,7 +234,7 @@ static coffer_status verify_judge_count(const coffer__recorded *recorded, const 
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
-                 "the file has digests of %u tensors and holds %u: those that are there verify, but others are missing",
+                 "the file has digests of %u tensors and holds %u: the present ones verify, but others are missing",
                  (uint64_t)recorded->count, (uint64_t)count);
     return coffer__fail_sizes(err, COFFER_ERR_TENSOR_DIGEST, recorded->count, count);
 }
@@ -306,7 +305,7 @@ coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *ten
     coffer_digest_options known;
     if (model == NULL || (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "verifying needs a model, and a count that is that of its tensors");
+                            "verifying needs a model and, without a list of tensors, the number of them all");
     }
     const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {

@@ -209,7 +209,7 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
     if (locks == memory->slots) {
         status = transfer_run_crew(job, workers, memory->workers, allocator, err);
     } else {
-        status = coffer__fail(err, COFFER_ERR_IO, "the system gives no mutex");
+        status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
     }
     while (locks > 0) {
         coffer__os_mutex_deinit(&slots[--locks].lock);

@@ -29,7 +29,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
     }
     const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);
     if (status != COFFER_OK) {
-        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is no name for a file", path + from, len - from);
+        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is not a valid file name", path + from, len - from);
     }
     const size_t folder_len = strlen(job->folder);
     const bool slash = folder_len > 0 && job->folder[folder_len - 1] != '/';
@@ -198,7 +198,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
         status = fetch_wants(job, i) ? fetch_plan_file(job, i, err) : COFFER_OK;
     }
     if (status == COFFER_OK && job->file_count == 0) {
-        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is to be fetched");
+        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is selected to be fetched");
     }
     if (status == COFFER_OK && job->model->several != NULL) {
         status = fetch_plan_index(job, err);
@@ -257,35 +257,27 @@ static void fetch_free(coffer__fetch *job)
     }
     coffer__free_array(job->allocator, job->files, job->file_room, sizeof *job->files);
     coffer__beside_close(job->beside);
+    coffer__free(job->allocator, job->wanted, job->wanted == NULL ? 0 : coffer_count(job->model) + 1);
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
 }
 
-coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
+coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count, const char *folder,
                            const coffer_fetch_options *options, coffer_error *err)
 {
     coffer_fetch_options known;
     if (model == NULL || folder == NULL || model->shards[0].path == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "what is fetched is a model that was opened by path or URL, into a folder");
+                            "fetching needs a model that was opened by path or URL, and a folder");
     }
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    /* What is wanted whole is; nobody is given half of a tensor for one. */
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        if (wanted == NULL || wanted[i]) {
-            status = coffer__shard_check_whole(coffer__model_shard(model, tensor), tensor, err);
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
+    coffer__fetch job = { .model = model, .allocator = &model->allocator, .options = &known, .folder = folder };
+    status = coffer__fetch_choose(&job, tensors, count, err);
+    if (status == COFFER_OK) {
+        status = fetch_run(&job, err);
     }
-    coffer__fetch job = {
-        .model = model, .allocator = &model->allocator, .options = &known, .wanted = wanted, .folder = folder
-    };
-    status = fetch_run(&job, err);
     fetch_free(&job);
     return status;
 }

@@ -46,7 +46,7 @@ typedef struct coffer__fetch {
     const coffer *model;
     const coffer_allocator *allocator;
     const coffer_fetch_options *options;
-    const bool *wanted; /* for each tensor of the model; NULL: all */
+    bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
     coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
     coffer__fetch_file *files;
@@ -60,6 +60,10 @@ typedef struct coffer__fetch {
     uint64_t done;  /* that were there already */
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
+
+/* Sets job->wanted from a list of the model's tensors, or checks that all are whole, when the list is NULL. */
+coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
+                                   coffer_error *err);
 
 /* Makes the text of the index for the files of the job, and its target's name, "" when the model's own index has one. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);

@@ -23,8 +23,8 @@
 #include "fnv.h"
 #include "publication.h"
 #include "shards.h"
-#include "text.h"
 #include "sink.h"
+#include "text.h"
 #include "transfer.h"
 #include "trouble.h"
 
@@ -121,7 +121,7 @@ static coffer_status publish_state_write(const coffer__fetch *job, coffer_error 
     coffer__path path;
     const size_t size = publish_state_size(job);
     if (!publish_state_path(job, &path)) {
-        return coffer__trouble(err, "note that all is complete", job->folder, ENAMETOOLONG);
+        return coffer__trouble(err, "record that all files are complete", job->folder, ENAMETOOLONG);
     }
     coffer_status status = coffer__sink_path(&sink, job->allocator, path.text,
                                              job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER, false, err);
@@ -201,7 +201,7 @@ static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
 
 static coffer_status publish_taken(const coffer__path *target, coffer_error *err)
 {
-    coffer__fail(err, COFFER_ERR_IO, "a file of that name is there already: -f (`force` in the options) replaces it");
+    coffer__fail(err, COFFER_ERR_IO, "a file of that name exists already: -f (`force` in the options) replaces it");
     coffer__fail_path(err, COFFER_ERR_IO, target->text);
     return coffer__fail_errno(err, COFFER_ERR_IO, EEXIST);
 }
@@ -376,8 +376,7 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
 {
     coffer__part_remove(part);
     coffer__fail(err, COFFER_ERR_ANSWER,
-                 "what came is not what the server states: the SHA-256 of the whole is another one; it was removed, so "
-                 "try again");
+                 "the received bytes do not match the SHA-256 that the server states: the file was removed; try again");
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
@@ -443,7 +442,7 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
             continue;
         }
         if (complete && !coffer__part_adopt(part, &file->target, file->size, part->device, part->inode)) {
-            return coffer__trouble(err, "go on with the file", part->name.text, EBUSY);
+            return coffer__trouble(err, "resume the file", part->name.text, EBUSY);
         }
         const coffer_status status = coffer__part_finish(part, job->durable, err);
         if (status != COFFER_OK) {

@@ -138,8 +138,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     }
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
-                     "the model would become %u files, more than anybody reads: raise "
-                     "max_shard_size",
+                     "the model would have %u files, more than readers accept: raise max_shard_size",
                      (uint64_t)writer->shards.count);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_SHARDS, writer->shards.count);
     }
@@ -165,7 +164,7 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
 {
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
     if (size > COFFER__INDEX_MOST_BYTES) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than anybody reads",
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
     }
@@ -243,10 +242,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     const coffer__format *format = coffer__format_at(files->format);
     const bool has_indices = format != NULL && format->has_indices;
     if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
-        return coffer__fail(
-            err, COFFER_ERR_ARGUMENT,
-            "of the options of the files, in_place, replaces and other formats than safetensors do not go "
-            "with a model, and sync must be one of its values");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the files of a model cannot have the options in_place and replaces or formats other than "
+                            "safetensors, and sync must be one of its values");
     }
     return COFFER_OK;
 }
@@ -298,12 +296,12 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-size_t coffer_model_writer_count(const coffer_model_writer *writer)
+size_t coffer_model_writer_shard_count(const coffer_model_writer *writer)
 {
     return writer->shards.count;
 }
 
-const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard)
+const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard)
 {
     return shard < writer->shards.count ? writer->names + shard * writer->name_size : NULL;
 }
@@ -318,7 +316,7 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
-    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_name(writer, shard))) {
+    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_shard_name(writer, shard))) {
         return false;
     }
     return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
@@ -385,7 +383,7 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && file->complete) {
         coffer__fail(err, COFFER_ERR_WRITE_RANGE, "every byte of this file was written already");
-        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_name(writer, shard));
+        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_shard_name(writer, shard));
     }
     if (status == COFFER_OK) {
         status = model_writer_open_file(writer, shard, err);
@@ -611,7 +609,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 {
     for (size_t i = 0; i < writer->shards.count; i++) {
         char *to = text + i * text_size;
-        const char *name = coffer_model_writer_name(writer, i);
+        const char *name = coffer_model_writer_shard_name(writer, i);
         const size_t len = coffer__text_len(name);
         memcpy(to, name, len);
         memcpy(to + len, COFFER__SAVED_NEW, sizeof COFFER__SAVED_NEW);
@@ -669,7 +667,7 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && writer->working > 0) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     writer->finished = true;
     coffer__os_mutex_unlock(&writer->mutex);

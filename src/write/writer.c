@@ -211,11 +211,11 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
         return COFFER_OK;
     }
     if (target->path == NULL || options->in_place) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` goes with a path, and not with in_place");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` needs a path, and excludes in_place");
     }
     return replaces->shard_count == 1 && coffer__source_seen(&replaces->shards->source) != NULL
                ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` wants a model that is one file");
+               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` needs a model that is one file");
 }
 
 static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
@@ -322,7 +322,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
         return writer_range_error(tensor, "were written already, or some of them", offset, size, err);
     }
     if (status != COFFER_OK) {
-        return coffer__fail(err, status, "no memory for the account of what was written");
+        return coffer__fail(err, status, "no memory to track what was written");
     }
     return COFFER_OK;
 }
@@ -343,7 +343,7 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     }
     status = writer_enter(writer, tensor, offset, size, err);
     if (status == COFFER_OK && size > SIZE_MAX) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %z: write pieces", size);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this program cannot hold %z in memory: write pieces", size);
     }
     return status;
 }
@@ -682,8 +682,7 @@ static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
     return batch->bytes != NULL && batch->targets != NULL && batch->rows != NULL && batch->data != NULL
                ? COFFER_OK
                : coffer__fail(err, COFFER_ERR_MEMORY,
-                              "no memory for the %u bytes of a tensor: what comes from far away is verified in memory",
-                              size);
+                              "no memory for the %u bytes of a tensor: remote tensors are verified in memory", size);
 }
 
 static void writer_free_batch(const writer_batch *batch)
@@ -835,7 +834,7 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
         return status;
     }
     if (writer->writing > 0) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     const uint64_t begin = coffer_table_data_offset(writer->table);
     const uint64_t gap = coffer__spans_gap(&writer->spans, begin);

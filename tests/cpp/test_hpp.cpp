@@ -745,12 +745,12 @@ void test_fetching()
     };
     EXPECT(fetch().code() == COFFER_ERR_NOT_FOUND && mkdir("here", 0700) == 0);
     EXPECT(fetch().code() == COFFER_OK && cofferpp::model("here/m.safetensors").size() == 3);
-    const bool wanted[] = { false, true, false };
+    const coffer_tensor *const wanted[] = { coffer_at(model.get(), 1) };
     coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
     options.force = true;
-    EXPECT(fetch(cofferpp::span<const bool>(wanted), &options).code() == COFFER_OK);
+    EXPECT(fetch(cofferpp::span<const coffer_tensor *const>(wanted), &options).code() == COFFER_OK);
     EXPECT(cofferpp::model("here/m.safetensors").size() == 1);
-    EXPECT(fetch(cofferpp::span<const bool>(wanted, 2)).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(fetch(cofferpp::span<const coffer_tensor *const>()).code() == COFFER_ERR_NO_TENSOR);
     EXPECT(unlink("here/m.safetensors") == 0 && rmdir("here") == 0);
 }
 

@@ -35,6 +35,7 @@ Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
 VERSION: str  # of the C library
+DTYPES: dict[str, str]  # the names that frameworks have for dtypes, by those in files
 
 @final
 class Model:
