@@ -9,8 +9,8 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, hasher, manifest and buffer own what they hold; they can be
- *     moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
+ *   - Ownership: model, header, writer, model_writer, rewrite, hasher, manifest and buffer own what they hold; they can
+ *     be moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
  *     borrowed, from the model that they came from, which may be moved meanwhile, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the

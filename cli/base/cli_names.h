@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-
 /* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
    that begin alike up to a dot are neighbours in it. */
 int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);

@@ -48,6 +48,7 @@ typedef struct coffer_rewrite_rule {
     const char *name;
 } coffer_rewrite_rule;
 
+/* What a rewrite is to do, and where. */
 typedef struct coffer_rewrite_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* as in coffer_open_options; casting calls it from several threads at once */
@@ -136,6 +137,7 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
  */
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);
+/* Releases the plan and its lock; NULL is allowed. */
 COFFER_API void coffer_rewrite_free(coffer_rewrite *rewrite);
 
 #ifdef __cplusplus

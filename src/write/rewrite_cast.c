@@ -12,7 +12,7 @@
 #include "os.h"
 #include "rewriting.h"
 
-#include <string.h>
+#include <math.h>
 
 /* Whole bytes of any dtype, and at most 2 MiB. */
 #define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
@@ -56,18 +56,21 @@ static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* Only infinities and what is no number leave something other than zero. */
-static bool rewrite_is_finite(double value)
+static bool rewrite_is_infinite(double value)
 {
-    return value - value == 0;
+    return value == INFINITY || value == -INFINITY;
 }
 
 static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
 {
+    size_t overflowed = 0;
+    size_t vanished = 0;
     for (size_t i = 0; i < count; i++) {
-        piece->overflowed += rewrite_is_finite(values[i]) && !rewrite_is_finite(back[i]);
-        piece->vanished += back[i] == 0 && values[i] != 0;
+        overflowed += rewrite_is_infinite(back[i]) && !rewrite_is_infinite(values[i]);
+        vanished += back[i] == 0 && values[i] != 0;
     }
+    piece->overflowed += overflowed;
+    piece->vanished += vanished;
 }
 
 static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
