@@ -54,7 +54,7 @@ static const char *idle_pattern(const fetch_choice *chosen, const cli_arguments 
 static fetch_choice choose(const coffer *model, const cli_arguments *arguments)
 {
     fetch_choice chosen = { .all = !cli_given(arguments, CLI_OPTION_FILTER) };
-    chosen.tensors = calloc(coffer_count(model) + 1, sizeof *chosen.tensors);
+    chosen.tensors = calloc(coffer_count(model) + 1, sizeof(const coffer_tensor *));
     for (size_t i = 0; chosen.tensors != NULL && i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
         if (chosen.all || takes(arguments, tensor)) {

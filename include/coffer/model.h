@@ -11,7 +11,7 @@ extern "C" {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* One or more files of tensors, opened: immutable. A single file is a model of one shard, number 0. Since 0.2. */
+/* One or more files of tensors, opened: immutable. A single file is a model of one shard, number 0. */
 typedef struct coffer coffer;
 
 /* The caller's own bytes at random access: an archive member, an encrypted store, an object in memory elsewhere.
