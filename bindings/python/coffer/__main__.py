@@ -25,7 +25,7 @@ def _places() -> Iterator[Path]:
 def main() -> None:
     for place in _places():
         if place.is_file():
-            # Python ignores these two, and who is ignored stays so for what takes its place.
+            # Python ignores these two signals, and the program that takes its place would inherit that.
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             os.execv(place, ["coffer", *sys.argv[1:]])
