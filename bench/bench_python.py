@@ -30,7 +30,7 @@ import safetensors.numpy
 import coffer
 import coffer.bintensors
 import coffer.numpy
-from coffer._safe_open import safe_open
+from coffer.compat.safetensors import safe_open
 
 FOLDER = Path(sys.argv[1])
 QUICK = sys.argv[2:3] == ["quick"]
@@ -188,7 +188,7 @@ if small_pages == "yes":
 import numpy
 if package == "coffer":
     import coffer.numpy as files
-    from coffer._safe_open import safe_open
+    from coffer.compat.safetensors import safe_open
 else:
     import safetensors.numpy as files
     from safetensors import safe_open
@@ -303,9 +303,9 @@ def slicing() -> None:
     code = f"x = {{}}({str(LARGE)!r}, framework='np', backend='pread').get_slice('wide')[:, 1000:1100]"
     compare_peak(
         "Python: get_slice of a column block",
-        code.format("coffer._safe_open.safe_open"),
+        code.format("coffer.compat.safetensors.safe_open"),
         code.format("safetensors.safe_open"),
-        "import coffer._safe_open",
+        "import coffer.compat.safetensors",
     )
 
 

@@ -9,6 +9,7 @@
  *   coffer/model.h       models: coffer_open*, look-up, metadata, zero-copy data, reading, slicing
  *   coffer/write.h       writing: declare every tensor, push bodies in any order, publish atomically
  *   coffer/edit.h        editing: metadata of a file changed in place
+ *   coffer/rewrite.h     models written again: renamed, cast, aligned, without some tensors, in another format
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept beside them, signed or not
  *   coffer/fetch.h       models from elsewhere, downloaded
@@ -26,9 +27,8 @@
 #include "coffer/integrity.h"
 #include "coffer/manifest.h"
 #include "coffer/model.h"
+#include "coffer/rewrite.h"
 #include "coffer/table.h"
 #include "coffer/write.h"
-
-#include "coffer/rewrite.h"
 
 #endif

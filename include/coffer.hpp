@@ -9,9 +9,9 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, hasher, manifest and buffer own what they hold; they can be moved
- *     and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are borrowed,
- *     from the model that they came from, which may be moved meanwhile, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, hasher, manifest and buffer own what they hold; they can be
+ *     moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
+ *     borrowed, from the model that they came from, which may be moved meanwhile, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -691,15 +691,15 @@ public:
         return counts;
     }
 
-    /* Downloads or copies the model into a folder that exists; or files with the wanted tensors only, by number. */
+    /* Downloads or copies the model into a folder that exists; or files with some of its tensors only. */
     void fetch(const std::string &folder, const coffer_fetch_options *options = nullptr) const
     {
-        detail::call(coffer_fetch, get(), nullptr, folder.c_str(), options);
+        detail::call(coffer_fetch, get(), nullptr, size(), folder.c_str(), options);
     }
-    void fetch(const std::string &folder, span<const bool> wanted, const coffer_fetch_options *options = nullptr) const
+    void fetch(const std::string &folder, span<const coffer_tensor *const> tensors,
+               const coffer_fetch_options *options = nullptr) const
     {
-        require_count(wanted.size(), size());
-        detail::call(coffer_fetch, get(), wanted.data(), folder.c_str(), options);
+        detail::call(coffer_fetch, get(), listed(tensors), tensors.size(), folder.c_str(), options);
     }
 
     coffer *get() const noexcept { return self_.get(); }
@@ -871,10 +871,10 @@ public:
     }
 
     /* The plan: how many files, the name of each, and which one tensor `i` of the declaration goes to. */
-    std::size_t shard_count() const noexcept { return coffer_model_writer_count(get()); }
+    std::size_t shard_count() const noexcept { return coffer_model_writer_shard_count(get()); }
     std::string_view name(std::size_t shard) const noexcept
     {
-        const char *name = coffer_model_writer_name(get(), shard);
+        const char *name = coffer_model_writer_shard_name(get(), shard);
         return name == nullptr ? std::string_view() : name;
     }
     std::size_t shard_of(std::size_t i) const noexcept { return coffer_model_writer_shard_of(get(), i); }
@@ -950,6 +950,32 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
     detail::call(coffer_recover, path.c_str(), options);
 }
 
+/* ---- Rewriting
+   ------------------------------------------------------------------------------------------------------- */
+
+/* A model that is to be written again: planned when it is made, and carried out by run(). The model and all that the
+   options point to must outlive it: const coffer_rewrite_rule rules[] = { { COFFER_REWRITE_CAST, COFFER_BF16, "*",
+   nullptr } }; coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT; options.rules = rules; options.rule_count
+   = 1; cofferpp::rewrite(file, &options).run(); */
+class rewrite
+{
+public:
+    explicit rewrite(const model &source, const coffer_rewrite_options *options = nullptr)
+        : self_(detail::make(coffer_rewrite_plan, source.get(), options))
+    {
+    }
+
+    const coffer_rewrite_summary &summary() const noexcept { return *coffer_rewrite_summarize(get()); }
+    /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
+    const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }
+    void run(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_run, get(), options); }
+
+    coffer_rewrite *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_rewrite, coffer_rewrite_free> self_;
+};
+
 /* ---- Manifests --------------------------------------------------------------------------------------------------- */
 
 /* Digests of files, kept beside them. */
@@ -967,10 +993,7 @@ public:
 
     void add(const std::string &name, coffer_algorithm algorithm, span<const std::uint8_t> digest)
     {
-        if (digest.size() != coffer_algorithm_digest_size(algorithm)) {
-            detail::fail(COFFER_ERR_ARGUMENT, "the digest is not of its algorithm's size");
-        }
-        detail::call(coffer_manifest_add, get(), name.c_str(), algorithm, digest.data());
+        detail::call(coffer_manifest_add, get(), name.c_str(), algorithm, digest.data(), digest.size());
     }
     void ignore(const std::string &name) { detail::call(coffer_manifest_ignore, get(), name.c_str()); }
     void set_follows_links(bool follows) noexcept { coffer_manifest_set_follows_links(get(), follows); }

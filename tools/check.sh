@@ -44,7 +44,7 @@ stage_clang_tidy() {
     local tidy=(xargs -P "$JOBS" -n 4 clang-tidy --quiet -p build/check-clang-asan)
     # Without tools/analysis.h: error.c, which defines what that redefines, and os_*.c, which choose the system's
     # features before they include anything. They return errno, and the analyser believes that it may be 0 after a failure.
-    local apart=(src/core/error.c src/io/os_posix.c src/io/os_rights.c)
+    local apart=(src/core/error.c src/io/os_*.c)
     c_files '\.c$' src | grep -vxF "$(printf '%s\n' "${apart[@]}")" |
         "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tools/analysis.h"
     c_files '\.c$' "${apart[@]}" cli | "${tidy[@]}" --checks=-clang-analyzer-core.UndefinedBinaryOperatorResult
@@ -54,8 +54,8 @@ stage_cppcheck() {
     # The headers of the system are not given, on purpose: cppcheck knows libc and POSIX by its own tables. Left out:
     #   uninitvar                   it takes an address that is handed on for a read; clang-tidy and gcc look for the same
     #   duplicateAssignExpression   two variables may begin with one value
-    #   three in os_posix.c         its tables take mmap for malloc: no descriptor -1, no MAP_FAILED, no unmapping of a part
-    local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/io/os_posix.c)
+    #   three in files that map      its tables take mmap for malloc: no descriptor -1, no MAP_FAILED, no unmapping of a part
+    local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/io/os_{memory,without_wait}.c)
     cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
         --library=posix -j "$JOBS" --suppress=missingIncludeSystem --suppress=uninitvar \
         --suppress=duplicateAssignExpression "${mapping[@]}" -Iinclude "${rooms[@]}" src cli

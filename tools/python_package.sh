@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the Python package, wheel and sdist, looks at both, and runs its tests on what was installed: once as it is, once with
-# the extension under ASan and UBSan. Uses no network: tools/setup.sh made build/python-venv
-# and build/frameworks-venv.
+# the extension under ASan and UBSan. Installs it for users and for those who work on it, and runs the command that comes with it.
+# Uses no network: tools/setup.sh made build/python-venv and build/frameworks-venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -57,6 +57,21 @@ test_wheel() {
     run_tests "$out/installed"
 }
 
+# Installed as users do it, and as those who work on it: then files lie elsewhere than with --target, the command's too.
+test_command() {
+    local kind
+    (
+        cd "$package"
+        PYTHONPATH=build_backend python -c 'import backend, sys; backend.build_editable(sys.argv[1])' "$out/editable"
+    )
+    for kind in dist editable; do
+        python -m venv --without-pip "$out/venv-$kind"
+        python -m pip --python "$out/venv-$kind/bin/python" install --quiet --no-deps "$out/$kind"/*.whl
+        cmp <("$out/venv-$kind/bin/coffer" help) <("$out/venv-$kind/bin/python" -m coffer help)
+        "$out/venv-$kind/bin/python" -c 'import coffer; print(coffer.__version__)'
+    done
+}
+
 test_sanitized() {
     local flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1'
     CFLAGS=$flags python -m pip install --quiet --no-build-isolation --no-deps --target "$out/sanitized" \
@@ -66,7 +81,7 @@ test_sanitized() {
         run_tests "$out/sanitized"
 }
 
-for step in build_both audit_wheel check_types test_wheel test_sanitized; do
+for step in build_both audit_wheel check_types test_wheel test_command test_sanitized; do
     say "$step"
     $step
 done

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rewrite changes, told to a person in a sentence or line by line, and to a program. Tensors that stay are not told of. */
+/* What a rewrite changes, told to a person in a sentence or line by line, and to a program. Tensors that stay are not
+   told of. */
 #ifndef COFFER_CLI_CHANGES_H
 #define COFFER_CLI_CHANGES_H
 

@@ -61,6 +61,50 @@ static int check(const rewriting *run, const cli_arguments *arguments)
                                : check_place(run, cli_given(arguments, CLI_OPTION_DRY_RUN), force);
 }
 
+/* What is known once the model is open: of a folder or an index, its files. */
+static int check_files(const rewriting *run, bool force)
+{
+    const size_t count = coffer_shard_count(run->model);
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
+        const char *file = coffer_shard_path(run->model, i);
+        code = cli_guard_read_only(run->app, file, force);
+        if (code == CLI_EXIT_OK && count == 1) {
+            code = cli_guard_link(run->app, file, force);
+        }
+    }
+    return code;
+}
+
+/* A model of several files, of which only the index has a name that is known before. */
+static int check_index(const rewriting *run, bool force)
+{
+    const size_t size = strlen(run->output) + sizeof ".index.json";
+    char *index = malloc(size);
+    if (index == NULL) {
+        return cli_fail_memory(run->app, run->output);
+    }
+    snprintf(index, size, "%s.index.json", run->output);
+    int code = cli_guard_model(run->app, index, run->path, run->model);
+    if (code == CLI_EXIT_OK) {
+        code = cli_publish_check(run->app, index, force);
+    }
+    free(index);
+    return code;
+}
+
+static int check_model(const rewriting *run, bool force)
+{
+    if (cli_is_single_file(run->model, run->path)) {
+        return CLI_EXIT_OK;
+    }
+    if (run->output == NULL) {
+        return check_files(run, force);
+    }
+    const int code = cli_guard_model(run->app, run->output, run->path, run->model);
+    return code == CLI_EXIT_OK && coffer_shard_count(run->model) > 1 ? check_index(run, force) : code;
+}
+
 /* ---- Telling ---- */
 
 /* The new file, as it was named. */
@@ -97,15 +141,19 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_close(out, '}');
 }
 
-/* "160 tensors, 548 MB" */
+/* "160 tensors, 548 MB"; of several files "3 files, 160 tensors, 548 MB" */
 static void sum_up(const rewriting *run, char *text, size_t size)
 {
     const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
     char bytes[CLI_NUMBER_SIZE];
     char count[CLI_NUMBER_SIZE];
+    char files[CLI_NUMBER_SIZE] = "";
+    if (summary->file_count > 1) {
+        snprintf(files, sizeof files, "%zu files, ", summary->file_count);
+    }
     cli_bytes_text(bytes, summary->size);
     cli_number_text(count, summary->tensor_count, true);
-    snprintf(text, size, "%s tensor%s, %s", count, summary->tensor_count == 1 ? "" : "s", bytes);
+    snprintf(text, size, "%s%s tensor%s, %s", files, count, summary->tensor_count == 1 ? "" : "s", bytes);
 }
 
 static int show_nothing(const rewriting *run, const char *nothing)
@@ -253,12 +301,9 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     if (run->model == NULL) {
         return code;
     }
-    if (!cli_is_single_file(run->model, run->path)) {
-        err = (coffer_error){ .code = COFFER_ERR_UNSUPPORTED, .offset = COFFER_NO_OFFSET };
-        snprintf(err.message, sizeof err.message, "%s",
-                 "this is not one file but the model in a folder or behind an index, and only files are "
-                 "rewritten: name one of its files");
-        return fail(run, &err);
+    code = check_model(run, cli_given(arguments, CLI_OPTION_FORCE));
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     options->output = run->output;
     options->follow_links = cli_given(arguments, CLI_OPTION_FORCE);
@@ -290,7 +335,7 @@ int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_r
         room += strlen(arguments->names[i]) + 1;
     }
     coffer_rewrite_rule *rules = calloc(arguments->name_count, sizeof *rules);
-    char *patterns = malloc(room);
+    char *patterns = malloc(room + 1);
     int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(app, arguments->names[0]);
     char *pattern = patterns;
     for (size_t i = 1; i < arguments->name_count && code == CLI_EXIT_OK; i++) {

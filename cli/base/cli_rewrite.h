@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What align, cast, convert, drop and rename share: a command says in the library's words what is to become of the tensors, and this
- * asks, shows and tells. With -o another file is written, else the new file takes the old one's place when it is complete.
+ * What align, cast, convert, drop and rename share: a command says in the library's words what is to become of the
+ * tensors, and this asks, shows and tells. With -o another file is written, else the new file takes the old one's place
+ * when it is complete.
  *
- * In the file's place nothing is rewritten by a slip: a person is shown what changes and asked, a program says --in-place or -f.
- * What a symbolic link points to, a file with several names, and one that is read-only are rewritten only when told to (-f), as
- * `meta` does. The new file of -o is never the one that is read.
+ * In the file's place nothing is rewritten by a slip: a person is shown what changes and asked, a program says
+ * --in-place or -f. What a symbolic link points to, a file with several names, and one that is read-only are rewritten
+ * only when told to (-f), as `meta` does. The new file of -o is never the one that is read.
  */
 #ifndef COFFER_CLI_REWRITE_H
 #define COFFER_CLI_REWRITE_H
@@ -33,12 +34,12 @@
             "overwrite FILE; rewrite PATH unasked, be it read-only, linked or a link", NULL                            \
     }
 
-/* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing does: "its
-   tensors are aligned already". Reports what fails. Returns the exit code. */
+/* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing
+   does: "its tensors are aligned already". Reports what fails. Returns the exit code. */
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing);
 
-/* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with it. Returns the
-   exit code. */
+/* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with
+   it. Returns the exit code. */
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
 /* The same as cli_rewrite, by the rules that the arguments after PATH are. */
 int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing);

@@ -52,14 +52,16 @@ const cli_command cli_align = {
     .run = run_align,
     .summary = "rewrite a file so that its tensors are aligned in memory",
     .usage = "PATH",
-    .about = "Rewrites a file with tensors that are not aligned for their dtypes, so that a mapped file can be used\n"
-             "without copying. A file that is aligned already is not changed. The new file replaces the old one\n"
-             "when it is complete; on a terminal the command asks first, otherwise --in-place allows it.\n"
-             "Metadata and reserved slack are kept.\n"
-             "\n"
-             "JSON: path, output, done (\"written\", \"nothing\", \"dry_run\"), changes [{name, change, from, to}],\n"
-             "from and to in bytes, tensors, size of the new file in bytes, seconds. A file that fails has path\n"
-             "and error (see coffer help info).\n",
+    .about =
+        "Rewrites a file with tensors that are not aligned for their dtypes, so that a mapped file can be\n"
+        "used without copying. A file that is aligned already is not changed. The new file replaces the old\n"
+        "one when it is complete; on a terminal the command asks first, otherwise --in-place allows it.\n"
+        "Metadata and reserved slack are kept.\n"
+        "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
+        "\n"
+        "JSON: path, output, done (\"written\", \"nothing\", \"dry_run\"), changes [{name, change, from, to}],\n"
+        "from and to in bytes, tensors, size of the new file in bytes, seconds. A file that fails has path\n"
+        "and error (see coffer help info).\n",
     .options = ALIGN_OPTIONS,
     .examples = ALIGN_EXAMPLES,
     .least_names = 1,

@@ -55,14 +55,16 @@ const cli_command cli_cast = {
     .run = run_cast,
     .summary = "rewrite a file with floats of another dtype",
     .usage = "PATH GLOB=DTYPE...",
-    .about = "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32 or F64, from any\n"
-             "float, including those of 4, 6 and 8 bits. Numbers are rounded to nearest, ties to even; numbers\n"
-             "that are too large become infinite, which a warning counts. The first pattern that matches is used.\n"
-             "Integers, BOOL and C64 are refused. Every pattern has to match something, or nothing is done. Before\n"
-             "PATH itself is rewritten, the command asks on a terminal; otherwise --in-place or -f allows it.\n"
-             "\n"
-             "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last two\n"
-             "being the numbers that became infinite and zero.\n",
+    .about =
+        "Casts the tensors whose names match a pattern, as in coffer drop, to F16, BF16, F32 or F64, from any\n"
+        "float, including those of 4, 6 and 8 bits. Numbers are rounded to nearest, ties to even; numbers\n"
+        "that are too large become infinite, which a warning counts. The first pattern that matches is used.\n"
+        "Integers, BOOL and C64 are refused. Every pattern has to match something, or nothing is done. Before\n"
+        "PATH itself is rewritten, the command asks on a terminal; otherwise --in-place or -f allows it.\n"
+        "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
+        "\n"
+        "JSON: as of coffer align; of changes [{name, change, from, to, overflowed, vanished}], the last two\n"
+        "being the numbers that became infinite and zero.\n",
     .options = CAST_OPTIONS,
     .examples = CAST_EXAMPLES,
     .least_names = 2,

@@ -75,6 +75,7 @@ const cli_command cli_convert = {
         "write it: safetensors (.safetensors) or bintensors (.bt, .bintensors). The format of PATH is detected by\n"
         "content. A dtype that the new format lacks is an error that names the tensor; nothing is written\n"
         "then.\n"
+        "PATH is a file, or an index or folder, whose model becomes several files of safetensors.\n"
         "\n"
         "JSON: path, output, done (\"written\", \"dry_run\"), changes (none), tensors, size of the new file in\n"
         "bytes, seconds. A file that fails has path and error (see coffer help info).\n",

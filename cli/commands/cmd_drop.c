@@ -33,13 +33,15 @@ const cli_command cli_drop = {
     .run = run_drop,
     .summary = "rewrite a file without some of its tensors",
     .usage = "PATH GLOB...",
-    .about = "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
-             "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
-             "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
-             "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
-             "or -f allows it.\n"
-             "\n"
-             "JSON: as of coffer align; of changes [{name, change}].\n",
+    .about =
+        "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
+        "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
+        "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
+        "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
+        "or -f allows it.\n"
+        "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
+        "\n"
+        "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,
     .examples = DROP_EXAMPLES,
     .least_names = 2,

@@ -15,24 +15,54 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Which tensors the patterns take, a flag for each; NULL without memory. A pattern that takes nothing is in *idle. */
-static bool *choose(const coffer *model, const cli_arguments *arguments, const char **idle)
+/* What is fetched: the tensors that a pattern takes, or all. */
+typedef struct fetch_choice {
+    const coffer_tensor **tensors; /* to be freed; NULL: no memory */
+    size_t count;
+    bool all;
+    const char *idle; /* a pattern that takes nothing; NULL: there is none */
+} fetch_choice;
+
+static bool matches(const cli_choice *choice, const coffer_tensor *tensor)
 {
-    const size_t count = coffer_count(model);
-    bool *wanted = calloc(count + 1, sizeof *wanted);
-    *idle = NULL;
-    for (size_t c = 0; wanted != NULL && c < arguments->choice_count; c++) {
+    return choice->option->id == CLI_OPTION_FILTER && coffer_match(choice->value, tensor->name, tensor->name_len);
+}
+
+static bool takes(const cli_arguments *arguments, const coffer_tensor *tensor)
+{
+    bool found = false;
+    for (size_t c = 0; !found && c < arguments->choice_count; c++) {
+        found = matches(&arguments->choices[c], tensor);
+    }
+    return found;
+}
+
+static const char *idle_pattern(const fetch_choice *chosen, const cli_arguments *arguments)
+{
+    const char *idle = NULL;
+    for (size_t c = 0; c < arguments->choice_count; c++) {
         const cli_choice *choice = &arguments->choices[c];
         bool found = choice->option->id != CLI_OPTION_FILTER;
-        for (size_t i = 0; choice->option->id == CLI_OPTION_FILTER && i < count; i++) {
-            const coffer_tensor *tensor = coffer_at(model, i);
-            const bool matches = coffer_match(choice->value, tensor->name, tensor->name_len);
-            wanted[i] = wanted[i] || matches;
-            found = found || matches;
+        for (size_t i = 0; !found && i < chosen->count; i++) {
+            found = matches(choice, chosen->tensors[i]);
         }
-        *idle = found ? *idle : choice->value;
+        idle = found ? idle : choice->value;
     }
-    return wanted;
+    return idle;
+}
+
+static fetch_choice choose(const coffer *model, const cli_arguments *arguments)
+{
+    fetch_choice chosen = { .all = !cli_given(arguments, CLI_OPTION_FILTER) };
+    chosen.tensors = calloc(coffer_count(model) + 1, sizeof *chosen.tensors);
+    for (size_t i = 0; chosen.tensors != NULL && i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        if (chosen.all || takes(arguments, tensor)) {
+            chosen.tensors[chosen.count++] = tensor;
+        }
+    }
+    chosen.idle = idle_pattern(&chosen, arguments);
+    return chosen;
 }
 
 /* A copy of what lies here goes elsewhere: no file may take the place of the one that it is made from. */
@@ -56,24 +86,21 @@ static int guard_files(cli *app, const coffer *model, const char *url, const cha
 }
 
 /* What came. */
-static void report(cli *app, const coffer *model, const bool *wanted, const char *folder)
+static void report(cli *app, const fetch_choice *chosen, const char *folder)
 {
     char tensors[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
-    uint64_t count = 0;
     uint64_t size = 0;
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        if (wanted == NULL || wanted[i]) {
-            count++;
-            size += coffer_at(model, i)->size;
-        }
+    for (size_t i = 0; i < chosen->count; i++) {
+        size += chosen->tensors[i]->size;
     }
-    cli_number_text(tensors, count, true);
+    cli_number_text(tensors, chosen->count, true);
     cli_bytes_text(bytes, size);
-    cli_remark_path(app, folder, "fetched: %s tensor%s, %s", tensors, count == 1 ? "" : "s", bytes);
+    cli_remark_path(app, folder, "fetched: %s tensor%s, %s", tensors, chosen->count == 1 ? "" : "s", bytes);
 }
 
-static int download(cli *app, const coffer *model, const char *url, const bool *wanted, const char *folder, bool force)
+static int download(cli *app, const coffer *model, const char *url, const fetch_choice *chosen, const char *folder,
+                    bool force)
 {
     cli_progress progress;
     coffer_error err;
@@ -83,17 +110,18 @@ static int download(cli *app, const coffer *model, const char *url, const bool *
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
     options.force = force;
-    const coffer_status status = coffer_fetch(model, wanted, folder, &options, &err);
+    const coffer_tensor *const *tensors = chosen->all ? NULL : chosen->tensors;
+    const coffer_status status = coffer_fetch(model, tensors, chosen->count, folder, &options, &err);
     cli_progress_end(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : url, &err);
     }
-    report(app, model, wanted, folder);
+    report(app, chosen, folder);
     return CLI_EXIT_OK;
 }
 
 /* The same into a folder that may have to be made, and goes again when nothing came into it. */
-static int download_into(cli *app, const coffer *model, const char *url, const bool *wanted, const char *folder,
+static int download_into(cli *app, const coffer *model, const char *url, const fetch_choice *chosen, const char *folder,
                          bool force)
 {
     const bool made = mkdir(folder, 0777) == 0;
@@ -102,7 +130,7 @@ static int download_into(cli *app, const coffer *model, const char *url, const b
         return CLI_EXIT_UNREADABLE;
     }
     int code = guard_files(app, model, url, folder);
-    code = code == CLI_EXIT_OK ? download(app, model, url, wanted, folder, force) : code;
+    code = code == CLI_EXIT_OK ? download(app, model, url, chosen, folder, force) : code;
     if (made && code != CLI_EXIT_OK) {
         (void)rmdir(folder);
     }
@@ -175,7 +203,6 @@ static int fail_to_open(cli *app, const char *url, coffer_error *err)
 static int fetch_from(cli *app, const cli_arguments *arguments, const char *url, const char *folder)
 {
     int code = CLI_EXIT_OK;
-    const char *idle = NULL;
     coffer *model = NULL;
     coffer_error err;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
@@ -184,19 +211,18 @@ static int fetch_from(cli *app, const cli_arguments *arguments, const char *url,
     if (cli_open_with(&model, url, &options, &err) != COFFER_OK) {
         return fail_to_open(app, url, &err);
     }
-    bool *wanted = choose(model, arguments, &idle);
-    const bool some = cli_given(arguments, CLI_OPTION_FILTER);
-    if (wanted == NULL) {
+    const fetch_choice chosen = choose(model, arguments);
+    if (chosen.tensors == NULL) {
         code = cli_fail_memory(app, url);
-    } else if (idle != NULL) {
+    } else if (chosen.idle != NULL) {
         char shown[160];
-        coffer_escape(idle, strlen(idle), shown, sizeof shown);
+        coffer_escape(chosen.idle, strlen(chosen.idle), shown, sizeof shown);
         cli_say_path(app, url, "no tensor matches the pattern \"%s\"; coffer ls shows the names", shown);
         code = CLI_EXIT_NOT_CONFORMING;
     } else {
-        code = download_into(app, model, url, some ? wanted : NULL, folder, cli_given(arguments, CLI_OPTION_FORCE));
+        code = download_into(app, model, url, &chosen, folder, cli_given(arguments, CLI_OPTION_FORCE));
     }
-    free(wanted);
+    free(chosen.tensors);
     coffer_close(model);
     return code;
 }

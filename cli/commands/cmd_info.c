@@ -510,11 +510,11 @@ const cli_command cli_info = {
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
-    .about = "Shows one screen about a file, or a line for each of several; - is standard input. For a folder every\n"
-             "model below it is shown. Only the header is read, whatever the file's size. Slack is the room in\n"
-             "the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON. If a\n"
-             "config.json beside the model says that it is quantised, the number of parameters that were trained\n"
-             "is shown too, and what was assumed.\n",
+    .about = "Shows one screen about a file, or a line for each of several; - is standard input. For a folder\n"
+             "every model below it is shown. Only the header is read, whatever the file's size. Slack is the room\n"
+             "in the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON.\n"
+             "If a config.json beside the model says that it is quantised, the number of parameters that were\n"
+             "trained is shown too, and what was assumed.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

@@ -95,13 +95,12 @@ const cli_command cli_merge = {
     .run = run_merge,
     .summary = "write the tensors of several files to one file",
     .usage = "MODEL...",
-    .about =
-        "Writes all tensors of a model of several files, or of several models, to one file (-o), in the order of any\n"
-        "writer. A duplicate name is an error, and so are metadata that contradict each other. The new file\n"
-        "does not appear before it is complete.\n"
-        "\n"
-        "JSON: paths, output, tensors, size of the tensors in bytes, seconds. A file that fails has path and\n"
-        "error (see coffer help info).\n",
+    .about = "Writes all tensors of a model of several files, or of several models, to one file (-o), in the order\n"
+             "of any writer. A duplicate name is an error, and so are metadata that contradict each other. The new\n"
+             "file does not appear before it is complete.\n"
+             "\n"
+             "JSON: paths, output, tensors, size of the tensors in bytes, seconds. A file that fails has path and\n"
+             "error (see coffer help info).\n",
     .options = MERGE_OPTIONS,
     .examples = MERGE_EXAMPLES,
     .least_names = 1,

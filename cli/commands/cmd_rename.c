@@ -70,14 +70,16 @@ const cli_command cli_rename = {
     .run = run_rename,
     .summary = "rewrite a file with other names for its tensors",
     .usage = "PATH OLD=NEW...",
-    .about = "Renames tensors. OLD is a name or a pattern, as in coffer drop; each * in NEW stands for what the\n"
-             "corresponding * in OLD matched, the shortest text possible. A backslash makes the next character\n"
-             "literal, so \\= is a = within a name. The first rule that matches is used; all rules match the present\n"
-             "names, so a=b b=a exchanges two. Every OLD has to match something, and no two tensors may get the\n"
-             "same name, or nothing is done. Before PATH itself is rewritten, the command asks on a terminal;\n"
-             "otherwise --in-place or -f allows it.\n"
-             "\n"
-             "JSON: as of coffer align; of changes [{name, change, to}].\n",
+    .about =
+        "Renames tensors. OLD is a name or a pattern, as in coffer drop; each * in NEW stands for what the\n"
+        "corresponding * in OLD matched, the shortest text possible. A backslash makes the next character\n"
+        "literal, so \\= is a = within a name. The first rule that matches is used; all rules match the present\n"
+        "names, so a=b b=a exchanges two. Every OLD has to match something, and no two tensors may get the\n"
+        "same name, or nothing is done. Before PATH itself is rewritten, the command asks on a terminal;\n"
+        "otherwise --in-place or -f allows it.\n"
+        "PATH is a file, or an index or folder: then all files of the model are rewritten, and replaced together.\n"
+        "\n"
+        "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,
     .examples = RENAME_EXAMPLES,
     .least_names = 2,

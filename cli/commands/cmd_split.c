@@ -147,8 +147,8 @@ static int guard_new_files(split_guard *guard, const split_target *target, const
 {
     const char *slash = strrchr(target->path, '/');
     const int folder_len = slash != NULL ? (int)(slash - target->path) + 1 : 0;
-    for (size_t i = 0; i < coffer_model_writer_count(writer) && guard->code == CLI_EXIT_OK; i++) {
-        const char *name = coffer_model_writer_name(writer, i);
+    for (size_t i = 0; i < coffer_model_writer_shard_count(writer) && guard->code == CLI_EXIT_OK; i++) {
+        const char *name = coffer_model_writer_shard_name(writer, i);
         const size_t size = (size_t)folder_len + strlen(name) + 1;
         char *path = malloc(size);
         if (path == NULL) {
@@ -177,14 +177,14 @@ static void show_json(const cli_collection *all, cli *app, const char *path, con
                       const coffer_model_writer *writer)
 {
     cli_output *out = &app->out;
-    const size_t count = coffer_model_writer_count(writer);
+    const size_t count = coffer_model_writer_shard_count(writer);
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, path);
     cli_json_key(out, "files");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < count; i++) {
-        cli_json_string(out, coffer_model_writer_name(writer, i));
+        cli_json_string(out, coffer_model_writer_shard_name(writer, i));
     }
     cli_json_close(out, ']');
     cli_json_collect_done(all, app, output);
@@ -225,7 +225,7 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
         status = write_files(all, app, writer, &err);
     }
     if (status == COFFER_OK) {
-        cli_collect_done(all, app, output, coffer_model_writer_count(writer));
+        cli_collect_done(all, app, output, coffer_model_writer_shard_count(writer));
         if (app->json) {
             show_json(all, app, path, output, writer);
         }
@@ -287,9 +287,9 @@ const cli_command cli_split = {
     .about = "Writes the tensors in the order of the model to FOLDER/model-00001-of-0000N.safetensors, by the same\n"
              "rules and names as other programs, and an index; a model that fits into one file becomes\n"
              "model.safetensors. Every file has the model's metadata. An older model and the new one are never\n"
-             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what was\n"
-             "interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB or\n"
-             "TiB for powers of 1024.\n"
+             "mixed; the next split, or coffer meta --recover FOLDER/model.safetensors, finishes or undoes what\n"
+             "was interrupted. SIZE is in bytes, or has a unit: KB, MB, GB or TB for powers of 1000, KiB, MiB, GiB\n"
+             "or TiB for powers of 1024.\n"
              "\n"
              "JSON: path, files [name], output, tensors, size of the tensors in bytes, seconds. A model that fails\n"
              "has path and error (see coffer help info).\n",

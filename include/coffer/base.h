@@ -2,19 +2,38 @@
 /*
  * coffer/base.h - what every other header stands on: the version, how a call fails, memory and progress.
  *
- * Conventions that hold for every declaration of every header:
- *   - Failure: what can fail returns a coffer_status, COFFER_OK (0) on success, and fills an optional coffer_error of
- *     the caller's (NULL is allowed everywhere). On failure every output is left NULL or untouched, except where said.
- *     Nothing is ever printed, no state is global or thread-local, no input aborts.
+ * Conventions, which hold for every declaration of every header; a comment says where one departs from them.
+ *
+ *   - Failure: what can fail returns a coffer_status, COFFER_OK (0) on success, and fills the caller's coffer_error,
+ *     for which NULL will do everywhere. (coffer_decode and coffer_encode return a status alone.) On failure every
+ *     output is left NULL or untouched. Nothing is ever printed, no state is global or thread-local, no input aborts.
+ *   - Which failures: every call that can fail may do so with COFFER_ERR_ARGUMENT, when the call itself is wrong, and
+ *     with COFFER_ERR_MEMORY. A call that reads a model's bytes fails, too, as its source does (COFFER_ERR_IO,
+ *     COFFER_ERR_CHANGED, by URL with a status of the network, 140 and up), and one that has `progress` with
+ *     COFFER_ERR_CANCELLED. A comment names the others; docs/errors.md describes all.
+ *   - Names: the text of files (names of tensors, keys and values, slices, JSON, PEM) is UTF-8 with its length in
+ *     bytes. It may contain NULs, and where it has no bytes NULL will do. What is handed in need not end with a NUL;
+ *     what is handed out does, for convenience. Paths, names of files, URLs, tokens and patterns end with a NUL, as the
+ *     system has them.
+ *   - Tensors: those of a model or table are pointers that it handed out, singly or in lists with their count; where a
+ *     list may be NULL, that is all of a model, and the count is coffer_count. Numbers are for walking through them
+ *     (coffer_at), in order of their bytes. Tensors to be written are the numbers of their declaration: 0, 1, 2…
  *   - Ownership: an object from X_new, X_open or coffer_parse is released by its one X_free or X_close; those accept
- *     NULL. Pointers handed out by an object are borrowed and live as long as it does.
- *   - Threads: an opened model and a parsed table are immutable: any number of threads may use them at once. Other
- *     objects belong to one thread at a time, except where said. Release an object only when no call on it is running.
- *   - Units: `_len` counts elements or the bytes of a string, `_size` counts bytes, `_count` counts things; offsets are
- *     in bytes and, unless said otherwise, from the start of the file.
- *   - Options: zero is the default in every field and NULL is the default for the whole struct. Start from the
+ *     NULL, nothing else does. What an object hands out is borrowed, and lives as long as it does. What is handed in is
+ *     copied or used up within the call.
+ *   - Memory: the allocator is given when an object is made, as a parameter or among the options, and serves all that
+ *     is done with the object. NULL stands for coffer_libc_allocator().
+ *   - Threads: an opened model and a parsed table are immutable: any number of threads may use them at once, and any
+ *     function that takes no object. Other objects belong to one thread at a time. Release an object only when no call
+ *     on it is running.
+ *   - Units: `_len` counts the bytes of a text, `_size` counts bytes, `_count` counts things; offsets are in bytes,
+ *     from the start of the file. Shapes have `rank` dimensions, slowest first. Bytes of a tensor are counted in
+ *     uint64_t, also when they are in memory.
+ *   - Options: zero is the default in every field, and NULL is the default for the whole struct. Start from the
  *     initialiser (`coffer_open_options o = COFFER_OPEN_OPTIONS_INIT;`); `struct_size` lets a newer library serve an
- *     older caller.
+ *     older caller. Each kind of call has options of its own.
+ *   - Versions: functions and types without "Since" are there since 0.1. docs/abi.md says what may change when, and
+ *     what did.
  */
 #ifndef COFFER_BASE_H
 #define COFFER_BASE_H
@@ -79,7 +98,7 @@ typedef enum coffer_status {
     COFFER_ERR_NUMBER = 34, /* not a plain decimal integer of at most 2^64-1; elsewhere, a number beyond a double */
     COFFER_ERR_MISSING_FIELD = 35, /* a tensor without dtype, shape or data_offsets; in .bt layout A, or name */
     COFFER_ERR_HEADER_ENDS = 36,   /* a bintensors header that ends within a number, a text or a list */
-    COFFER_ERR_PADDING = 37,       /* bytes other than spaces behind all that a bintensors header says */
+    COFFER_ERR_PADDING = 37,       /* bytes other than spaces after all that a bintensors header says */
 
     /* what the header says */
     COFFER_ERR_DUPLICATE_NAME = 40, /* two tensors of one name */
@@ -157,7 +176,7 @@ typedef enum coffer_status {
     COFFER_ERR_GATED = 152,         /* access to the repository has to be asked for, on its page */
 
     /* integrity */
-    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not to be had here: a library is missing */
+    COFFER_ERR_NO_ALGORITHM = 160,    /* a digest's algorithm is not available: a library is missing */
     COFFER_ERR_NO_DIGESTS = 161,      /* no digests are recorded: nothing can be verified */
     COFFER_ERR_DIGESTS = 162,         /* what is recorded as digests cannot be used */
     COFFER_ERR_TENSOR_DIGEST = 163,   /* a tensor is not the one whose digest is recorded */
@@ -174,6 +193,7 @@ typedef enum coffer_status {
     COFFER_ERR_SIGNATURE = 176           /* the signature is not by this key for this manifest */
 } coffer_status;
 
+/* The offset of what has none. */
 #define COFFER_NO_OFFSET UINT64_MAX
 
 /* What went wrong, where, and what to do: filled by the call that failed, owned by the caller, any allocation (the
@@ -192,21 +212,21 @@ typedef struct coffer_error {
     uint64_t reserved[8];
 } coffer_error;
 
-/* The constant's name without its prefix, "DATA_TRUNCATED"; "UNKNOWN" for a number that is none. Static. */
+/* The constant's name without its prefix, "DATA_TRUNCATED"; "UNKNOWN" for any other number. Static, never NULL. */
 COFFER_API const char *coffer_status_name(coffer_status status);
 
 /* Writes `text` to `out` (of `out_size` bytes, NUL included) so that it is safe on a terminal and unambiguous: control
    characters, invalid UTF-8, line and paragraph separators and marks that turn the direction of writing become \xNN or
-   \u{N}, a backslash becomes \\. Returns the length that the whole needs, without the NUL, as snprintf does. */
+   \u{N}, a backslash becomes \\. Returns the length that the whole needs, without the NUL, as snprintf does: `out` may
+   be NULL when `out_size` is 0. */
 COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, size_t out_size);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Where an object's memory comes from; where one is asked for, NULL stands for coffer_libc_allocator(). The struct is
-   copied. The sizes given back are those that were asked for. Called by the thread that
-   makes the call, and by those that coffer_open starts for a model of several files, one at a time; an allocator shared
-   by objects that several threads use must allow that. NULL from alloc or realloc is an error (COFFER_ERR_MEMORY),
-   never an abort. */
+/* Where an object's memory comes from. The struct is copied; what `ctx` points to must outlive the object. The sizes
+   given back are those that were asked for. Called by the threads that make calls on the object, and by those that
+   coffer_open starts for a model of several files, one at a time; an allocator that is shared by objects of several
+   threads must allow that. NULL from alloc or realloc is COFFER_ERR_MEMORY, never an abort. */
 typedef struct coffer_allocator {
     void *(*alloc)(void *ctx, size_t size);
     void *(*realloc)(void *ctx, void *block, size_t old_size, size_t new_size);
@@ -214,19 +234,22 @@ typedef struct coffer_allocator {
     void *ctx;
 } coffer_allocator;
 
-/* malloc, realloc and free. Static. */
+/* malloc, realloc and free. Static, never NULL; any thread may use it. */
 COFFER_API const coffer_allocator *coffer_libc_allocator(void);
 
 /* Memory to read tensors into: page-aligned and, where the system has them, in huge pages (faulting in fresh 4 KiB
-   pages costs several times the copy itself). NULL when there is none. Release with the size that was asked for. */
+   pages costs several times the copy itself). `size` is at least 1. NULL when there is none. The caller's, to be
+   released by coffer_buffer_free. */
 COFFER_API void *coffer_buffer_new(size_t size);
+/* Releases memory of coffer_buffer_new, with the size that was asked for; NULL is ignored. */
 COFFER_API void coffer_buffer_free(void *buffer, size_t size);
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
-/* Called on the thread that made the call, now and then and once at the end, with bytes done and in all. A non-zero
-   answer cancels: the call fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited
-   for. It may use the model, but not close it. */
+/* The caller's, for calls that may take long: called on the thread that made the call, now and then and once at the
+   end, with what is done and what there is in all, in bytes unless said otherwise. A non-zero answer cancels: the call
+   fails with COFFER_ERR_CANCELLED when what is under way has ended; the network is not waited for. It may use the
+   model, but not close it, and must not throw or jump out. */
 typedef int (*coffer_progress)(void *ctx, uint64_t done, uint64_t total);
 
 #ifdef __cplusplus

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* A key of the metadata and what becomes of it. */
 typedef struct coffer_edit {
     const char *key; /* UTF-8; of no bytes, NULL too */
     size_t key_len;
@@ -16,6 +17,7 @@ typedef struct coffer_edit {
     size_t value_len;
 } coffer_edit;
 
+/* How an edit may be done. */
 typedef enum coffer_edit_mode {
     COFFER_EDIT_AUTO =
         0, /* in place when it fits in the header's slack, else by sharing the data's blocks, else by a rewrite */
@@ -28,11 +30,12 @@ typedef enum coffer_edit_way {
     COFFER_EDITED_NOTHING = 0, /* the file already said so */
     COFFER_EDITED_CLONE =
         1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
-    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it meanwhile */
+    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it until that was done */
     COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
     COFFER_EDITED_INSERT = 4    /* room was put in before the data, where they are: see coffer_edit_options */
 } coffer_edit_way;
 
+/* How a file is edited. */
 typedef struct coffer_edit_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* as in coffer_open_options */
@@ -64,20 +67,21 @@ typedef struct coffer_edit_options {
  * each other by a lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves
  * there meanwhile stays, and the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done. Where
  * digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata
- * that it does not fit fail with COFFER_ERR_METADATA_DIGEST.
+ * that it does not fit fail with COFFER_ERR_METADATA_DIGEST. COFFER_ERR_NO_SLACK, COFFER_ERR_LINKED, and what
+ * coffer_parse says of a file that does not conform. Any thread may call it.
  */
 COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
                                               const coffer_edit_options *options, coffer_edit_way *way,
                                               coffer_error *err);
 /* Finishes what an interrupted edit left: puts the old header back and removes the undo file. COFFER_ERR_NO_UNDO when
-   there is none, or when it is not this file's, or a stranger's (then nothing is changed). Only allocator and
-   follow_links of the options count. When it was a coffer_model_writer for that path that was interrupted, its save is
-   finished or undone. */
+   there is none, or when it is not this file's, or belongs to another user (then nothing is changed). Only allocator
+   and follow_links of the options count. When it was a coffer_model_writer for that path that was interrupted, its save
+   is finished or undone. Any thread may call it. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
 /* For files that a program writes itself: gives the new file that is open in `fd` the rights of the file at `path`,
    whose place it is to take, as every writer here does: owner, group, mode and access control list. What is not
    permitted is left out, and then nobody may do more with the new file than with the old one. COFFER_ERR_NOT_FOUND,
-   COFFER_ERR_IO. Any thread may call it. */
+   COFFER_ERR_IO. Any thread may call it. Since 0.2. */
 COFFER_API coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer/fetch.h - models from elsewhere, downloaded into a folder. */
+/* coffer/fetch.h - models from elsewhere, downloaded into a folder. All of it is there since 0.2. */
 #ifndef COFFER_FETCH_H
 #define COFFER_FETCH_H
 
@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* How a model is fetched. */
 typedef struct coffer_fetch_options {
     size_t struct_size;
     coffer_progress progress; /* in bytes of all files, those that were there already included; NULL: none */
@@ -24,15 +25,16 @@ typedef struct coffer_fetch_options {
 /*
  * Downloads a model that was opened by URL (or copies one that was opened by path) into a folder that exists, under its
  * files' names; of several files with an index, of a model named as a whole with its config.json, tokenizer and the
- * like. Open it with `to_fetch`. `wanted` has a flag for each tensor, by its number for coffer_at: then the files have
- * only those tensors, and the index names those; NULL: all, and every file as it is, byte for byte, the index too.
- * Files get their names when every one of them is complete, and those of several files as by coffer_model_writer:
- * COFFER_ERR_SHADOWED, COFFER_ERR_LOCKED, COFFER_ERR_UNFINISHED. Until then they are NAME.coffer-part, with which the
- * next call for the same goes on, whatever ended this one. A SHA-256 that the server states is compared.
- * docs/network.md has the rest.
+ * like. Open it with `to_fetch`. With `count` tensors of the model in `tensors`, in any order, the files have only
+ * those, and the index names those; with NULL (`count` is then coffer_count) all, and every file as it is, byte for
+ * byte, the index too. Files get their names when every one of them is complete, and those of several files as by
+ * coffer_model_writer: COFFER_ERR_SHADOWED, COFFER_ERR_LOCKED, COFFER_ERR_UNFINISHED. Until then they are
+ * NAME.coffer-part, with which the next call for the same goes on, whatever ended this one. A SHA-256 that the server
+ * states is compared. docs/network.md has the rest. COFFER_ERR_NO_TENSOR when the list is empty,
+ * COFFER_ERR_DATA_TRUNCATED for a tensor that is not whole.
  */
-COFFER_API coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
-                                      const coffer_fetch_options *options, coffer_error *err);
+COFFER_API coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count,
+                                      const char *folder, const coffer_fetch_options *options, coffer_error *err);
 
 #ifdef __cplusplus
 }

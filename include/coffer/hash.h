@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer/hash.h - digests of bytes: the algorithms, and hashers for bytes that come in pieces. */
+/* coffer/hash.h - digests of bytes: the algorithms, and hashers for bytes that come in pieces. All of it is there since
+   0.2. */
 #ifndef COFFER_HASH_H
 #define COFFER_HASH_H
 
@@ -10,7 +11,7 @@ extern "C" {
 #endif
 
 /* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; XXH3 was
-   compiled in where its header was there. Where one is not to be had, COFFER_ERR_NO_ALGORITHM says what is missing. */
+   compiled in where its header was there. Where one is missing, COFFER_ERR_NO_ALGORITHM says which library it takes. */
 typedef enum coffer_algorithm {
     COFFER_NO_ALGORITHM = 0,
     COFFER_SHA256 = 1,  /* 32 bytes; nobody can make other bytes for a digest */
@@ -29,13 +30,18 @@ COFFER_API size_t coffer_algorithm_digest_size(coffer_algorithm algorithm);
 /* Computes digests of bytes that come in pieces. */
 typedef struct coffer_hasher coffer_hasher;
 
-/* Making a hasher may load a library, so one for many digests is faster than many. */
+/* Makes a hasher. Making one may load a library, so one for many digests is faster than many. COFFER_ERR_NO_ALGORITHM
+   says what is missing. */
 COFFER_API coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorithm,
                                            const coffer_allocator *allocator, coffer_error *err);
+/* Adds `size` bytes, after those that came before. COFFER_ERR_NO_ALGORITHM when the library that computes refuses
+   to. */
 COFFER_API coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err);
-/* Writes the digest of all bytes since the last one, to memory of exactly its size; the next digest then begins. */
+/* Writes the digest of all bytes since the last one to memory of exactly its size, else COFFER_ERR_BUFFER_SIZE; the
+   next digest then begins. */
 COFFER_API coffer_status coffer_hasher_finish(coffer_hasher *hasher, void *digest, size_t digest_size,
                                               coffer_error *err);
+/* Releases the hasher, wherever it is; NULL is ignored. */
 COFFER_API void coffer_hasher_free(coffer_hasher *hasher);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ extern "C" {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* One or more files of tensors, opened: immutable. A single file is a model of one shard, number 0. */
+/* One or more files of tensors, opened: immutable. A single file is a model of one shard, number 0. Since 0.2. */
 typedef struct coffer coffer;
 
 /* The caller's own bytes at random access: an archive member, an encrypted store, an object in memory elsewhere.
@@ -39,6 +39,7 @@ typedef struct coffer_source {
     void (*give_back)(void *ctx);
 } coffer_source;
 
+/* How coffer_data gets at a file's bytes. */
 typedef enum coffer_access {
     /* Map the file read-only on the first use of coffer_data. Contract: when another process shortens the file,
        touching the bytes that were lost raises SIGBUS; see docs/mmap.md. */
@@ -51,16 +52,17 @@ typedef enum coffer_access {
 
 /* Whether tensors are verified, by the digests that their file records, when their bytes are first wanted: damage is
    then COFFER_ERR_TENSOR_DIGEST instead of bytes. What is read whole is hashed on the way; a part or slice, and
-   coffer_data, look at the whole tensor first, once. The file must not change meanwhile. What comes by URL or from the
-   caller's functions may change, so there every read is hashed, and a part or slice is cut from a copy of its whole
-   tensor, which needs that much memory; the model keeps the last such copy, so that many slices of one tensor read it
-   once. */
+   coffer_data, look at the whole tensor first, once. The file must not change while the model is open. What comes by
+   URL or from the caller's functions may change, so there every read is hashed, and a part or slice is cut from a copy
+   of its whole tensor, which needs that much memory; the model keeps the last such copy, so that many slices of one
+   tensor read it once. Since 0.2. */
 typedef enum coffer_verifying {
     COFFER_VERIFY_NOTHING = 0,
     COFFER_VERIFY_ALL = 1,     /* a file that records none cannot be opened: COFFER_ERR_NO_DIGESTS */
     COFFER_VERIFY_RECORDED = 2 /* tensors of files that do record digests */
 } coffer_verifying;
 
+/* How a model is opened. */
 typedef struct coffer_open_options {
     size_t struct_size;
     const coffer_allocator *allocator; /* of the model; NULL: coffer_libc_allocator() */
@@ -79,7 +81,7 @@ typedef struct coffer_open_options {
     size_t select_count; /* 0: all */
     const char *token;   /* for the Hub, and nothing else; "": none. NULL: what the environment has */
     uint32_t timeout_ms; /* how long a server may say nothing, a day at most; 0: what the environment says */
-    /* The model is opened for coffer_fetch. A server that serves no ranges is then put up with, where each read has to
+    /* The model is opened for coffer_fetch. A server that serves no ranges is then accepted, where each read has to
        begin at the file's first byte; and where the Hub's cache knows a branch, the Hub is asked for its commit, so
        that an older one is not taken for it (not with HF_HUB_OFFLINE, nor when the Hub cannot be reached). */
     bool to_fetch;
@@ -99,42 +101,51 @@ typedef struct coffer_open_options {
     }
 
 /*
- * Opens a file: reads and validates its header; tensors' bytes are not touched. Fails with COFFER_ERR_UNDO while the
- * undo file of an interrupted edit lies beside it. *model is NULL on failure. A path that ends in `.index.json` is the
- * index of a model of several files: their headers are read by up to 16 threads (behind a URL by up to 192, as far as
- * descriptors allow), which call the allocator one at a time, in order of the files' names, and compared with the
- * index. At most 64 files or so stay open; one that is opened again for reading must not have changed
- * (COFFER_ERR_CHANGED). When another model takes its place meanwhile, all files are of the one or of the other;
- * COFFER_ERR_UNFINISHED at a moment when there is neither.
+ * Opens a file: reads and validates its header; tensors' bytes are not touched. Fails as coffer_parse does, with
+ * COFFER_ERR_NOT_FOUND and its like when there is no such file, and with COFFER_ERR_UNDO while the undo file of an
+ * interrupted edit lies beside it. *model is NULL on failure.
+ *
+ * A path that ends in `.index.json` is the index of a model of several files. Their headers are read by several threads
+ * (docs/threads.md says how many), which call the allocator one at a time, in order of the files' names, and compared
+ * with the index. A bounded number of files stays open; one that is opened again for reading must not have changed
+ * (COFFER_ERR_CHANGED). When another model takes its place while it is opened, all files are of the one or of the
+ * other; COFFER_ERR_UNFINISHED at a moment when there is neither. Statuses from 120 on are of such models.
+ *
  * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the
- * rules. A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that
- * ends in a slash, or a repository of the Hub, whose cache comes first. One request then brings a file's size and most
- * headers, reads fetch what they need, several ranges at once, and there is no map. docs/network.md has the other names
- * of the Hub, what the environment changes, what is sent where and what is tried again.
+ * rules.
+ *
+ * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in
+ * a slash, or a repository of the Hub, whose cache comes first. One request then brings a file's size and most headers,
+ * reads fetch what they need, several ranges at once, and there is no map. docs/network.md has the other names of the
+ * Hub, what the environment changes, what is sent where and what is tried again.
  */
 COFFER_API coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options,
                                      coffer_error *err);
-/* A file that is already in memory; borrowed until close. coffer_data points into it. */
+/* A file that is already in memory: `size` bytes, borrowed until close and not to be changed. coffer_data points into
+   it. */
 COFFER_API coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
                                             const coffer_open_options *options, coffer_error *err);
 /* A range of an open descriptor of a regular file or block device, `size` bytes from `offset` (UINT64_MAX: to its end).
-   The descriptor is duplicated; its position is neither used nor moved. */
+   The descriptor is duplicated; its position is neither used nor moved. Fails as coffer_open does, and with
+   COFFER_ERR_NOT_REGULAR for a pipe or socket. */
 COFFER_API coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size,
                                         const coffer_open_options *options, coffer_error *err);
-/* The caller's own source; the struct is copied. Zero-copy data is not to be had. */
+/* The caller's own source; the struct is copied. There is no zero-copy data: coffer_data fails with
+   COFFER_ERR_NOT_MAPPED. */
 COFFER_API coffer_status coffer_open_source(coffer **model, const coffer_source *source,
                                             const coffer_open_options *options, coffer_error *err);
-/* Releases everything, maps included: pointers from coffer_data and tensors are dead afterwards. */
+/* Releases everything, maps included: pointers from coffer_data, tensors and tables are dead afterwards. NULL is
+   ignored. */
 COFFER_API void coffer_close(coffer *model);
 
 /* Called for a file of a model, on the thread that made the call: its path, borrowed for the call, and whether there is
-   a file of that name. A non-zero answer ends the listing. */
+   a file of that name. A non-zero answer ends the listing. Since 0.2. */
 typedef int (*coffer_file_visitor)(void *ctx, const char *path, bool exists);
 /*
  * Names the files of a model without opening them, those that are missing, too: of an index what it names, of a folder
  * what coffer_open would open in it, of a file that is named as one of several (`-00001-of-00003`) all that are named
  * like it, in order of their names; else the file itself. An index has to conform. COFFER_ERR_UNSUPPORTED for a URL,
- * COFFER_ERR_CANCELLED when the visitor ended it.
+ * COFFER_ERR_CANCELLED when the visitor ended it. Any thread may call it. Since 0.2.
  */
 COFFER_API coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator,
                                            coffer_file_visitor visit, void *ctx, coffer_error *err);
@@ -144,48 +155,55 @@ COFFER_API bool coffer_is_index(const char *path);
 
 /* ---- Look-up ----------------------------------------------------------------------------------------------------- */
 
+/* Tensors of the model. */
 COFFER_API size_t coffer_count(const coffer *model);
 /* Tensor `i` in order of (shard, offset); NULL when i is not below the count. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_at(const coffer *model, size_t i);
-/* By name, as coffer_table_find; NULL when there is none. No I/O, cannot fail otherwise. */
+/* The tensor of a name, as by coffer_table_find; NULL when there is none. No I/O, cannot fail otherwise. */
 COFFER_API const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len);
 /* Whether a whole name, of name_len bytes, matches a pattern: `*` is any text (dots and slashes too), `?` one
    character, [abc], [a-z] and [!a-z] one character of a set, and a backslash takes the next character as it is.
    Characters are those of UTF-8, or single bytes where the text is not UTF-8. Time is at most the product of both
    lengths. From any thread. */
 COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_len);
-/* Fills `order` (of coffer_count entries) with the indices for coffer_at in byte order of the names. */
+/* Fills `order`, of coffer_count entries, with the numbers of the tensors for coffer_at in byte order of their names.
+   O(n log n), without memory of its own. */
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
+/* Files of the model, at least 1; with `select` those that were opened. */
 COFFER_API size_t coffer_shard_count(const coffer *model);
 /* Everything else that shard `shard`'s header says: metadata, notes, sizes. NULL when shard is not below the count. */
 COFFER_API const coffer_table *coffer_shard_table(const coffer *model, size_t shard);
 /* Bytes of shard `shard`'s file; 0 when shard is not below the count. */
 COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);
-/* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. */
+/* The path of shard `shard`'s file, as it was given or as the index names it; "" when there is none. Borrowed. Since
+   0.2. */
 COFFER_API const char *coffer_shard_path(const coffer *model, size_t shard);
 /* A kind of note over all shards, and of the model as a whole. *subject (when not NULL) becomes the name of the first
    tensor or file that it is about, "" when it is about none; an offset is then one in that file, or in the index.
-   Borrowed. */
+   Borrowed. Since 0.2. */
 COFFER_API coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject);
-/* The index's `metadata`: JSON text of an object, *len bytes; "" when it has none, NULL when there is no index.
- * Borrowed. */
+/* The index's `metadata`: JSON text of an object, *len bytes (`len` is not NULL); "" when it has none, NULL when there
+   is no index. Borrowed. Since 0.2. */
 COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
-   tensor's too. Valid until coffer_close. Fails where there is no map (COFFER_READ, the caller's own source) or where
-   mapping failed. Not necessarily aligned: see coffer_is_aligned. */
+   tensor's too. Borrowed, valid until coffer_close. NULL on failure: COFFER_ERR_NOT_MAPPED where there is no map
+   (COFFER_READ, a URL, the caller's own source) or where mapping failed. Not necessarily aligned: see
+   coffer_is_aligned. */
 COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
-/* The same, to be changed in memory: only with COFFER_MAP_PRIVATE. Changes are seen by every user of this model. */
+/* The same, to be changed in memory: only with COFFER_MAP_PRIVATE, else COFFER_ERR_NOT_MAPPED. Changes are seen by
+   every user of this model; who changes what is up to the program, threads are not kept apart. */
 COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
-/* Whether coffer_data's pointer is (or would be) aligned for the dtype. */
+/* Whether coffer_data's pointer is (or would be) aligned for the dtype. No I/O. */
 COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
 
 /* Whether the file has all bytes of the tensor, which can be false only with the option `partial`; false for a tensor
-   of another model. No I/O. */
+   of another model. No I/O. Since 0.2. */
 COFFER_API bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor);
 
+/* How tensors are read. */
 typedef struct coffer_read_options {
     size_t struct_size;
     coffer_progress progress; /* NULL: none */
@@ -197,18 +215,18 @@ typedef struct coffer_read_options {
         sizeof(coffer_read_options), NULL, NULL, 0                                                                     \
     }
 
-/* Reads a tensor's bytes into memory of exactly tensor->size bytes: large parallel reads, no map. On failure the
-   memory's contents are undefined. */
+/* Reads a tensor's bytes into memory of exactly tensor->size bytes, else COFFER_ERR_BUFFER_SIZE: large parallel reads,
+   no map. The memory needs no alignment. On failure its contents are undefined. */
 COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer,
                                      uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 
-/* Reads `size` bytes of a tensor, from its byte `offset` on: a tensor of any size with little memory. COFFER_ERR_INDEX
-   for bytes that are not all inside it. */
+/* Reads `size` bytes of a tensor, from its byte `offset` on, into memory of that size: a tensor of any size with little
+   memory. COFFER_ERR_INDEX for bytes that are not all inside it. Since 0.2. */
 COFFER_API coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset,
                                           void *buffer, uint64_t size, const coffer_read_options *options,
                                           coffer_error *err);
 
-/* One of the tensors that coffer_read_many reads, and its place: memory of exactly tensor->size bytes. */
+/* One of the tensors that coffer_read_many reads, and its place: memory of exactly tensor->size bytes. Since 0.2. */
 typedef struct coffer_read_target {
     const coffer_tensor *tensor;
     void *buffer;
@@ -218,7 +236,8 @@ typedef struct coffer_read_target {
 /* Reads `count` tensors, each into its own place, as coffer_read would one after the other; but the threads are started
    once and go from tensor to tensor, which loads a model of many small ones faster, and `progress` counts all of them
    together. Reading begins in the order given and only when every target has been checked. Places must not overlap. A
-   failure at one tensor stops all and names it in err->tensor; then the contents of every place are undefined. */
+   failure at one tensor stops all and names it in err->tensor; then the contents of every place are undefined. Since
+   0.2. */
 COFFER_API coffer_status coffer_read_many(const coffer *model, const coffer_read_target *targets, size_t count,
                                           const coffer_read_options *options, coffer_error *err);
 
@@ -233,6 +252,7 @@ typedef enum coffer_index_kind {
     COFFER_INDEX_ELLIPSIS = 3 /* as many whole dimensions as are left, `...`; at most one */
 } coffer_index_kind;
 
+/* What is taken along one dimension. */
 typedef struct coffer_index {
     coffer_index_kind kind;
     bool has_start, has_stop; /* of a range: whether start and stop are given */
@@ -247,11 +267,13 @@ typedef struct coffer_index {
 COFFER_API coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
                                             coffer_error *err);
 /* The result of a slice, before reading it: its shape (room for tensor->rank dimensions), rank and size in bytes. Each
-   output may be NULL. Dimensions that no index names are taken whole. */
+   output may be NULL. Dimensions that no index names are taken whole. COFFER_ERR_INDEX, COFFER_ERR_STEP, and
+   COFFER_ERR_SLICE_BITS for F4 or F6 elements that are not whole bytes. No I/O. */
 COFFER_API coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
                                             uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err);
 /* Reads a slice into memory of exactly the slice's size, row-major, touching only the runs of bytes that it needs (and
-   small gaps between short ones). From the map where the model has one, else by reads. */
+   small gaps between short ones). From the map where the model has one, else by reads. Fails as coffer_slice_shape
+   does, and with COFFER_ERR_BUFFER_SIZE. */
 COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor,
                                            const coffer_index *indices, size_t count, void *buffer,
                                            uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
@@ -262,7 +284,7 @@ COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_ten
    scalar; `trained`, the weights as they were before quantisation packed them, without what says how to unpack them;
    `compatible`, as
    @huggingface/hub counts: the same without scalars, and in whole weights for each element. docs/models.md has the
-   rules. */
+   rules. Since 0.2. */
 typedef struct coffer_parameters {
     uint64_t plain[32];
     uint64_t trained[32];
@@ -270,7 +292,7 @@ typedef struct coffer_parameters {
     char assumed[256]; /* of the quantisation, in words; "" when there is none */
 } coffer_parameters;
 /* Counts by the text of a config.json. NULL: by the one beside the model's first file, if there is one; "" (length 0):
- * by none. */
+   by none. Reads that file, and no tensors. Since 0.2. */
 COFFER_API coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
                                                  coffer_parameters *counts, coffer_error *err);
 

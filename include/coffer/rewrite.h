@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer/rewrite.h - a model written again with other names, other dtypes, fewer tensors, other metadata, another alignment or
- * another format: in its own place or somewhere else, as one file or as several. Part of coffer.h, whose conventions hold here.
+ * coffer/rewrite.h - a model written again with other names, other dtypes, fewer tensors, other metadata, another
+ * alignment or another format: in its own place or somewhere else, as one file or as several.
  *
  *     coffer_rewrite_rule rules[] = { { COFFER_REWRITE_CAST, COFFER_BF16, "*", NULL } };
  *     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
@@ -15,7 +15,8 @@
 #ifndef COFFER_REWRITE_H
 #define COFFER_REWRITE_H
 
-#include "coffer.h"
+#include "edit.h"
+#include "write.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,17 +34,17 @@ typedef enum coffer_rewrite_kind {
 #define COFFER_REWRITE_MOST_STARS 16
 
 /*
- * One rule. In a pattern `*` is any text, `?` one character, `[a-z]` one of a set, and a backslash takes the next character as it
- * is; the whole name has to match. Every pattern has to match a tensor. Of several renames that match a tensor the first counts,
- * likewise of several casts. All patterns are about the names that the model has, never about new ones, so that two renames can
- * exchange names.
+ * One rule. In a pattern `*` is any text, `?` one character, `[a-z]` one of a set, and a backslash takes the next
+ * character as it is; the whole name has to match. Every pattern has to match a tensor. Of several renames that match a
+ * tensor the first counts, likewise of several casts. All patterns are about the names that the model has, never about
+ * new ones, so that two renames can exchange names.
  */
 typedef struct coffer_rewrite_rule {
     coffer_rewrite_kind kind;
     coffer_dtype dtype; /* of a cast: COFFER_F16, COFFER_BF16, COFFER_F32 or COFFER_F64 */
     const char *pattern;
-    /* Of a rename: the new name. Each `*` becomes what the `*` of the same place in the pattern took (the shortest text that
-       serves), and a backslash takes the next character as it is. */
+    /* Of a rename: the new name. Each `*` becomes what the `*` of the same place in the pattern took (the shortest text
+       that serves), and a backslash takes the next character as it is. */
     const char *name;
 } coffer_rewrite_rule;
 
@@ -54,19 +55,21 @@ typedef struct coffer_rewrite_options {
     size_t rule_count;
     const coffer_edit *edits; /* of the metadata; where a key comes twice, the last edit counts */
     size_t edit_count;
-    /* The path of the new file, which for several files has to end in NAME.safetensors, as for coffer_model_writer. NULL: the new
-       files take the place of the model, which then has to have been opened by a path. Borrowed until the plan is freed. */
+    /* The path of the new file, which for several files has to end in NAME.safetensors, as for coffer_model_writer.
+       NULL: the new files take the place of the model, which then has to have been opened by a path. Borrowed until the
+       plan is freed. */
     const char *output;
-    /* COFFER_FORMAT_ANY: that of the model, with the alignment of its data and the slack that it has. Any other one: as that
-       format's own writers write it, without slack. */
+    /* COFFER_FORMAT_ANY: that of the model, with the alignment of its data and the slack that it has. Any other one: as
+       that format's own writers write it, without slack. */
     coffer_format format;
-    uint64_t
-        alignment; /* of the data's start, at least; a power of two from 8 on. 0: tensors are not moved to be aligned */
-    /* Bytes of tensors in a file, as in coffer_model_writer_options; UINT64_MAX: one file. 0: every tensor stays in its file. */
+    /* Of the data's start, at least: a power of two from 8 on. 0: tensors are not moved to be aligned. */
+    uint64_t alignment;
+    /* Bytes of tensors in a file, as in coffer_model_writer_options; UINT64_MAX: one file. 0: every tensor stays in its
+       file. */
     uint64_t max_shard_size;
     uint64_t max_header_size; /* as in coffer_parse_options */
-    coffer_algorithm
-        digests; /* to record; COFFER_NO_ALGORITHM: by that with which the model records them, if it does */
+    /* To record; COFFER_NO_ALGORITHM: by that with which the model records them, if it does. */
+    coffer_algorithm digests;
     coffer_sync sync;
     bool follow_links; /* as in coffer_edit_options; several files that are links are never rewritten in their place */
     bool force;        /* as in coffer_model_writer_options */
@@ -109,12 +112,13 @@ typedef struct coffer_rewrite_change {
 typedef struct coffer_rewrite coffer_rewrite;
 
 /*
- * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against edits of its
- * metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that follows from the headers is
- * refused here: a pattern that matches nothing (COFFER_ERR_NO_TENSOR), two tensors that would have one name
- * (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks (COFFER_ERR_DTYPE), files whose metadata
- * contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a link that is not to be followed (COFFER_ERR_LINKED), a
- * model without a place of its own (COFFER_ERR_UNSUPPORTED). err->tensor names the tensor.
+ * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against
+ * edits of its metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that
+ * follows from the headers is refused here: a pattern that matches nothing (COFFER_ERR_NO_TENSOR), two tensors that
+ * would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
+ * (COFFER_ERR_DTYPE), files whose metadata contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a
+ * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own (COFFER_ERR_UNSUPPORTED).
+ * err->tensor names the tensor.
  */
 COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
                                              const coffer_rewrite_options *options, coffer_error *err);
@@ -123,11 +127,12 @@ COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_r
 /* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
 COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
 /*
- * Carries the plan out, once. Tensors come in the order in which every writer puts them; casts round to the nearest, of two that are
- * as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each. Until the new files are
- * complete nothing is touched: after any failure the old model is there as it was, and COFFER_ERR_CHANGED means that somebody saved
- * another one meanwhile, which stays. Only a rewrite of the headers of several files can end half done, file by file. `progress`
- * counts the bytes of tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only be freed.
+ * Carries the plan out, once. Tensors come in the order in which every writer puts them; casts round to the nearest, of
+ * two that are as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each.
+ * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
+ * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. Only a rewrite of the headers of
+ * several files can end half done, file by file. `progress` counts the bytes of tensors (of an edit, those of
+ * coffer_edit_metadata). After a failure the plan can only be freed.
  */
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);

@@ -61,25 +61,27 @@ COFFER_API coffer_dtype coffer_dtype_from_name(const char *name, size_t name_len
 COFFER_API uint32_t coffer_dtype_bits(coffer_dtype dtype);
 /* Bytes to which an element wants to be aligned in memory: 1, 2, 4 or 8 (C64: 4, as two floats); 0 for no dtype. */
 COFFER_API uint32_t coffer_dtype_alignment(coffer_dtype dtype);
+/* What a dtype's bits mean; COFFER_KIND_NONE for no dtype. */
 COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
 /* The least positive number that is normal: what is nearer to zero is subnormal (denormal). Of C64, that of its parts;
-   0 for dtypes without subnormal numbers: integers, BOOL, F8_E8M0. */
+   0 for dtypes without subnormal numbers: integers, BOOL, F8_E8M0. Since 0.2. */
 COFFER_API double coffer_dtype_least_normal(coffer_dtype dtype);
 
 /* Decodes `count` elements, beginning with element `first` of the little-endian `data`, to doubles; C64 gives two for
    each element (real, imaginary). Exact for every dtype but I64 and U64 beyond 2^53. F4 and F6 elements are packed from
-   the low bits of each byte up. COFFER_ERR_ARGUMENT for COFFER_UNKNOWN_DTYPE. `data` needs no alignment. */
+   the low bits of each byte up. COFFER_ERR_ARGUMENT for COFFER_UNKNOWN_DTYPE. `data` needs no alignment. Pure, with no
+   memory of its own. */
 COFFER_API coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count,
                                        double *values);
 /* The other way, for the floats that have infinities (F16, BF16, F32, F64, F8_E5M2): `count` doubles to little-endian
    `data`, rounded to the nearest, of two that are as near to the even one, so subnormal numbers too; beyond the largest
    to infinity. Zeros keep their sign, a NaN becomes the quiet one. COFFER_ERR_ARGUMENT for any other dtype. `data`
-   needs no alignment. */
+   needs no alignment. Since 0.2. */
 COFFER_API coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data);
 
 /* ---- Formats ----------------------------------------------------------------------------------------------------- */
 
-/* How a file's header is spelt. docs/format.md and docs/bintensors.md say what is accepted as each. */
+/* How a file's header is spelt. docs/format.md and docs/bintensors.md say what is accepted as each. Since 0.2. */
 typedef enum coffer_format {
     COFFER_FORMAT_ANY = 0, /* in options: to read, what the content says; to write, safetensors */
     COFFER_FORMAT_SAFETENSORS = 1,
@@ -120,7 +122,8 @@ typedef struct coffer_tensor {
     uint32_t shard; /* index of the file in its model; 0 in a table */
 } coffer_tensor;
 
-/* The dtype's name as the file spells it, for COFFER_UNKNOWN_DTYPE too. Borrowed from the tensor's table. */
+/* The dtype's name as the file spells it, for COFFER_UNKNOWN_DTYPE too. Borrowed from the tensor's table,
+   NUL-terminated. */
 COFFER_API const char *coffer_tensor_dtype_name(const coffer_tensor *tensor);
 /* Elements: the product of the shape (1 for a scalar). */
 COFFER_API uint64_t coffer_tensor_elements(const coffer_tensor *tensor);
@@ -141,7 +144,7 @@ typedef enum coffer_note_kind {
     COFFER_NOTE_CONTROL_NAME = 3,  /* a control character or NUL in a tensor's name */
     COFFER_NOTE_EMPTY_NAME = 4,    /* a tensor named "" */
     COFFER_NOTE_UNALIGNED = 5,     /* a tensor whose offset in the file is no multiple of its dtype's alignment */
-    COFFER_NOTE_PADDING = 6, /* padding behind the header that is not spaces (of bintensors: with `hidden_bytes`) */
+    COFFER_NOTE_PADDING = 6, /* padding after the header that is not spaces (of bintensors: with `hidden_bytes`) */
     COFFER_NOTE_CASE = 7,    /* * names that differ only in the case of ASCII letters */
     COFFER_NOTE_UNKNOWN_DTYPE = 8, /* a dtype that this version does not know (only with `unknown_dtypes`) */
     COFFER_NOTE_LONG_NUMBER = 9,   /* of bintensors: a number that is longer than it has to be */
@@ -157,6 +160,7 @@ typedef enum coffer_note_kind {
 
 #define COFFER_NOTE_COUNT 15 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
 
+/* How often something suspicious was seen, and where. */
 typedef struct coffer_note {
     uint64_t count;  /* how often; 0: not seen */
     uint64_t offset; /* byte of the file where it was seen first; COFFER_NO_OFFSET when not seen */
@@ -173,6 +177,7 @@ COFFER_API const char *coffer_note_text(coffer_note_kind kind);
 /* A header's tensors and metadata: immutable, self-contained (nothing points into the bytes that were parsed). */
 typedef struct coffer_table coffer_table;
 
+/* What coffer_parse is told besides the bytes. */
 typedef struct coffer_parse_options {
     size_t struct_size;
     uint64_t file_size;       /* bytes of the whole file; 0: unknown, its end is not checked */
@@ -193,38 +198,47 @@ typedef struct coffer_parse_options {
  * bytes from the start of the file the next call wants: 8, then 8 + N. On success *need is 8 + N. Accepts what
  * docs/format.md and docs/bintensors.md say and nothing else; err->offset is the byte where the file departs from it.
  * Memory is at most about 7 times the header's bytes for hostile headers and about 1.3 times for real ones, the
- * caller's bytes not counted; for those of bintensors, which are denser, about 24 and 4.
+ * caller's bytes not counted; for those of bintensors, which are denser, about 24 and 4. Fails with the status that
+ * says what the header is not, 20 to 48, or what the file is instead, 60 to 72.
  */
 COFFER_API coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                                       const coffer_allocator *allocator, const coffer_parse_options *options,
                                       coffer_error *err);
+/* Releases the table, and with it every tensor and text that it handed out; NULL is ignored. */
 COFFER_API void coffer_table_free(coffer_table *table);
 
+/* How the header is spelt: never COFFER_FORMAT_ANY. Since 0.2. */
 COFFER_API coffer_format coffer_table_format(const coffer_table *table);
+/* Tensors of the table. */
 COFFER_API size_t coffer_table_count(const coffer_table *table);
 /* Tensor `i` in order of offset (tensors of one offset: empty ones first, then as the header has them); NULL when i is
    not below the count. */
 COFFER_API const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i);
-/* By name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names were chosen; NULL
-   when there is none. A name of no bytes may be NULL. */
+/* The tensor of a name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names were
+   chosen; NULL when there is none. */
 COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len);
-/* Fills `order` (of coffer_table_count entries) with the indices for coffer_table_at in byte order of the names. */
+/* Fills `order`, of coffer_table_count entries, with the numbers of the tensors for coffer_table_at in byte order of
+   their names. O(n log n), without memory of its own. */
 COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);
+/* Entries of the metadata; 0 when there is no place for metadata, too. */
 COFFER_API size_t coffer_table_metadata_count(const coffer_table *table);
-/* Whether the header has a place for metadata, be it an empty one: none and empty metadata are different files. */
+/* Whether the header has a place for metadata, be it an empty one: none and empty metadata are different files. Since
+   0.2. */
 COFFER_API bool coffer_table_has_metadata(const coffer_table *table);
-/* Entry `i` in byte order of the keys; false when i is not below the count. */
+/* Fills *pair with entry `i` in byte order of the keys, its texts borrowed from the table; false when i is not below
+   the count. */
 COFFER_API bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *pair);
-/* The value of a key, its length in *value_len (when not NULL); NULL when there is no such key. A key of no bytes may
- * be NULL. */
+/* The value of a key, borrowed from the table, and its length in *value_len (when not NULL); NULL when there is no such
+   key. */
 COFFER_API const char *coffer_table_metadata_get(const coffer_table *table, const char *key, size_t key_len,
                                                  size_t *value_len);
+/* How often a kind of note was seen in this header, and where first. */
 COFFER_API coffer_note coffer_table_note(const coffer_table *table, coffer_note_kind kind);
 /* Bytes from the start of the file to the start of the data: 8 + N. */
 COFFER_API uint64_t coffer_table_data_offset(const coffer_table *table);
 /* Bytes of data: the end of the last tensor less coffer_table_data_offset. */
 COFFER_API uint64_t coffer_table_data_size(const coffer_table *table);
-/* Bytes of padding behind all that the header says: the room for an edit in place. */
+/* Bytes of padding after all that the header says: the room for an edit in place. */
 COFFER_API uint64_t coffer_table_slack(const coffer_table *table);
 
 #ifdef __cplusplus

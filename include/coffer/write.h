@@ -12,6 +12,7 @@ extern "C" {
 
 /* ---- One file ---------------------------------------------------------------------------------------------------- */
 
+/* A file being written. Any number of threads may write and copy at once; one finishes it, when they have returned. */
 typedef struct coffer_writer coffer_writer;
 
 /* When what was written is made to survive a power cut. docs/durability.md says what each survives. */
@@ -32,6 +33,7 @@ typedef struct coffer_sink {
     void *ctx;
 } coffer_sink;
 
+/* How a file is written. */
 typedef struct coffer_writer_options {
     size_t struct_size;
     uint64_t alignment;       /* as in coffer_header_options */
@@ -66,31 +68,37 @@ typedef struct coffer_writer_options {
     }
 
 /*
- * Opens a writer: builds the header (coffer_header_build) and writes it. The header stays the caller's and must live
- * until the writer is freed; coffer_header_at says where each tensor goes. path    a complete temporary file beside
- * `path` takes its place when the writer finishes: whoever has the old file open keeps it, and a crash at any point
- * leaves the old or the new file whole. An existing file's mode is kept, a new one's is what the umask asks for. A
- * symbolic link is itself replaced, not what it points to. fd      at the descriptor's position, or at any position
- * where it cannot seek (a pipe: write in file order then); borrowed memory  `size` bytes, exactly as many as the file
- * has: the last tensor's end, see coffer_table_data_size sink    the caller's own; the struct is copied
+ * Opens a writer to a path: builds the header (coffer_header_build) and writes it. The header stays the caller's and
+ * must live until the writer is freed; coffer_header_at says where each tensor goes.
+ *
+ * A complete temporary file beside `path` takes its place when the writer finishes: programs that have the old file
+ * open keep it, and a crash at any point leaves the old or the new file whole. An existing file's mode is kept, a new
+ * one's is what the umask asks for. A symbolic link is itself replaced, not what it points to.
+ *
+ * Fails as coffer_header_build does, and with COFFER_ERR_IO and its like when nothing can be written there.
  */
 COFFER_API coffer_status coffer_writer_open(coffer_writer **writer, coffer_header *header, const char *path,
                                             const coffer_writer_options *options, coffer_error *err);
+/* The same to a descriptor, which is borrowed: from its position on, or wherever it stands when it cannot seek (a pipe:
+   write in order of the file then, or COFFER_ERR_UNSUPPORTED). */
 COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_header *header, int fd,
                                                const coffer_writer_options *options, coffer_error *err);
+/* The same to memory, which is borrowed: `size` bytes, exactly as many as the file has, which is
+   coffer_table_data_offset plus coffer_table_data_size of the header's table; else COFFER_ERR_BUFFER_SIZE. */
 COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
                                                    size_t size, const coffer_writer_options *options,
                                                    coffer_error *err);
+/* The same to the caller's own place; the struct is copied. */
 COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                                  const coffer_writer_options *options, coffer_error *err);
 /* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in
    any order and from any number of threads at once; a byte written twice or outside its tensor is
-   COFFER_ERR_WRITE_RANGE. After a failure the writer can only be freed. The bytes are little-endian, as they will be in
-   the file. */
+   COFFER_ERR_WRITE_RANGE. After a failure the writer can only be freed. The bytes are little-endian and row-major, as
+   they will be in the file; they need no alignment. */
 COFFER_API coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes,
                                              uint64_t size, coffer_error *err);
 /* One of the tensors that coffer_writer_copy copies: `tensor` of `model` becomes tensor number `to` of the declaration,
-   which must be of its size. */
+   which must be of its size. Since 0.2. */
 typedef struct coffer_copy {
     size_t to;
     const coffer *model;
@@ -101,14 +109,16 @@ typedef struct coffer_copy {
    sink. Where the system can, the bytes go from file to file without coming into memory; else through a buffer of at
    most 16 MiB. Neighbours are copied together, however they are given, so one call for many tensors is much faster than
    many calls. The bytes count as if coffer_writer_write had written them, the same rules for threads hold, and a
-   failure has the same consequence. `progress` counts bytes; cancelling is a failure too. */
+   failure has the same consequence. It takes the options of reading, since it reads; `progress` counts bytes, and
+   cancelling is a failure, too. Since 0.2. */
 COFFER_API coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
                                             const coffer_read_options *options, coffer_error *err);
 /* Checks that every byte was written and publishes the file. When it fails, nothing was published, unless the message
    says that only making it durable failed (COFFER_SYNC_ALWAYS); with COFFER_ERR_REPLACE the complete file is kept under
-   the name that the message states. Then only coffer_writer_free is left to call. */
+   the name that the message states. Then only coffer_writer_free is left to call. COFFER_ERR_MISSING_DATA when bytes
+   are missing, COFFER_ERR_CHANGED with `replaces`. */
 COFFER_API coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err);
-/* Releases the writer; one that was not finished leaves nothing behind. */
+/* Releases the writer; one that was not finished leaves no file. NULL is ignored. */
 COFFER_API void coffer_writer_free(coffer_writer *writer);
 
 /* ---- Several files ----------------------------------------------------------------------------------------------- */
@@ -118,10 +128,11 @@ COFFER_API void coffer_writer_free(coffer_writer *writer);
  * declaration, as every writer of such models does it, and so are the files named: of `FOLDER/NAME.safetensors`, which
  * is what the model is called if one file is enough, come NAME-00001-of-00003.safetensors… and
  * NAME.safetensors.index.json. Of an older model there and the new one, nobody ever finds a mixture: docs/durability.md
- * says what is there when.
+ * says what is there when. Since 0.2.
  */
 typedef struct coffer_model_writer coffer_model_writer;
 
+/* How a model of several files is written. Since 0.2. */
 typedef struct coffer_model_writer_options {
     size_t struct_size;
     uint64_t max_shard_size; /* bytes of tensors in a file; 0: 5,000,000,000. A larger tensor has a file of its own */
@@ -136,22 +147,29 @@ typedef struct coffer_model_writer_options {
 
 /* Opens a writer. The header declares all tensors, and the metadata of every file; it need not be built, and must live
    until the writer is freed. What an interrupted save left at `path` is finished or undone first. COFFER_ERR_LOCKED
-   while another one saves in that folder. */
+   while another one saves in that folder. Since 0.2. */
 COFFER_API coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffer_header *header,
                                                   const char *path, const coffer_model_writer_options *options,
                                                   coffer_error *err);
-/* The plan: how many files, the name of each (NULL when there is none of that number), and which one a tensor of the
-   declaration goes to. */
-COFFER_API size_t coffer_model_writer_count(const coffer_model_writer *writer);
-COFFER_API const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard);
+/* Files of the plan, the index not counted. Since 0.2. */
+COFFER_API size_t coffer_model_writer_shard_count(const coffer_model_writer *writer);
+/* The name of file `shard` of the plan, borrowed, without a folder; NULL when there is none of that number. Since
+   0.2. */
+COFFER_API const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard);
+/* The number of the file that tensor `i` of the declaration goes to; SIZE_MAX when there is no such tensor. Since
+   0.2. */
 COFFER_API size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i);
-/* As coffer_writer_write, _copy, _finish and _free. A file is made durable when its last byte has come; a file whose
-   tensors are all empty, by finish. At most as many are open at once as tensors are being written to. */
+/* As coffer_writer_write. A file is made durable when its last byte has come, and at most as many are open at once as
+   tensors are being written to. Since 0.2. */
 COFFER_API coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset,
                                                    const void *bytes, uint64_t size, coffer_error *err);
+/* As coffer_writer_copy. Since 0.2. */
 COFFER_API coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
                                                   const coffer_read_options *options, coffer_error *err);
+/* As coffer_writer_finish, of all files and their index; a file whose tensors are all empty is made durable here. Since
+   0.2. */
 COFFER_API coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err);
+/* Releases the writer; one that was not finished leaves the model that was there. NULL is ignored. Since 0.2. */
 COFFER_API void coffer_model_writer_free(coffer_model_writer *writer);
 
 #ifdef __cplusplus

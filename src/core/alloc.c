@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc.h"
 
+#include "error.h"
+
 #include <string.h>
 
 void *coffer__alloc(const coffer_allocator *allocator, size_t size)
@@ -15,6 +17,27 @@ void *coffer__alloc_zeroed(const coffer_allocator *allocator, size_t size)
         memset(block, 0, size);
     }
     return block;
+}
+
+/* An allocator may answer NULL for no bytes, which would look like a failure: so no item takes the room of one. */
+static size_t array_size(size_t count, size_t size)
+{
+    return count == 0 ? size : count * size;
+}
+
+void *coffer__alloc_array(const coffer_allocator *allocator, size_t count, size_t size, coffer_error *err)
+{
+    void *block = count > SIZE_MAX / size ? NULL : coffer__alloc_zeroed(allocator, array_size(count, size));
+    if (block == NULL) {
+        coffer__fail(err, COFFER_ERR_MEMORY, "no memory for %u items of %u bytes each", (uint64_t)count,
+                     (uint64_t)size);
+    }
+    return block;
+}
+
+void coffer__free_array(const coffer_allocator *allocator, void *block, size_t count, size_t size)
+{
+    coffer__free(allocator, block, array_size(count, size));
 }
 
 void *coffer__realloc(const coffer_allocator *allocator, void *block, size_t old_size, size_t new_size)

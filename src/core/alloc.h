@@ -9,6 +9,10 @@
 void *coffer__alloc(const coffer_allocator *allocator, size_t size);
 /* The same, filled with zeros. */
 void *coffer__alloc_zeroed(const coffer_allocator *allocator, size_t size);
+/* `count` items of `size` bytes each (at least 1), filled with zeros; NULL, with *err filled, when there is no memory for them or no
+   block can be so large. No item is a block, too. */
+void *coffer__alloc_array(const coffer_allocator *allocator, size_t count, size_t size, coffer_error *err);
+void coffer__free_array(const coffer_allocator *allocator, void *block, size_t count, size_t size);
 /* Keeps the block and returns NULL when there is no room for the new size. */
 void *coffer__realloc(const coffer_allocator *allocator, void *block, size_t old_size, size_t new_size);
 /* NULL is allowed. */

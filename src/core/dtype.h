@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* THE dtype table: nothing else in the project lists dtypes. Source: the format's list, safetensors 0.8. */
+/* What the core knows of each dtype. The table itself is dtype_table.h. */
 #ifndef COFFER_CORE_DTYPE_H
 #define COFFER_CORE_DTYPE_H
 
 #include "checked.h"
 #include "coffer.h"
+#include "dtype_table.h"
 
 typedef enum coffer__special {
-    COFFER__SPECIAL_IEEE = 0,   /* highest exponent: infinities and NaNs */
-    COFFER__SPECIAL_FN = 1,     /* all ones: NaN; no infinities */
-    COFFER__SPECIAL_FNUZ = 2,   /* the sign bit alone: NaN; no infinities, no negative zero */
-    COFFER__SPECIAL_FINITE = 3, /* neither */
-    COFFER__SPECIAL_SCALE = 4   /* no sign, an exponent alone; all ones: NaN (OCP MX, E8M0) */
+    COFFER__SPECIAL_NONE = 0,   /* no float */
+    COFFER__SPECIAL_IEEE = 1,   /* highest exponent: infinities and NaNs */
+    COFFER__SPECIAL_FN = 2,     /* all ones: NaN; no infinities */
+    COFFER__SPECIAL_FNUZ = 3,   /* the sign bit alone: NaN; no infinities, no negative zero */
+    COFFER__SPECIAL_FINITE = 4, /* neither */
+    COFFER__SPECIAL_SCALE = 5   /* no sign, an exponent alone; all ones: NaN (OCP MX, E8M0) */
 } coffer__special;
 
 typedef struct coffer__dtype_info {
-    char name[16]; /* with zeros behind, so that words of it can be compared */
+    char name[16]; /* zeros follow, so that words of it can be compared */
     uint8_t name_len;
     uint8_t rank;      /* its place in the writers' order, from the lowest; no two dtypes have one */
     uint8_t bits;      /* of one element */
@@ -29,8 +31,11 @@ typedef struct coffer__dtype_info {
 
 extern const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1];
 
-/* The numbers of dtypes in bintensors, and what each stands for, a coffer_dtype. Their order is that of the rows above. */
-#define COFFER__TAG_COUNT 15
+/* The numbers of dtypes in bintensors, in their order: COFFER__TAG_F32. */
+#define COFFER__NO_TAG(...)
+#define COFFER__TAG(tag, id, ...) COFFER__TAG_##id = (tag),
+enum { COFFER__DTYPES(COFFER__NO_TAG, COFFER__TAG) COFFER__TAG_COUNT };
+/* What each stands for, a coffer_dtype. */
 extern const uint8_t coffer__dtype_tags[COFFER__TAG_COUNT];
 /* The number of a dtype; COFFER__TAG_COUNT when it has none. */
 unsigned coffer__dtype_tag(coffer_dtype dtype);
@@ -43,7 +48,7 @@ static inline const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
 }
 
 /* Bits of a tensor by the rule of the format: the dimensions multiplied in order, then by the element's bits, every step
-   checked; so a zero dimension hides an overflow behind it but not one before it. False on overflow. */
+   checked; so a zero dimension hides an overflow after it but not one before it. False on overflow. */
 static inline bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits)
 {
     uint64_t product = 1;

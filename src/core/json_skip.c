@@ -109,7 +109,7 @@ static coffer_status skip_fail_duplicate(const coffer__json *json, const uint8_t
 {
     const uint64_t offset = json->origin + skip_key_field(key, 4);
     return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, offset,
-                           "at byte %u, the key %q comes a second time in its object", offset,
+                           "at byte %u, the key %q occurs a second time in its object", offset,
                            (const char *)key + SKIP_KEY_HEAD, (size_t)skip_key_field(key, 0));
 }
 

@@ -127,7 +127,7 @@ static coffer_status slice_frame_make(slice_frame *frame, const coffer_tensor *t
     bool has_ellipsis = false;
     for (size_t i = 0; i < count; i++) {
         if ((unsigned)indices[i].kind > COFFER_INDEX_ELLIPSIS) {
-            return coffer__fail(err, COFFER_ERR_ARGUMENT, "index %u of the slice is of no known kind", (uint64_t)i);
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "index %u of the slice has an unknown kind", (uint64_t)i);
         }
         if (indices[i].kind != COFFER_INDEX_ELLIPSIS) {
             continue;
@@ -176,8 +176,8 @@ static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t r
     const uint64_t granule = info->bits == 4 ? 2 : 4;
     coffer__fail(
         err, COFFER_ERR_SLICE_BITS,
-        "%s elements share bytes, and this slice takes runs of %u that begin or end inside one; a run must begin "
-        "and end at a multiple of %u elements: take the last dimension whole, or by step 1 with such a start and stop",
+        "%s elements share bytes, and this slice takes runs of %u that begin or end inside one; a run must begin and "
+        "end at a multiple of %u elements: take the last dimension whole, or with step 1 and such a start and stop",
         info->name, run_bits / info->bits, granule);
     return coffer__fail_sizes(err, COFFER_ERR_SLICE_BITS, granule, run_bits / info->bits);
 }
@@ -234,7 +234,7 @@ static coffer_status slice_plan_frame(const slice_frame *frame, coffer__box *box
     }
     if (coffer__dtype(frame->tensor->dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE,
-                            "a tensor of a dtype that this version does not know can only be taken whole");
+                            "a tensor of a dtype that this version does not know can only be read whole");
     }
     return summary.empty ? COFFER_OK : slice_layout(frame, box, err);
 }

@@ -376,7 +376,7 @@ static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, cof
         return COFFER_OK;
     }
     return coffer__fail_at(err, COFFER_ERR_DUPLICATE_KEY, origin + second->position,
-                           "at byte %u, the key %q comes a second time in the metadata", origin + second->position,
+                           "at byte %u, the key %q occurs a second time in the metadata", origin + second->position,
                            pair_key(second), (size_t)second->key_len);
 }
 
@@ -512,12 +512,12 @@ const char *coffer_note_text(coffer_note_kind kind)
         [COFFER_NOTE_UNALIGNED] = "a tensor is not aligned for its dtype",
         [COFFER_NOTE_PADDING] = "the header is padded with something other than spaces",
         [COFFER_NOTE_CASE] = "names differ only in upper and lower case",
-        [COFFER_NOTE_UNKNOWN_DTYPE] = "a tensor has a dtype that is not known",
-        [COFFER_NOTE_LONG_NUMBER] = "a number is longer than it has to be",
+        [COFFER_NOTE_UNKNOWN_DTYPE] = "a tensor has an unknown dtype",
+        [COFFER_NOTE_LONG_NUMBER] = "a number is longer than necessary",
         [COFFER_NOTE_UNINDEXED] = "a tensor is not in the index",
-        [COFFER_NOTE_TOTAL_SIZE] = "the index states another total_size than the tensors have",
+        [COFFER_NOTE_TOTAL_SIZE] = "the index states a total_size that is not that of the tensors",
         [COFFER_NOTE_EXTRA_SHARD] = "a file is named like a shard and is not in the index",
-        [COFFER_NOTE_SHARD_COUNT] = "the files' names state another number of files than there are",
+        [COFFER_NOTE_SHARD_COUNT] = "the files' names state a different number of files",
         [COFFER_NOTE_NO_INDEX] = "a model of several files has no index",
     };
     const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;

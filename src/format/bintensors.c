@@ -214,9 +214,8 @@ static coffer_status bt_read_metadata(bt_reader *reader)
     if (present > 1) {
         return coffer__fail_at(
             reader->err, COFFER_ERR_TYPE, bt_offset(0),
-            "at byte %u, %x tells neither that there is metadata (1) nor that there is none (0): this "
-            "is not a bintensors file",
-            bt_offset(0), (uint64_t)present);
+            "at byte %u, %x is neither 1 (metadata) nor 0 (no metadata): this is not a bintensors file", bt_offset(0),
+            (uint64_t)present);
     }
     reader->in.position++;
     builder->table->pairs_at = builder->used;
@@ -545,8 +544,8 @@ static coffer_status bt_read_padding(bt_reader *reader)
         }
         if (!reader->hidden_bytes) {
             return coffer__fail_at(reader->err, COFFER_ERR_PADDING, bt_offset(at),
-                                   "at byte %u, behind all that the header says, there is a byte that is no space: "
-                                   "something may be hidden there; to read the file all the same, allow hidden bytes",
+                                   "at byte %u, after the last tensor of the header, there is a byte that is not a "
+                                   "space: something may be hidden there; to read the file anyway, allow hidden bytes",
                                    bt_offset(at));
         }
         coffer__table_note(table, COFFER_NOTE_PADDING, bt_offset(at));
@@ -581,11 +580,11 @@ static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_of
         code = coffer__fail_at(err, COFFER_ERR_OVERFLOW, at, "the shape's product, in bits, is beyond 2^64-1");
     } else if (end >= begin && bits / 8 != tensor->size) {
         code = coffer__fail_at(err, COFFER_ERR_SIZE, at,
-                               "dtype and shape make %u bytes, but the range from %u to %u has %u", bits / 8, begin,
+                               "dtype and shape give %u bytes, but the range from %u to %u has %u", bits / 8, begin,
                                end, tensor->size);
         coffer__fail_sizes(err, code, bits / 8, tensor->size);
     } else {
-        code = coffer__fail_at(err, COFFER_ERR_RANGE, at, "from %u to %u is no range within a file", begin, end);
+        code = coffer__fail_at(err, COFFER_ERR_RANGE, at, "%u to %u is not a range within a file", begin, end);
     }
     return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
 }

@@ -70,11 +70,10 @@ coffer_status coffer__bintensors_check(const coffer_header *header, const coffer
     if (claimed <= limit) {
         return COFFER_OK;
     }
-    const coffer_status code =
-        coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
-                     "to read the header, programs would set %u bytes aside, more than the limit of %u, and refuse it: "
-                     "write several files, or raise the limit",
-                     claimed, limit);
+    const coffer_status code = coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
+                                            "to read the header, programs would allocate %u bytes, more than the limit "
+                                            "of %u, and refuse it: write several files, or raise the limit",
+                                            claimed, limit);
     return coffer__fail_sizes(err, code, limit, claimed);
 }
 

@@ -78,9 +78,9 @@ void coffer_header_free(coffer_header *header)
 
 static coffer_status check_open(const coffer_header *header, coffer_error *err)
 {
-    return header->bytes == NULL ? COFFER_OK
-                                 : coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                                "the header is built already: nothing can be declared any more");
+    return header->bytes == NULL
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the header is already built: nothing more can be declared");
 }
 
 static coffer_status check_text(const char *text, size_t text_len, const char *what, coffer_error *err)

@@ -25,7 +25,7 @@ static coffer_status fail_too_short(const uint8_t *bytes, size_t size, uint64_t 
     }
     const coffer_status code = coffer__fail_at(
         err, COFFER_ERR_TOO_SHORT, 0,
-        "the file has %u of the 8 bytes that say how long its header is; get the file again", file_size);
+        "the file has %u of the 8 bytes that give the length of its header; get the file again", file_size);
     return coffer__fail_sizes(err, code, COFFER__FRAME_SIZE, file_size);
 }
 

@@ -204,9 +204,8 @@ static coffer_status build_options(coffer_header_options *options, const coffer_
     const coffer__format *format = coffer__format_at(options->format);
     return format != NULL && format->put != NULL
                ? COFFER_OK
-               : coffer__fail(
-                     err, COFFER_ERR_ARGUMENT,
-                     "the option `format` is none that is written: safetensors or bintensors, but not layout A");
+               : coffer__fail(err, COFFER_ERR_ARGUMENT,
+                              "the option `format` cannot be written: use safetensors or bintensors, not layout A");
 }
 
 static coffer_status build_once(coffer_header *header, const coffer_header_options *given, coffer_error *err)

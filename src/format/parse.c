@@ -59,7 +59,7 @@ coffer_status coffer__reading_begin(coffer__reading *reading, const void *bytes,
                                     coffer_error *err)
 {
     memset(reading, 0, sizeof *reading);
-    reading->in.bytes = bytes;
+    reading->in.bytes = bytes != NULL ? bytes : (const uint8_t *)"";
     reading->in.size = size;
     reading->in.allocator = allocator;
     return parse_options(options, &reading->options, err);

@@ -136,14 +136,15 @@ static inline coffer_status check_tensor(const header_reader *reader, const tens
     }
     uint64_t file_end;
     if (fields->begin > fields->end || !coffer__add_u64(fields->end, reader->data_offset, &file_end)) {
-        return fail_tensor_at_name(reader, coffer__fail(err, COFFER_ERR_RANGE,
-                                                        "data_offsets [%u, %u] are not the begin and end of a range",
-                                                        fields->begin, fields->end));
+        return fail_tensor_at_name(reader,
+                                   coffer__fail(err, COFFER_ERR_RANGE,
+                                                "data_offsets [%u, %u] are not the beginning and end of a range",
+                                                fields->begin, fields->end));
     }
     const uint64_t size = fields->end - fields->begin;
     if (size != bits / 8 && dtype != COFFER_UNKNOWN_DTYPE) {
         const coffer_status code =
-            coffer__fail(err, COFFER_ERR_SIZE, "dtype and shape make %u bytes, but data_offsets [%u, %u] span %u",
+            coffer__fail(err, COFFER_ERR_SIZE, "dtype and shape give %u bytes, but data_offsets [%u, %u] span %u",
                          bits / 8, fields->begin, fields->end, size);
         return coffer__fail_sizes(err, fail_tensor_at_name(reader, code), bits / 8, size);
     }
@@ -527,7 +528,7 @@ static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_f
     }
     if (fields->seen[which]) {
         return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, key_position),
-                               "at byte %u, the field \"%s\" comes a second time", reader_offset(reader, key_position),
+                               "at byte %u, the field \"%s\" occurs a second time", reader_offset(reader, key_position),
                                field_names[which]);
     }
     fields->seen[which] = true;
@@ -694,7 +695,7 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     coffer__builder *builder = &reader->builder;
     if (reader->seen_metadata) {
         return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, reader_offset(reader, position),
-                               "at byte %u, \"__metadata__\" comes a second time", reader_offset(reader, position));
+                               "at byte %u, \"__metadata__\" occurs a second time", reader_offset(reader, position));
     }
     reader->seen_metadata = true;
     coffer_status status = COFFER_OK;
@@ -961,7 +962,7 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
             const uint32_t position = ((const coffer__entry *)(const void *)tensor)->position;
             const coffer_status code =
                 coffer__fail_at(err, hole ? COFFER_ERR_HOLE : COFFER_ERR_OVERLAP, origin + position,
-                                hole ? "bytes %u to %u of the data belong to no tensor; tensor %q begins behind them"
+                                hole ? "bytes %u to %u of the data belong to no tensor; tensor %q begins after them"
                                      : "other tensors reach to byte %u of the data, but at byte %u begins tensor %q",
                                 *covered, begin, tensor->name, (size_t)tensor->name_len);
             coffer__fail_sizes(err, code, *covered, begin);

@@ -111,8 +111,8 @@ static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start
         return COFFER_OK;
     }
     return coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
-                           "this is plain text, %q, not a safetensors file: what a server says in the place of a file, "
-                           "perhaps; look at it, the address or the access token may be wrong",
+                           "this is plain text, %q, not a safetensors file: perhaps a server's error message; look at "
+                           "it, the URL or the access token may be wrong",
                            (const char *)bytes + start, sniff_first_line(bytes + start, seen - start));
 }
 
@@ -123,14 +123,13 @@ static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error 
         return COFFER_OK;
     }
     if (bytes[start] == '<') {
-        return coffer__fail_at(
-            err, COFFER_ERR_IS_HTML, 0,
-            "this is a web page or XML, not a safetensors file: what should have been downloaded was "
-            "not; look at it, the address or the access token may be wrong");
+        return coffer__fail_at(err, COFFER_ERR_IS_HTML, 0,
+                               "this is a web page or XML, not a safetensors file: the download got something else; "
+                               "look at it, the URL or the access token may be wrong");
     }
     if (bytes[start] == '{' || bytes[start] == '[') {
         return coffer__fail_at(err, COFFER_ERR_IS_JSON, 0,
-                               "this is JSON text, not a safetensors file: a server's error message, perhaps, or the "
+                               "this is JSON text, not a safetensors file: perhaps a server's error message, or the "
                                "index (.index.json) of a model in several files");
     }
     return sniff_plain(bytes, size, start, err);
@@ -167,10 +166,9 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
                                "safetensors file: convert it; loading a pickle can run any code that is in it");
     }
     if (sniff_is_zeros(start, size < 512 ? size : 512)) {
-        return coffer__fail_at(
-            err, COFFER_ERR_IS_ZEROS, 0,
-            "the file begins with zeros only: space that was set aside for a download or a copy that "
-            "did not finish; get the file again");
+        return coffer__fail_at(err, COFFER_ERR_IS_ZEROS, 0,
+                               "the file begins with only zeros: space reserved by a download or a copy that did not "
+                               "finish; get the file again");
     }
     if (size >= SNIFF_TAR_AT + 5 && memcmp(start + SNIFF_TAR_AT, "ustar", 5) == 0) {
         return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,

@@ -46,7 +46,7 @@ size_t coffer_algorithm_digest_size(coffer_algorithm algorithm)
 
 static coffer_status hash_refused(const coffer_hasher *hasher, coffer_error *err)
 {
-    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the implementation of %s that was found here refuses to work",
+    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the implementation of %s on this system does not work",
                         coffer_algorithm_name(hasher->algorithm));
 }
 

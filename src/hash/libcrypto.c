@@ -25,6 +25,5 @@ coffer_status coffer__libcrypto_open(coffer__os_library *library, const char *wh
         return COFFER_OK;
     }
     coffer__os_library_close(library);
-    return coffer__fail(err, COFFER_ERR_MEMORY, "%s needs OpenSSL's libcrypto, which had no memory to begin with",
-                        what);
+    return coffer__fail(err, COFFER_ERR_MEMORY, "%s needs OpenSSL's libcrypto, which had no memory to start", what);
 }

@@ -60,7 +60,7 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
         return COFFER_OK;
     }
     sha256_close(hasher);
-    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the libcrypto of this system offers no SHA-256");
+    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the libcrypto of this system does not offer SHA-256");
 }
 
 static bool sha256_begin(coffer_hasher *hasher)

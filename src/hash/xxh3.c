@@ -74,7 +74,7 @@ static coffer_status xxh3_is_not_here(coffer_hasher *hasher, coffer_error *err)
     (void)hasher;
     return coffer__fail(err, COFFER_ERR_NO_ALGORITHM,
                         "this library was built without XXH3, because xxhash.h (0.8 or newer; on Debian the package "
-                        "libxxhash-dev) was not there: use SHA-256, or build it again");
+                        "libxxhash-dev) was missing: use SHA-256, or build it again");
 }
 
 const coffer__hash_ops coffer__hash_xxh3 = { xxh3_is_not_here, NULL, NULL, NULL, NULL };

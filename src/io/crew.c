@@ -154,7 +154,7 @@ static coffer_status crew_init(coffer__crew *crew)
         }
     }
     if (os_error != 0) {
-        coffer__fail(crew->err, COFFER_ERR_IO, "the system gives no mutex");
+        coffer__fail(crew->err, COFFER_ERR_IO, "the system cannot make a mutex");
         return coffer__fail_errno(crew->err, COFFER_ERR_IO, os_error);
     }
     return COFFER_OK;

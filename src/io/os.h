@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: with os_posix.c and os_rights.c the only file that names it. A port is a second os_*.c with these contracts.
+ * The operating system: with the files os_*.c the only one that names it. A port is a second set of them with these contracts.
  * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status
  * (trouble.h does it in one line). Calls that a signal interrupted are made again; short transfers are resumed. Every
  * descriptor that is made here is closed when the process becomes another program.
@@ -183,6 +183,17 @@ typedef struct coffer__os_map {
 int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
                          void **address);
 void coffer__os_unmap(const coffer__os_map *map);
+
+/* From this size on memory may begin where a huge page can. */
+#define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
+size_t coffer__os_page_size(void);
+/* Fresh pages, zero, `size` bytes in whole pages; NULL when there are none. From COFFER__OS_HUGE_PAGE on they begin where a huge page
+   can, and the system is asked for such. */
+void *coffer__os_pages_new(size_t size);
+void coffer__os_pages_free(void *pages, size_t size);
+/* Asks for huge pages below a block of another allocator. The advice goes to whole pages, outwards, and so to all of a block's own
+   mapping: in two parts, libc could not move it by remapping. */
+void coffer__os_want_huge_pages(void *block, size_t size);
 
 /* ---- other libraries ------------------------------------------------------------------------------------------------- */
 

@@ -85,11 +85,10 @@ void coffer__undo_forget(const char *path)
 
 coffer_status coffer__undo_fail(coffer_error *err, const char *path)
 {
-    coffer__fail(
-        err, COFFER_ERR_UNDO,
-        "an edit of this file was interrupted, or is under way: its undo file lies beside it; put the old header "
-        "back with: coffer meta --recover %p",
-        path);
+    coffer__fail(err, COFFER_ERR_UNDO,
+                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the old "
+                 "header with: coffer meta --recover %p",
+                 path);
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
 }
 
@@ -217,8 +216,7 @@ static coffer_status undo_remove(const char *path, coffer_error *err)
         return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
     }
     const int synced = undo_sync_names(path);
-    return synced == 0 ? COFFER_OK
-                       : coffer__trouble(err, "make it durable that the edit is done (it is)", path, synced);
+    return synced == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", path, synced);
 }
 
 /* The new bytes could not be written, and the old ones may be damaged. */
@@ -227,15 +225,15 @@ static coffer_status patch_take_back(int fd, const char *path, const coffer__pat
 {
     if (patch_write(fd, patch, patch->old) != 0) {
         coffer__fail(err, COFFER_ERR_UNDO,
-                     "writing failed (%s), and so did putting the old header back; when the cause is gone: coffer meta "
-                     "--recover %p",
+                     "writing failed (%s), and so did restoring the old header; when the cause is fixed, run: coffer "
+                     "meta --recover %p",
                      coffer__os_words(os_error), path);
         coffer__fail_path(err, COFFER_ERR_UNDO, path);
         return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
     }
     const coffer_status status = undo_remove(path, err);
     return status != COFFER_OK ? status
-                               : coffer__trouble(err, "write the header (the old one is back)", path, os_error);
+                               : coffer__trouble(err, "write the header (the old one was restored)", path, os_error);
 }
 
 coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err)
@@ -258,12 +256,11 @@ static coffer_status patch_not_inserted(const char *path, int os_error, coffer_e
         return status;
     }
     if (os_error != EOPNOTSUPP && os_error != EINVAL && os_error != ENOSYS) {
-        return coffer__trouble(err, "put room in before the data", path, os_error);
+        return coffer__trouble(err, "insert room before the data", path, os_error);
     }
-    coffer__fail(
-        err, COFFER_ERR_UNSUPPORTED,
-        "the file system cannot put blocks in before the data (ext4 and XFS can): nothing was changed; let the "
-        "file be rewritten");
+    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                 "the file system cannot insert blocks before the data (ext4 and XFS can): nothing was changed; allow "
+                 "a rewrite");
     return coffer__fail_errno(err, COFFER_ERR_UNSUPPORTED, os_error);
 }
 
@@ -283,7 +280,7 @@ coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch
         return undo_remove(path, err);
     }
     coffer__fail(err, COFFER_ERR_UNDO,
-                 "room was put in, but the header could not be written before it (%s); when the cause is gone: coffer "
+                 "room was inserted, but the header could not be written (%s); when the cause is fixed, run: coffer "
                  "meta --recover %p",
                  coffer__os_words(os_error), path);
     coffer__fail_path(err, COFFER_ERR_UNDO, path);
@@ -317,7 +314,8 @@ static coffer_status undo_read(const undo_reader *undo, int fd, uint64_t offset,
     if (os_error != 0) {
         return coffer__trouble(err, "read the file and its undo file", undo->path, os_error);
     }
-    return done == size ? COFFER_OK : undo_refuse(undo, "the file or its undo file became shorter meanwhile", err);
+    return done == size ? COFFER_OK
+                        : undo_refuse(undo, "the file or its undo file became shorter in the meantime", err);
 }
 
 static size_t undo_piece(uint64_t left)
@@ -332,7 +330,7 @@ static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_err
         return status;
     }
     if (memcmp(head, undo_magic, sizeof undo_magic) != 0) {
-        return undo_refuse(undo, "what lies beside the file is no undo file", err);
+        return undo_refuse(undo, "the file beside it is not an undo file", err);
     }
     if (coffer__load_u64le(head + 8) != UNDO_VERSION) {
         return undo_refuse(undo, "the undo file was written by another version of coffer", err);
@@ -380,7 +378,8 @@ static coffer_status undo_check_piece(const undo_reader *undo, uint64_t at, size
     }
     for (size_t i = 0; i < size && status == COFFER_OK; i++) {
         if (now[i] != old[i] && now[i] != fresh[i]) {
-            status = undo_refuse(undo, "the file is not the one whose edit was interrupted, or was written since", err);
+            status =
+                undo_refuse(undo, "the file is not the one whose edit was interrupted, or was written to since", err);
         }
     }
     return status;
@@ -392,10 +391,10 @@ static coffer_status undo_check_file(const undo_reader *undo, coffer_error *err)
     coffer__os_info info;
     const int os_error = coffer__os_inspect_fd(undo->target, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "learn the file's size", undo->path, os_error);
+        return coffer__trouble(err, "get the file's size", undo->path, os_error);
     }
     if (info.size != undo->file_size) {
-        (void)undo_refuse(undo, "the file has another size than the one whose edit was interrupted", err);
+        (void)undo_refuse(undo, "the file's size is not that of the file whose edit was interrupted", err);
         return coffer__fail_sizes(err, COFFER_ERR_NO_UNDO, undo->file_size, info.size);
     }
     coffer_status status = COFFER_OK;
@@ -422,9 +421,8 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
     if (os_error == 0) {
         os_error = coffer__os_sync(undo->target);
     }
-    return os_error == 0
-               ? undo_remove(undo->path, err)
-               : coffer__trouble(err, "put the old header back (the undo file is kept)", undo->path, os_error);
+    return os_error == 0 ? undo_remove(undo->path, err)
+                         : coffer__trouble(err, "restore the old header (the undo file is kept)", undo->path, os_error);
 }
 
 /* Whether `size` bytes from `at` on of what an insertion was to make are what it makes of the file: zeros first, `shift` of them. */
@@ -461,16 +459,18 @@ static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
 {
     uint8_t head[UNDO_HEAD_SIZE];
     coffer_status status = undo_read_head(undo, head, err);
-    if (status == COFFER_OK) {
-        status = undo_check_sum(undo, head, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK && undo_was_not_begun(undo)) {
+    status = undo_check_sum(undo, head, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (undo_was_not_begun(undo)) {
         return undo_remove(undo->path, err);
     }
-    if (status == COFFER_OK) {
-        status = undo_check_file(undo, err);
-    }
-    return status == COFFER_OK ? undo_put_back(undo, err) : status;
+    status = undo_check_file(undo, err);
+    return status != COFFER_OK ? status : undo_put_back(undo, err);
 }
 
 static coffer_status undo_open(undo_reader *undo, coffer_error *err)
@@ -481,7 +481,7 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
         os_error = coffer__os_open(name.text, COFFER__OS_READ, false, &undo->fd);
     }
     if (os_error == ENOENT) {
-        coffer__fail(err, COFFER_ERR_NO_UNDO, "there is nothing to recover: no undo file lies beside the file");
+        coffer__fail(err, COFFER_ERR_NO_UNDO, "there is nothing to recover: there is no undo file beside the file");
         return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
     }
     if (os_error != 0) {
@@ -492,17 +492,17 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
     os_error = coffer__os_inspect_fd(undo->fd, &info);
     os_error = os_error == 0 ? coffer__os_inspect_fd(undo->target, &file) : os_error;
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the file and its undo file", undo->path, os_error);
+        return coffer__trouble(err, "examine the file and its undo file", undo->path, os_error);
     }
     undo->undo_size = info.size;
     if (info.kind != COFFER__OS_REGULAR || info.size < UNDO_HEAD_SIZE + UNDO_SUM_SIZE) {
-        return undo_refuse(undo, "what lies beside the file is no undo file", err);
+        return undo_refuse(undo, "the file beside it is not an undo file", err);
     }
     return undo_counts(&info, &file)
                ? COFFER_OK
                : undo_refuse(undo,
-                             "the undo file beside the file is neither yours nor of the file's owner, or others may "
-                             "write it, and could have been put there by anybody",
+                             "the undo file beside the file belongs neither to you nor to the file's owner, or others "
+                             "may write it: anybody could have put it there",
                              err);
 }
 

@@ -123,14 +123,14 @@ static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_
     coffer__os_info now;
     const int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the file again", NULL, os_error);
+        return coffer__trouble(err, "examine the file again", NULL, os_error);
     }
     if (coffer__os_unchanged(seen, &now)) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_CHANGED,
                  "the file was replaced or changed while the model was open (it had %z and has %z); open the model "
-                 "again when whoever writes it has finished",
+                 "again when the program that writes it has finished",
                  seen->size, now.size);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, seen->size, now.size);
 }

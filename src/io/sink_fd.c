@@ -37,7 +37,7 @@ static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_e
         return COFFER_OK;
     }
     const int os_error = coffer__os_reserve(state->fd, state->start, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "set space aside for the file", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "reserve space for the file", NULL, os_error);
 }
 
 static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t offset, coffer_error *err)
@@ -45,11 +45,10 @@ static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t o
     if (state->broken) {
         return coffer__fail_at(err, COFFER_ERR_IO, offset, "an earlier write to the descriptor failed");
     }
-    return coffer__fail_at(
-        err, COFFER_ERR_UNSUPPORTED, offset,
-        "the descriptor is a pipe, a terminal or appending: it takes bytes in order only, byte %u comes "
-        "next and not %u; write the tensors in the order of the file, or to a file",
-        state->next, offset);
+    return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, offset,
+                           "the descriptor is a pipe, a terminal or appending: it takes bytes only in order, and byte "
+                           "%u is next, not %u; write the tensors in the order of the file, or write to a file",
+                           state->next, offset);
 }
 
 /* Writes in turn. A reader may let us wait for ever, so after each interruption the user is asked. */
@@ -118,7 +117,7 @@ static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
         os_error = coffer__os_set_position(state->fd, state->start + state->size);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "end the descriptor's file behind what was written", NULL, os_error);
+        return coffer__trouble(err, "truncate the descriptor's file after the written bytes", NULL, os_error);
     }
     if (state->sync != COFFER_SYNC_ALWAYS || !(state->regular || state->positioned)) {
         return COFFER_OK;
@@ -161,7 +160,7 @@ coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *alloca
     uint64_t start = 0;
     os_error = positioned ? coffer__os_position(fd, &start) : 0;
     if (os_error != 0) {
-        return coffer__trouble(err, "learn the descriptor's position", NULL, os_error);
+        return coffer__trouble(err, "get the descriptor's position", NULL, os_error);
     }
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_fd_state), err);
     if (status != COFFER_OK) {

@@ -30,7 +30,7 @@ static coffer_status sink_in_place_reserve(coffer__sink *sink, uint64_t size, co
     state->size = size;
     const int os_error = coffer__os_reserve(state->fd, 0, size);
     if (os_error != 0) {
-        return coffer__trouble(err, "set space aside for the file", state->path.text, os_error);
+        return coffer__trouble(err, "reserve space for the file", state->path.text, os_error);
     }
     /* An old header, put back into what is written now, would make a file that nobody wrote. */
     coffer__undo_forget(state->path.text);

@@ -57,7 +57,7 @@ static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coff
     if (size == state->size) {
         return COFFER_OK;
     }
-    coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the memory has %u bytes, but the file takes %u: they must be the same",
+    coffer__fail(err, COFFER_ERR_BUFFER_SIZE, "the memory has %u bytes, but the file needs %u: they must be equal",
                  (uint64_t)state->size, size);
     return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, size, state->size);
 }

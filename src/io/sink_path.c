@@ -40,7 +40,7 @@ static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer
     if (os_error == 0) {
         return COFFER_OK;
     }
-    coffer__fail(err, COFFER_ERR_IO, "cannot set %z aside for the new file: %s (errno %d)", size,
+    coffer__fail(err, COFFER_ERR_IO, "cannot reserve %z for the new file: %s (errno %d)", size,
                  coffer__os_words(os_error), (int64_t)os_error);
     coffer__fail_path(err, COFFER_ERR_IO, state->path.text);
     return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
@@ -114,13 +114,12 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
     coffer__os_info info;
     const int os_error = coffer__os_inspect_fd(state->temporary.fd, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the new file", state->path.text, os_error);
+        return coffer__trouble(err, "examine the new file", state->path.text, os_error);
     }
     if (info.size == state->size) {
         return COFFER_OK;
     }
-    coffer__fail(err, COFFER_ERR_CHANGED, "the new file has %u bytes where %u were to be written", info.size,
-                 state->size);
+    coffer__fail(err, COFFER_ERR_CHANGED, "the new file has %u bytes instead of %u", info.size, state->size);
     coffer__fail_path(err, COFFER_ERR_CHANGED, state->path.text);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, state->size, info.size);
 }
@@ -155,11 +154,10 @@ static coffer_status sink_path_cannot_replace(sink_path_state *state, int os_err
         return coffer__trouble(err, "give the new file its name", state->path.text, os_error);
     }
     const char *name = state->temporary.name.text;
-    coffer__fail(
-        err, COFFER_ERR_REPLACE,
-        "the new file is complete but could not take its place: %s; it is kept beside it as %p: move it yourself, or "
-        "overwrite the old one with in_place",
-        coffer__os_words(os_error), name + coffer__path_name_at(name));
+    coffer__fail(err, COFFER_ERR_REPLACE,
+                 "the new file is complete but could not replace the old one: %s; it is kept as %p: move it yourself, "
+                 "or overwrite the old one with in_place",
+                 coffer__os_words(os_error), name + coffer__path_name_at(name));
     coffer__fail_path(err, COFFER_ERR_REPLACE, state->path.text);
     coffer__temporary_keep(&state->temporary);
     return coffer__fail_errno(err, COFFER_ERR_REPLACE, os_error);
@@ -195,9 +193,9 @@ void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old)
 
 static coffer_status sink_path_changed(const sink_path_state *state, coffer_error *err)
 {
-    coffer__fail(err, COFFER_ERR_CHANGED,
-                 "another file took the place of the one that was to be replaced, or somebody wrote to it meanwhile: "
-                 "what lies there stays as it is; do it again");
+    coffer__fail(
+        err, COFFER_ERR_CHANGED,
+        "the file to be replaced was itself replaced or written to in the meantime: it was left as it is; try again");
     return coffer__fail_path(err, COFFER_ERR_CHANGED, state->path.text);
 }
 
@@ -213,10 +211,13 @@ static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_erro
     coffer__os_info now;
     do {
         coffer_status status = sink_path_look(path, &exists, &now, err);
-        if (status == COFFER_OK && (!exists || !coffer__os_unchanged(&state->old, &now))) {
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (!exists || !coffer__os_unchanged(&state->old, &now)) {
             return sink_path_changed(state, err);
         }
-        status = status == COFFER_OK ? sink_path_complete(sink, &now, err) : status;
+        status = sink_path_complete(sink, &now, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -292,8 +293,8 @@ static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffe
     if (status == COFFER_OK) {
         os_error = coffer__os_sync_names(directory);
         if (os_error != 0) {
-            status = coffer__trouble(err, "make the name of the new file durable, which is in place", state->path.text,
-                                     os_error);
+            status = coffer__trouble(err, "make the name of the new file durable (the file is in place)",
+                                     state->path.text, os_error);
         }
     }
     (void)coffer__os_close(directory);
@@ -351,6 +352,9 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
         return coffer__sink_in_place(sink, allocator, path, exists, sync, err);
     }
     status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_path_state), err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const bool secret = exists && info.kind == COFFER__OS_REGULAR;
-    return status == COFFER_OK ? sink_path_open(sink, path, exists, secret, sync, err) : status;
+    return sink_path_open(sink, path, exists, secret, sync, err);
 }

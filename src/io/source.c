@@ -29,8 +29,8 @@ static bool source_has(const coffer__source *source, uint64_t offset, uint64_t s
 static coffer_status source_out_of_range(const coffer__source *source, uint64_t offset, uint64_t size,
                                          coffer_error *err)
 {
-    return coffer__fail_at(err, COFFER_ERR_ARGUMENT, offset, "%u bytes from %u on are asked of a source of %u bytes",
-                           size, offset, source->size);
+    return coffer__fail_at(err, COFFER_ERR_ARGUMENT, offset,
+                           "%u bytes from %u on were requested from a source of %u bytes", size, offset, source->size);
 }
 
 coffer_status coffer__source_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
@@ -70,8 +70,7 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
     if (access == COFFER_MAP_PRIVATE) {
         (void)coffer__fail(
             err, COFFER_ERR_NOT_MAPPED,
-            "memory that was handed in is not to be changed, and COFFER_MAP_PRIVATE makes no copy of it: "
-            "use COFFER_MAP");
+            "memory given to Coffer is never changed, and COFFER_MAP_PRIVATE does not copy it: use COFFER_MAP");
         return NULL;
     }
     void *address = NULL;

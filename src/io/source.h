@@ -53,6 +53,7 @@ typedef struct coffer__source_traits {
     bool lends;      /* it has a descriptor to copy from */
     bool streams;    /* it hands a range on as it comes */
     bool fickle;     /* a range may read differently another time: nothing is trusted because it was verified once */
+    bool foreign;    /* reading runs other code than the library's: a caller's functions, libcurl */
     bool sequential; /* each read comes from byte 0 on: what is passed over costs as much as what is read */
     bool doubted;    /* somebody whom this user need not believe may be editing it */
 } coffer__source_traits;

@@ -79,9 +79,11 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom)
                                             .borrow = source_custom_borrow,
                                             .give_back = source_custom_give_back };
     /* Nobody knows what the functions ask, so their bytes may be others the next time. */
-    const coffer__source_traits traits = {
-        .far = custom->far, .maps = custom->map != NULL, .lends = custom->borrow != NULL, .fickle = true
-    };
+    const coffer__source_traits traits = { .foreign = true,
+                                           .far = custom->far,
+                                           .maps = custom->map != NULL,
+                                           .lends = custom->borrow != NULL,
+                                           .fickle = true };
     coffer__source_init(source, &ops, custom->size, traits);
     memcpy(source->state.room, custom, sizeof *custom);
 }

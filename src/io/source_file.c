@@ -58,11 +58,11 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
     coffer__os_info now;
     const int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the file again, which ended early", NULL, os_error);
+        return coffer__trouble(err, "examine the file again, which ended early", NULL, os_error);
     }
     coffer__fail_at(err, COFFER_ERR_CHANGED, at,
                     "the file was changed while it was in use: it had %z when it was opened and has %z now; open it "
-                    "again when whoever writes it has finished",
+                    "again when the program that writes it has finished",
                     file->seen.size, now.size);
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->seen.size, now.size);
 }
@@ -262,7 +262,7 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     }
     os_error = coffer__os_inspect_fd(file.fd, &file.seen);
     const coffer_status status = os_error != 0
-                                     ? coffer__trouble(err, "learn the file's size", path, os_error)
+                                     ? coffer__trouble(err, "get the file's size", path, os_error)
                                      : source_file_check(path, file.through_link, file.seen.kind, &doubted, err);
     if (status != COFFER_OK) {
         (void)coffer__os_close(file.fd);
@@ -299,7 +299,7 @@ coffer_status coffer__source_fd(coffer__source *source, int fd, coffer_error *er
     source_file file = { .fd = -1 };
     int os_error = coffer__os_inspect_fd(fd, &file.seen);
     if (os_error != 0) {
-        return coffer__trouble(err, "learn the size of the descriptor's file", NULL, os_error);
+        return coffer__trouble(err, "get the size of the descriptor's file", NULL, os_error);
     }
     if (!source_file_is_readable(file.seen.kind)) {
         return coffer__trouble_of_kind(err, file.seen.kind == COFFER__OS_DIRECTORY, NULL);

@@ -115,7 +115,7 @@ static coffer_status source_range_check(const coffer__source *of, uint64_t offse
     if (begins && *size <= of->size - offset) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_ARGUMENT, "%u bytes from %u on are asked of a source of %u bytes",
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "%u bytes from %u on were requested from a source of %u bytes",
                         *size == UINT64_MAX ? 0 : *size, offset, of->size);
 }
 

@@ -50,10 +50,9 @@ coffer_status coffer__trouble_of_kind(coffer_error *err, bool is_directory, cons
 {
     const coffer_status code = is_directory ? COFFER_ERR_DIRECTORY : COFFER_ERR_NOT_REGULAR;
     coffer__fail(err, code, "%s",
-                 is_directory
-                     ? "this is a directory: name one of the .safetensors files in it"
-                     : "this is a pipe, socket or device, not a file: it cannot be used at random places; store its "
-                       "bytes in a file first");
+                 is_directory ? "this is a directory: name one of the .safetensors files in it"
+                              : "this is a pipe, socket or device, not a file: it cannot be read at random; store its "
+                                "bytes in a file first");
     return path != NULL ? coffer__fail_path(err, code, path) : code;
 }
 

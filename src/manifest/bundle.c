@@ -95,7 +95,10 @@ static coffer_status bundle_read_all(coffer__members *in)
                                               { "verificationMaterial", true, bundle_read_material },
                                               { "dsseEnvelope", true, bundle_read_envelope } };
     coffer_status status = coffer__members_object(in, "the bundle", members, BUNDLE_COUNT(members));
-    status = status == COFFER_OK ? coffer__members_end(in) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__members_end(in);
     const size_t signatures = ((bundle_reader *)in->ctx)->signatures;
     if (status == COFFER_OK && signatures != 1) {
         return coffer__fail(in->json.err, COFFER_ERR_MANIFEST, "the envelope has %u signatures, and only one is read",
@@ -143,18 +146,21 @@ static coffer_status bundle_check(const bundle_reader *reader, const char *pem, 
     }
     if (reader->hint.len > 0 &&
         (reader->hint.len != COFFER__KEY_HINT_LEN || memcmp(reader->hint.text, key.hint, COFFER__KEY_HINT_LEN) != 0)) {
-        status = coffer__fail(
-            err, COFFER_ERR_SIGNATURE,
-            "the manifest is signed with another key than this one: %q says its hint, and this key's is %s",
-            reader->hint.text, reader->hint.len, key.hint);
+        status =
+            coffer__fail(err, COFFER_ERR_SIGNATURE,
+                         "the manifest is signed with another key than this one: its hint is %q, and this key's is %s",
+                         reader->hint.text, reader->hint.len, key.hint);
     }
-    status = status == COFFER_OK ? bundle_decode(&reader->signature, allocator, "signature", &signature, &size, err)
-                                 : status;
+    if (status != COFFER_OK) {
+        goto done;
+    }
+    status = bundle_decode(&reader->signature, allocator, "signature", &signature, &size, err);
     if (status == COFFER_OK) {
         bundle_frame(&framed, payload, payload_size);
         status = framed.failed ? coffer__manifest_no_memory(err)
                                : coffer__key_verify(&key, framed.text, framed.used, signature, size, err);
     }
+done:
     coffer__free(allocator, signature, reader->signature.len + 1);
     coffer__writing_free(&framed);
     coffer__key_close(&key);
@@ -170,14 +176,21 @@ coffer_status coffer__bundle_read(coffer_manifest *manifest, const char *text, s
     uint8_t *payload = NULL;
     size_t size = 0;
     coffer_status status = coffer__members_open(&in, text, text_len, allocator, &reader, err);
-    status = status == COFFER_OK ? bundle_read_all(&in) : status;
-    status = status == COFFER_OK ? bundle_decode(&reader.payload, allocator, "payload", &payload, &size, err) : status;
+    if (status != COFFER_OK) {
+        goto done;
+    }
+    status = bundle_read_all(&in);
+    if (status != COFFER_OK) {
+        goto done;
+    }
+    status = bundle_decode(&reader.payload, allocator, "payload", &payload, &size, err);
     if (status == COFFER_OK && key != NULL) {
         status = bundle_check(&reader, key, key_len, payload, size, allocator, err);
     }
     if (status == COFFER_OK) {
         status = coffer__statement_read(manifest, (const char *)payload, size, err);
     }
+done:
     coffer__free(allocator, payload, reader.payload.len + 1);
     return coffer__members_close(&in, status);
 }

@@ -90,30 +90,42 @@ static coffer_status key_unreadable(const char *pem, size_t pem_len, bool is_pri
         : key_text_has(pem, pem_len, "PUBLIC KEY") && is_private ? "is the public one: signing needs the private key"
         : key_text_has(pem, pem_len, "PRIVATE KEY") && !is_private
             ? "is the private one: to verify give the public key, which `openssl pkey -in KEY -pubout` writes"
-            : "cannot be read: it is to be in PEM (\"-----BEGIN ...\")";
+            : "cannot be read: it must be in PEM (\"-----BEGIN ...\")";
     return coffer__fail(err, COFFER_ERR_KEY, "the key %s", why);
+}
+
+/* Hashes a public key as it stands in PEM, in lines of KEY_LINE characters. */
+static coffer_status key_hash_pem(coffer_hasher *hasher, const char *text, size_t text_len, coffer_error *err)
+{
+    static const char begin[] = "-----BEGIN PUBLIC KEY-----\n";
+    static const char end[] = "-----END PUBLIC KEY-----\n";
+    coffer_status status = coffer_hasher_update(hasher, begin, sizeof begin - 1, err);
+    for (size_t at = 0; at < text_len && status == COFFER_OK; at += KEY_LINE) {
+        const size_t len = text_len - at < KEY_LINE ? text_len - at : KEY_LINE;
+        status = coffer_hasher_update(hasher, text + at, len, err);
+        if (status == COFFER_OK) {
+            status = coffer_hasher_update(hasher, "\n", 1, err);
+        }
+    }
+    return status == COFFER_OK ? coffer_hasher_update(hasher, end, sizeof end - 1, err) : status;
 }
 
 /* The hint of model signing: the digest of the public key as OpenSSL writes it in PEM. */
 static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t der_size,
                                    const coffer_allocator *allocator, coffer_error *err)
 {
-    static const char begin[] = "-----BEGIN PUBLIC KEY-----\n";
-    static const char end[] = "-----END PUBLIC KEY-----\n";
     char text[KEY_DER_MOST * 2];
     uint8_t digest[COFFER__KEY_HINT_LEN / 2] = { 0 };
-    const size_t text_len = coffer__base64_len(der_size);
-    coffer__base64_write(text, der, der_size);
     coffer_hasher *hasher = NULL;
     coffer_status status = coffer_hasher_new(&hasher, COFFER_SHA256, allocator, err);
-    status = status == COFFER_OK ? coffer_hasher_update(hasher, begin, sizeof begin - 1, err) : status;
-    for (size_t at = 0; at < text_len && status == COFFER_OK; at += KEY_LINE) {
-        const size_t len = text_len - at < KEY_LINE ? text_len - at : KEY_LINE;
-        status = coffer_hasher_update(hasher, text + at, len, err);
-        status = status == COFFER_OK ? coffer_hasher_update(hasher, "\n", 1, err) : status;
+    if (status != COFFER_OK) {
+        return status;
     }
-    status = status == COFFER_OK ? coffer_hasher_update(hasher, end, sizeof end - 1, err) : status;
-    status = status == COFFER_OK ? coffer_hasher_finish(hasher, digest, sizeof digest, err) : status;
+    coffer__base64_write(text, der, der_size);
+    status = key_hash_pem(hasher, text, coffer__base64_len(der_size), err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, digest, sizeof digest, err);
+    }
     coffer_hasher_free(hasher);
     coffer__hex_write(key->hint, digest, sizeof digest);
     return status;
@@ -146,9 +158,9 @@ static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_e
     const uint8_t parameters = key_parameters_of(der, size);
     if (parameters == KEY_SEQUENCE) {
         return coffer__fail(err, COFFER_ERR_KEY,
-                            "the key spells out the parameters of its curve instead of naming it, and is not taken, "
-                            "since any curve could stand there: `openssl ec -in KEY -param_enc named_curve` writes "
-                            "it with the name (with -pubin a public key)");
+                            "the key spells out the parameters of its curve instead of naming it, and is refused, "
+                            "since they could be those of any curve: `openssl ec -in KEY -param_enc named_curve` "
+                            "writes it with the name (with -pubin a public key)");
     }
     return coffer__fail(
         err, COFFER_ERR_KEY,

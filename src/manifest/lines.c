@@ -70,11 +70,10 @@ static coffer_status lines_not_a_line(uint64_t at, size_t digits, coffer_error *
                                "at byte %u, a digest of %u digits: %s, and only SHA-256 (64) and XXH128 (32) are read",
                                at, (uint64_t)digits, other);
     }
-    return coffer__fail_at(
-        err, COFFER_ERR_MANIFEST, at,
-        "at byte %u, no line of a manifest: 64 hexadecimal digits (SHA-256) or 32 (XXH128), two spaces "
-        "and a name; or SHA256 (NAME) = and the digits, as --tag writes it",
-        at);
+    return coffer__fail_at(err, COFFER_ERR_MANIFEST, at,
+                           "at byte %u, this is not a line of a manifest: 64 hexadecimal digits (SHA-256) or 32 "
+                           "(XXH128), two spaces and a name; or SHA256 (NAME) = and the digits, as --tag writes it",
+                           at);
 }
 
 /* HEX SP KIND NAME. The digits are counted in any case. */
@@ -173,7 +172,7 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
     memcpy(name, parts.name, name_len);
     if (escaped && !lines_unescape(name, &name_len)) {
         return coffer__fail_at(err, COFFER_ERR_MANIFEST, at,
-                               "at byte %u, a name with a backslash that is no \\\\, \\n or \\r", at);
+                               "at byte %u, a name with a backslash that is not \\\\, \\n or \\r", at);
     }
     const coffer__manifest_item item = { at, name, name_len, algorithm, parts.hex, parts.digits };
     return coffer__manifest_add_item(manifest, &item, err);

@@ -210,9 +210,9 @@ coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char
 
 coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
 {
-    uint32_t *order = coffer__alloc(&manifest->allocator, manifest->count * sizeof *order);
+    uint32_t *order = coffer__alloc_array(&manifest->allocator, manifest->count, sizeof *order, err);
     if (order == NULL) {
-        return manifest->count == 0 ? COFFER_OK : coffer__manifest_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     coffer_status status = COFFER_OK;
     coffer__manifest_order(manifest, order);
@@ -223,7 +223,7 @@ coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coff
                                   coffer__text_len(name));
         }
     }
-    coffer__free(&manifest->allocator, order, manifest->count * sizeof *order);
+    coffer__free_array(&manifest->allocator, order, manifest->count, sizeof *order);
     return status;
 }
 
@@ -283,11 +283,15 @@ void coffer_manifest_free(coffer_manifest *manifest)
 }
 
 coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
-                                  const void *digest, coffer_error *err)
+                                  const void *digest, size_t digest_size, coffer_error *err)
 {
     const size_t size = coffer_algorithm_digest_size(algorithm);
     if (manifest == NULL || name == NULL || digest == NULL || size == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an entry of a manifest needs a name, an algorithm and a digest");
+    }
+    if (digest_size != size) {
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest has another size than its algorithm's");
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, size, digest_size);
     }
     coffer_manifest_entry entry = { .algorithm = algorithm };
     memcpy(entry.digest, digest, size);

@@ -86,7 +86,9 @@ coffer_status coffer__members_array(coffer__members *in, const char *what,
     in->depth++;
     while (more) {
         coffer_status status = element(in);
-        status = status == COFFER_OK ? coffer__json_next(&in->json, ']', &more) : status;
+        if (status == COFFER_OK) {
+            status = coffer__json_next(&in->json, ']', &more);
+        }
         if (status != COFFER_OK) {
             return status;
         }
@@ -106,7 +108,10 @@ static coffer_status members_read_one(coffer__members *in, const char *what, con
     (void)coffer__json_peek(&in->json);
     const uint64_t at = members_at(in);
     coffer_status status = coffer__members_string(in, "a key", &key, &key_len);
-    status = status == COFFER_OK ? coffer__json_expect(&in->json, ':', "a colon should be here") : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__json_expect(&in->json, ':', "a colon should be here");
     if (status != COFFER_OK) {
         return status;
     }
@@ -137,7 +142,9 @@ coffer_status coffer__members_object(coffer__members *in, const char *what, cons
     in->json.in.position += more ? 0 : 1;
     while (more) {
         coffer_status status = members_read_one(in, what, members, count, &seen);
-        status = status == COFFER_OK ? coffer__json_next(&in->json, '}', &more) : status;
+        if (status == COFFER_OK) {
+            status = coffer__json_next(&in->json, '}', &more);
+        }
         if (status != COFFER_OK) {
             return status;
         }

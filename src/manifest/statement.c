@@ -107,7 +107,7 @@ static coffer_status statement_read_algorithm(coffer__members *in)
     if (status == COFFER_OK && coffer_algorithm_from_name(name, name_len) != COFFER_SHA256) {
         return coffer__fail_at(
             in->json.err, COFFER_ERR_MANIFEST_ALGORITHM, at,
-            "at byte %u, digests by %q: of model signing's algorithms this version knows SHA-256 alone", at, name,
+            "at byte %u, digests by %q: of model signing's algorithms this version knows only SHA-256", at, name,
             name_len);
     }
     return status;
@@ -195,7 +195,9 @@ static coffer_status statement_root(const coffer_manifest *manifest, const uint3
         const coffer_manifest_entry *entry = &manifest->entries[order != NULL ? order[i] : i];
         status = coffer_hasher_update(hasher, entry->digest, coffer_algorithm_digest_size(entry->algorithm), err);
     }
-    status = status == COFFER_OK ? coffer_hasher_finish(hasher, root, STATEMENT_ROOT_SIZE, err) : status;
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, root, STATEMENT_ROOT_SIZE, err);
+    }
     coffer_hasher_free(hasher);
     return status;
 }
@@ -227,7 +229,10 @@ static coffer_status statement_read_all(coffer__members *in)
                                               { "predicate", true, statement_read_predicate } };
     const statement_reader *reader = in->ctx;
     coffer_status status = coffer__members_object(in, "the statement", members, STATEMENT_COUNT(members));
-    status = status == COFFER_OK ? coffer__members_end(in) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__members_end(in);
     if (status == COFFER_OK && (reader->subjects == 0 || reader->manifest->count == 0)) {
         return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST, 0, "the statement has no %s",
                                reader->subjects == 0 ? "subject" : "resources");
@@ -240,7 +245,9 @@ coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text
     statement_reader reader = { .manifest = manifest };
     coffer__members in;
     coffer_status status = coffer__members_open(&in, text, text_len, &manifest->allocator, &reader, err);
-    status = status == COFFER_OK ? statement_read_all(&in) : status;
+    if (status == COFFER_OK) {
+        status = statement_read_all(&in);
+    }
     return coffer__members_close(&in, status);
 }
 
@@ -300,12 +307,11 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
     }
     for (size_t i = 0; i < manifest->count && status == COFFER_OK; i++) {
         const coffer_manifest_entry *entry = &manifest->entries[i];
-        status =
-            entry->algorithm == COFFER_SHA256
-                ? statement_check_text(entry->name, err)
-                : coffer__fail(err, COFFER_ERR_MANIFEST_ALGORITHM,
-                               "the digest of %q is by %s, and a statement has those of SHA-256 alone", entry->name,
-                               coffer__text_len(entry->name), coffer_algorithm_name(entry->algorithm));
+        status = entry->algorithm == COFFER_SHA256
+                     ? statement_check_text(entry->name, err)
+                     : coffer__fail(err, COFFER_ERR_MANIFEST_ALGORITHM,
+                                    "the digest of %q is by %s, and a statement has only those of SHA-256", entry->name,
+                                    coffer__text_len(entry->name), coffer_algorithm_name(entry->algorithm));
     }
     return status;
 }
@@ -313,20 +319,24 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err)
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
-    const size_t order_size = manifest->count * sizeof(uint32_t);
-    uint32_t *order = coffer__alloc(&manifest->allocator, order_size);
+    if (manifest->count == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs at least one file");
+    }
+    coffer_status status = statement_check(manifest, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint32_t *order = coffer__alloc_array(&manifest->allocator, manifest->count, sizeof *order, err);
     if (order == NULL) {
-        return manifest->count == 0 ? coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest of no file says nothing")
-                                    : coffer__manifest_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     coffer__manifest_order(manifest, order);
-    coffer_status status = statement_check(manifest, err);
-    status = status == COFFER_OK ? statement_root(manifest, order, root, err) : status;
+    status = statement_root(manifest, order, root, err);
     if (status == COFFER_OK) {
         statement_write_root(out, manifest->model, root);
         statement_write_serialization(out, manifest);
         statement_write_resources(out, manifest, order);
     }
-    coffer__free(&manifest->allocator, order, order_size);
+    coffer__free_array(&manifest->allocator, order, manifest->count, sizeof *order);
     return status;
 }

@@ -20,22 +20,17 @@ coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffe
     return status == COFFER_OK ? coffer_hasher_update(hasher, number, sizeof number, err) : status;
 }
 
-static coffer_status content_no_memory(coffer_error *err)
-{
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of the model's files");
-}
-
 coffer_status coffer__content_new(coffer__content *content, coffer_algorithm algorithm, size_t count,
                                   const coffer_allocator *allocator, coffer_error *err)
 {
     *content = (coffer__content){ .allocator = *allocator, .algorithm = algorithm, .count = count };
-    content->shards = coffer__alloc_zeroed(allocator, (count + 1) * COFFER_LARGEST_DIGEST_SIZE);
-    return content->shards != NULL ? COFFER_OK : content_no_memory(err);
+    content->shards = coffer__alloc_array(allocator, count, COFFER_LARGEST_DIGEST_SIZE, err);
+    return content->shards != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 void coffer__content_free(coffer__content *content)
 {
-    coffer__free(&content->allocator, content->shards, (content->count + 1) * COFFER_LARGEST_DIGEST_SIZE);
+    coffer__free_array(&content->allocator, content->shards, content->count, COFFER_LARGEST_DIGEST_SIZE);
     content->shards = NULL;
 }
 
@@ -53,10 +48,10 @@ static coffer_status content_new_lists(content_lists *all, const coffer *model, 
 {
     const coffer_allocator *allocator = &model->allocator;
     *all = (content_lists){ .model = model };
-    all->lists = coffer__alloc_zeroed(allocator, (model->shard_count + 1) * sizeof *all->lists);
-    all->used = coffer__alloc_zeroed(allocator, (model->shard_count + 1) * sizeof *all->used);
-    all->order = coffer__alloc(allocator, (coffer_count(model) + 1) * sizeof *all->order);
-    return all->lists != NULL && all->used != NULL && all->order != NULL ? COFFER_OK : content_no_memory(err);
+    all->lists = coffer__alloc_array(allocator, model->shard_count, sizeof *all->lists, err);
+    all->used = coffer__alloc_array(allocator, model->shard_count, sizeof *all->used, err);
+    all->order = coffer__alloc_array(allocator, coffer_count(model), sizeof *all->order, err);
+    return all->lists != NULL && all->used != NULL && all->order != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static void content_free_lists(content_lists *all)
@@ -67,9 +62,9 @@ static void content_free_lists(content_lists *all)
             coffer__recorded_free(&all->lists[i]);
         }
     }
-    coffer__free(allocator, all->order, (coffer_count(all->model) + 1) * sizeof *all->order);
-    coffer__free(allocator, all->used, (all->model->shard_count + 1) * sizeof *all->used);
-    coffer__free(allocator, all->lists, (all->model->shard_count + 1) * sizeof *all->lists);
+    coffer__free_array(allocator, all->order, coffer_count(all->model), sizeof *all->order);
+    coffer__free_array(allocator, all->used, all->model->shard_count, sizeof *all->used);
+    coffer__free_array(allocator, all->lists, all->model->shard_count, sizeof *all->lists);
 }
 
 /* Reads the list of a file, which has to have one digest for each of its tensors, by the algorithm of the first. */
@@ -202,8 +197,8 @@ static coffer_status content_read_record(const coffer *model, content_record *re
     if (status == COFFER_OK &&
         (content->count != 1 || content->algorithm != record->parts[COFFER__INDEX_SHARDS].algorithm)) {
         status = coffer__fail(err, COFFER_ERR_DIGESTS,
-                              "the digests that the index records cannot be used: they are to be one of the whole, and "
-                              "those of the files by the same algorithm; nothing was verified");
+                              "the digests that the index records cannot be used: there must be one of the whole, and "
+                              "one of each file by the same algorithm; nothing was verified");
     }
     return status;
 }
@@ -232,7 +227,7 @@ static coffer_status content_other_version(const coffer *model, size_t shard, co
 {
     coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
                  "the file is not one of those whose digests the index records: %s. It is of another version of the "
-                 "model, or the index is; when all files are right, `coffer hash --write` the index",
+                 "model, or the index is; if all files are right, run `coffer hash --write` on the index",
                  what);
     return coffer__fail_path(err, COFFER_ERR_CONTENT_DIGEST, model->shards[shard].path);
 }
@@ -257,14 +252,14 @@ static coffer_status content_compare(const coffer *model, const content_record *
     const coffer__recorded *shards = &record->parts[COFFER__INDEX_SHARDS];
     for (size_t i = 0; i < content->count; i++) {
         if (!coffer__recorded_has(shards, content->shards + i * shards->digest_size)) {
-            return content_other_version(model, i, "its tensors are other ones", err);
+            return content_other_version(model, i, "its tensors are different", err);
         }
     }
     const coffer__several *several = model->several;
     if (shards->count != several->file_count) {
         coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
-                     "the index records digests of %u files and names %u: those that are there are right, but files of "
-                     "the model are missing",
+                     "the index records digests of %u files and names %u: those that exist match, but files of the "
+                     "model are missing",
                      (uint64_t)shards->count, (uint64_t)several->file_count);
         return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, several->file_count);
     }
@@ -304,7 +299,9 @@ coffer_status coffer__content_check(const coffer *model, coffer_error *err)
     content_record record;
     coffer_error cause = { .path = "" };
     coffer_status status = content_read_record(model, &record, &cause);
-    status = status == COFFER_OK ? content_check_by(model, &record, &cause) : status;
+    if (status == COFFER_OK) {
+        status = content_check_by(model, &record, &cause);
+    }
     content_free_record(&record);
     if (status != COFFER_OK && err != NULL) {
         *err = cause;

@@ -81,33 +81,40 @@ static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
 }
 
-/* Makes the sorted list of the names. */
-static bool discover_sort(discover_list *list)
+/* Sorts the names into the list; `names` has them as they came, and `order` room for as many numbers. */
+static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t *order)
 {
-    const size_t count = list->count;
-    coffer__name *names = coffer__alloc(list->allocator, count * sizeof *names);
-    uint32_t *order = coffer__alloc(list->allocator, count * sizeof *order);
-    list->names = coffer__alloc(list->allocator, count * sizeof *names);
-    const bool made = names != NULL && order != NULL && list->names != NULL;
-    for (size_t i = 0, at = 0; made && i < count; i++) {
+    for (size_t i = 0, at = 0; i < list->count; i++) {
         names[i] = (coffer__name){ list->text + at, strlen(list->text + at) };
         at += names[i].len + 1;
         order[i] = (uint32_t)i;
     }
-    if (made) {
-        coffer__sort(order, count, discover_name_before, names);
-    }
-    for (size_t i = 0; made && i < count; i++) {
+    coffer__sort(order, list->count, discover_name_before, names);
+    for (size_t i = 0; i < list->count; i++) {
         list->names[i] = names[order[i]];
     }
-    coffer__free(list->allocator, names, count * sizeof *names);
-    coffer__free(list->allocator, order, count * sizeof *order);
-    return made;
+}
+
+/* Makes the sorted list of the names. */
+static coffer_status discover_sort(discover_list *list, coffer_error *err)
+{
+    const coffer_allocator *allocator = list->allocator;
+    const size_t count = list->count;
+    list->names = coffer__alloc_array(allocator, count, sizeof *list->names, err);
+    coffer__name *names = coffer__alloc_array(allocator, count, sizeof *names, err);
+    uint32_t *order = coffer__alloc_array(allocator, count, sizeof *order, err);
+    const bool made = list->names != NULL && names != NULL && order != NULL;
+    if (made) {
+        discover_sort_by(list, names, order);
+    }
+    coffer__free_array(allocator, order, count, sizeof *order);
+    coffer__free_array(allocator, names, count, sizeof *names);
+    return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static void discover_forget(discover_list *list)
 {
-    coffer__free(list->allocator, list->names, list->count * sizeof *list->names);
+    coffer__free_array(list->allocator, list->names, list->count, sizeof *list->names);
     coffer__free(list->allocator, list->text, list->room);
 }
 
@@ -125,7 +132,7 @@ static coffer_status discover_look(discover_list *list, const char *folder, coff
     if (os_error != 0) {
         return coffer__trouble(err, "list the folder", folder, os_error);
     }
-    return list->count == 0 || discover_sort(list) ? COFFER_OK : discover_no_memory(err);
+    return discover_sort(list, err);
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
@@ -180,7 +187,7 @@ static coffer_status discover_check_whole(const discover_list *list, const char 
         return COFFER_OK;
     }
     return coffer__fail(err, COFFER_ERR_UNFINISHED,
-                        "a model is being saved in this folder, or that was interrupted, and its index is not in its "
+                        "a model is being saved in this folder, or a save was interrupted, and the index is not in "
                         "place: save it again, or finish with: coffer meta --recover %p",
                         search.model.path.text);
 }
@@ -209,8 +216,8 @@ static const char *discover_usual(const discover_list *list)
 static coffer_status discover_ambiguous(coffer__name first, coffer__name second, const char *what, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_AMBIGUOUS,
-                        "this folder has more than one model, and which one is meant cannot be told: %s %q and %q, for "
-                        "two; name the file or the index",
+                        "this folder has more than one model, and it is unclear which is meant: %s %q and %q, for "
+                        "example; name the file or the index",
                         what, first.text, first.len, second.text, second.len);
 }
 
@@ -234,7 +241,7 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
                                   strlen(name.text));
     }
     missing.count = set->total - found->set_count;
-    coffer__missing_fail(&missing, set->total, "the download is not complete", err);
+    coffer__missing_fail(&missing, set->total, "the download is incomplete", err);
 }
 
 /* Numbers come in order, so that the first gap is the first that is missing. */
@@ -255,11 +262,10 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
     coffer__path name;
     coffer__shard_name_make(&name, first.text, &parts, (uint32_t)have + 1);
     if (total - found->set_count == 1) {
-        coffer__fail(
-            err, COFFER_ERR_SHARD_MISSING,
-            "this file of the model does not exist: %u of %u files that are named like it are there; the download is "
-            "not complete",
-            (uint64_t)found->set_count, (uint64_t)total);
+        coffer__fail(err, COFFER_ERR_SHARD_MISSING,
+                     "this file of the model does not exist: %u of %u files that are named like it exist; the download "
+                     "is incomplete",
+                     (uint64_t)found->set_count, (uint64_t)total);
     } else {
         discover_fail_missing(found, &parts, err);
     }
@@ -337,7 +343,9 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     discover_list list = { .allocator = allocator };
     coffer_status status = discover_look(&list, folder, err);
     *is_pipeline = list.is_pipeline && list.count == 0;
-    status = status == COFFER_OK ? discover_choose(found, &list, folder, err) : status;
+    if (status == COFFER_OK) {
+        status = discover_choose(found, &list, folder, err);
+    }
     discover_forget(&list);
     return status;
 }
@@ -381,7 +389,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
 
 void coffer__found_free(coffer__found *found, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, found->set, found->set_count * sizeof *found->set);
+    coffer__free_array(allocator, found->set, found->set_count, sizeof *found->set);
     coffer__free(allocator, found->names, found->names_size);
     found->set = NULL;
     found->names = NULL;

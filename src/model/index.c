@@ -158,7 +158,10 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     status = index_open_object(json, "the index's metadata", &more);
     while (status == COFFER_OK && more) {
         status = index_metadata_member(index, json, scratch, at);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     return status;
 }
@@ -201,7 +204,10 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
     if (status == COFFER_OK && coffer__json_peek(json) != '"') {
         status = coffer__json_type_error(json, "the file of a tensor", "a string");
     }
-    status = status == COFFER_OK ? index_string(index, json, &entry->file, &file_at) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = index_string(index, json, &entry->file, &file_at);
     if (status == COFFER_OK && index_begins_run(index, index->count)) {
         status = coffer__place_check_name(entry->file.text, entry->file.len, file_at, json->err);
     }
@@ -215,7 +221,10 @@ static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
     coffer_status status = index_open_object(json, "the weight_map", &more);
     while (status == COFFER_OK && more) {
         status = index_entry(index, json);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     return status;
 }
@@ -225,7 +234,7 @@ static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
 static coffer_status index_key_twice(const coffer__json *json, uint32_t position, const char *key)
 {
     return coffer__fail_at(json->err, COFFER_ERR_DUPLICATE_KEY, position,
-                           "at byte %u, the key \"%s\" comes a second time in the index", (uint64_t)position, key);
+                           "at byte %u, the key \"%s\" occurs a second time in the index", (uint64_t)position, key);
 }
 
 /* A member of the outermost object. */
@@ -255,7 +264,10 @@ static coffer_status index_parse(coffer__index *index, coffer__json *json, coffe
     coffer_status status = index_open_object(json, "the index", &more);
     while (status == COFFER_OK && more) {
         status = index_member(index, json, scratch, seen);
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
     if (status != COFFER_OK) {
         return status;
@@ -317,9 +329,9 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
         return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index names %u files, and at most %u are read",
                             (uint64_t)count, (uint64_t)COFFER__INDEX_MOST_SHARDS);
     }
-    index->shards = coffer__alloc(index->allocator, count * sizeof *index->shards);
+    index->shards = coffer__alloc_array(index->allocator, count, sizeof *index->shards, err);
     if (index->shards == NULL) {
-        return index_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     index->shard_count = count;
     index->file_count = count;
@@ -350,9 +362,9 @@ static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
     for (size_t i = 0; i < index->count; i++) {
         runs->count += index_begins_run(index, i);
     }
-    runs->starts = coffer__alloc(index->allocator, 2 * runs->count * sizeof *runs->starts);
+    runs->starts = coffer__alloc_array(index->allocator, runs->count, 2 * sizeof *runs->starts, err);
     if (runs->starts == NULL) {
-        return index_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     runs->firsts = runs->starts + runs->count;
     for (size_t i = 0, run = 0; i < index->count; i++) {
@@ -399,8 +411,10 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };
     coffer_status status = index_find_runs(&runs, err);
-    status = status == COFFER_OK ? index_find_files(index, &runs, err) : status;
-    coffer__free(index->allocator, runs.starts, 2 * runs.count * sizeof *runs.starts);
+    if (status == COFFER_OK) {
+        status = index_find_files(index, &runs, err);
+    }
+    coffer__free_array(index->allocator, runs.starts, runs.count, 2 * sizeof *runs.starts);
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 
@@ -435,7 +449,10 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
     coffer__scratch scratch = { .allocator = allocator };
     coffer_status status = index_parse(index, &json, &scratch);
     coffer__scratch_free(&scratch);
-    status = status == COFFER_OK ? index_find_names(index, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = index_find_names(index, err);
     return status == COFFER_OK ? index_order_files(index, err) : status;
 }
 
@@ -469,9 +486,9 @@ static void index_leave_out(coffer__index *index, uint32_t *numbers)
 
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err)
 {
-    uint32_t *numbers = coffer__alloc(index->allocator, index->file_count * sizeof *numbers);
+    uint32_t *numbers = coffer__alloc_array(index->allocator, index->file_count, sizeof *numbers, err);
     if (numbers == NULL) {
-        return index_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
@@ -484,7 +501,7 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
     if (found) {
         index_leave_out(index, numbers);
     }
-    coffer__free(index->allocator, numbers, index->file_count * sizeof *numbers);
+    coffer__free_array(index->allocator, numbers, index->file_count, sizeof *numbers);
     return found ? COFFER_OK
                  : coffer__fail(err, COFFER_ERR_NO_TENSOR, "the index names no tensor that matches %q%s", patterns[0],
                                 strlen(patterns[0]), count > 1 ? " or one of the other patterns" : "");
@@ -493,7 +510,7 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
 void coffer__index_free(coffer__index *index)
 {
     coffer__names_free(&index->names);
-    coffer__free(index->allocator, index->shards, index->file_count * sizeof *index->shards);
+    coffer__free_array(index->allocator, index->shards, index->file_count, sizeof *index->shards);
     coffer__free(index->allocator, index->entries, index->room * sizeof *index->entries);
     coffer__free(index->allocator, index->escaped, index->escaped_size);
 }

@@ -24,7 +24,7 @@ static coffer_status list_show(const files_listing *listing, const char *path, c
     if (listing->visit(listing->ctx, path, coffer__os_exists(path)) == 0) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_CANCELLED, "the listing was ended by the caller");
+    return coffer__fail(err, COFFER_ERR_CANCELLED, "the caller ended the listing");
 }
 
 /* The file of that name in the folder of the path `beside`. */
@@ -67,7 +67,9 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
         return coffer__fail_path(err, status, path);
     }
     status = coffer__index_read(&index, text.bytes, text.size, listing->allocator, err);
-    status = status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+    if (status != COFFER_OK) {
+        coffer__fail_path(err, status, path);
+    }
     for (size_t i = 0; status == COFFER_OK && i < index.shard_count; i++) {
         coffer__path name = { "" };
         const coffer__name file = index.shards[i].file;
@@ -99,10 +101,10 @@ coffer_status coffer_list_files(const char *path, const coffer_allocator *alloca
     coffer__os_info info;
     const files_listing listing = { coffer__allocator_or_libc(allocator), visit, ctx };
     if (path == NULL || visit == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of a model and a visitor for its files are wanted");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "listing needs the path of a model and a visitor for its files");
     }
     if (coffer__url_is(path)) {
-        coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only files that lie here can be listed");
+        coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only local files can be listed");
         return coffer__fail_path(err, COFFER_ERR_UNSUPPORTED, path);
     }
     if (coffer_is_index(path)) {

@@ -80,9 +80,9 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
 
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
-    model->shards = coffer__alloc_zeroed(&model->several->allocator, count * sizeof *model->shards);
+    model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
     if (model->shards == NULL) {
-        return model_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     size_t made = 0;
     while (made < count && coffer__os_mutex_init(&model->shards[made].lock) == 0) {
@@ -114,12 +114,12 @@ static void model_several_free(coffer *model)
         return;
     }
     coffer__names_free(&several->names);
-    coffer__free(&several->allocator, several->tensors, several->count * sizeof *several->tensors);
+    coffer__free_array(&several->allocator, several->tensors, several->count, sizeof *several->tensors);
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->index_path, several->index_path_size);
     coffer__place_forget(&several->index, &several->allocator);
-    coffer__free(&several->allocator, several->by_address, model->shard_count * sizeof *several->by_address);
+    coffer__free_array(&several->allocator, several->by_address, model->shard_count, sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
     coffer__turns_end(&several->turns);
     coffer__free(&model->allocator, several, sizeof *several);
@@ -136,7 +136,7 @@ void coffer_close(coffer *model)
         coffer__trust_end(&model->shards[i], shared);
         coffer__shard_end(&model->shards[i], shared);
     }
-    coffer__free(shared, model->shards, model->shard_count * sizeof *model->shards);
+    coffer__free_array(shared, model->shards, model->shard_count, sizeof *model->shards);
     model_several_free(model);
     coffer__web_free(model->web);
     coffer__listing_free(&model->listing, &allocator);

@@ -35,12 +35,12 @@ static bool names_before(const void *ctx, uint32_t a, uint32_t b)
 
 static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
-    coffer__free(names->allocator, names->slots, names->slot_count * sizeof *names->slots);
+    coffer__free_array(names->allocator, names->slots, names->slot_count, sizeof *names->slots);
     names->slots = NULL;
     names->slot_count = 0;
-    names->sorted = coffer__alloc(names->allocator, names->count * sizeof *names->sorted);
+    names->sorted = coffer__alloc_array(names->allocator, names->count, sizeof *names->sorted, err);
     if (names->sorted == NULL) {
-        return names_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < names->count; i++) {
         names->sorted[i] = (uint32_t)i;
@@ -102,9 +102,9 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     while (names->slot_count < 2 * names->count) {
         names->slot_count *= 2;
     }
-    names->slots = coffer__alloc_zeroed(names->allocator, names->slot_count * sizeof *names->slots);
+    names->slots = coffer__alloc_array(names->allocator, names->slot_count, sizeof *names->slots, err);
     if (names->slots == NULL) {
-        return names_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     /* Names that do not collide on purpose are found after one or two slots. */
     uint64_t budget = 16 * (uint64_t)names->count + 1024;
@@ -137,8 +137,8 @@ uint32_t coffer__names_find(const coffer__names *names, const char *name, size_t
 
 void coffer__names_free(coffer__names *names)
 {
-    coffer__free(names->allocator, names->slots, names->slot_count * sizeof *names->slots);
-    coffer__free(names->allocator, names->sorted, names->count * sizeof *names->sorted);
+    coffer__free_array(names->allocator, names->slots, names->slot_count, sizeof *names->slots);
+    coffer__free_array(names->allocator, names->sorted, names->count, sizeof *names->sorted);
     names->slots = NULL;
     names->sorted = NULL;
     names->slot_count = 0;

@@ -51,7 +51,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
         return COFFER_ERR_NOT_FOUND;
     }
     coffer__fail(err, COFFER_ERR_UNFINISHED,
-                 "there is no such file: a model is being saved there, or that was interrupted; save it again, or "
+                 "there is no such file: a model is being saved there, or a save was interrupted; save it again, or "
                  "finish with: coffer meta --recover %p",
                  model.text);
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);

@@ -85,9 +85,9 @@ coffer_status coffer__open_folder(coffer **model, const char *path, const coffer
     if (status == COFFER_OK && !still) {
         coffer_close(*model);
         *model = NULL;
-        coffer__fail(
-            err, COFFER_ERR_CHANGED,
-            "models are being saved in this folder all the time; open it again when whoever saves has finished");
+        coffer__fail(err, COFFER_ERR_CHANGED,
+                     "models are being saved in this folder all the time; open it again when the program that saves "
+                     "has finished");
         return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
     }
     if (status == COFFER_OK) {

@@ -169,7 +169,10 @@ static coffer_status parameters_left_out(parameters_config *config)
         if (status == COFFER_OK && pattern.len > 0) {
             status = parameters_add_left_out(config, pattern);
         }
-        status = status == COFFER_OK ? coffer__json_next(json, ']', &more) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__json_next(json, ']', &more);
     }
     return status;
 }
@@ -191,10 +194,20 @@ static coffer_status parameters_object(parameters_config *config,
     while (status == COFFER_OK && more) {
         coffer__name key = { NULL, 0 };
         status = parameters_string(config, &key);
-        status = status == COFFER_OK ? coffer__json_expect(json, ':', "a colon") : status;
-        status = status == COFFER_OK ? member(config, key) : status;
-        status = status == COFFER_OK ? coffer__json_next(json, '}', &more) : status;
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = coffer__json_expect(json, ':', "a colon");
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = member(config, key);
+        if (status != COFFER_OK) {
+            goto done;
+        }
+        status = coffer__json_next(json, '}', &more);
     }
+done:
     config->depth--;
     return status;
 }
@@ -567,7 +580,7 @@ static void parameters_note(const parameters_config *config, coffer_parameters *
                      method == PARAMETERS_MLX ? (size_t)3 : config->method.len, bits,
                      (method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits) == bits ? ""
                                                                                                     : " (not stated)",
-                     method == PARAMETERS_MLX && config->module_count > 0 ? ", or what a module states of itself" : "");
+                     method == PARAMETERS_MLX && config->module_count > 0 ? ", or what a module states" : "");
     }
     memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
 }
@@ -587,7 +600,7 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
     parameters_count(model, &config, counts);
     parameters_note(&config, counts);
     if (status != COFFER_OK) {
-        static const char unread[] = "config.json is not JSON as it should be: everything counts as it is stored";
+        static const char unread[] = "config.json is not valid JSON: everything counts as it is stored";
         memcpy(counts->assumed, unread, sizeof unread);
     }
     parameters_free_config(&config);

@@ -72,12 +72,12 @@ typedef struct pattern_match {
 
 static void pattern_meet_star(pattern_match *match, const char *star)
 {
-    match->captures += match->captures != NULL && match->star != NULL;
-    match->star = star;
-    match->resume = match->at;
     if (match->captures != NULL) {
+        match->captures += match->star != NULL;
         *match->captures = (coffer__name){ match->name.text + match->at, 0 };
     }
+    match->star = star;
+    match->resume = match->at;
 }
 
 /* The last star takes one character more, and the rest begins anew. */

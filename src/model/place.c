@@ -182,11 +182,12 @@ static bool place_is_below(const char *path, const coffer__path *folder)
 
 static coffer_status place_missing(bool is_link, int os_error, coffer_error *err)
 {
-    coffer__fail(err, COFFER_ERR_SHARD_MISSING, "%s",
-                 is_link ? "this file of the model is a symbolic link to one that does not exist: a download that was "
-                           "interrupted or cleaned up? Fetch it again"
-                         : "this file of the model does not exist: the download is not complete, or the index is of "
-                           "another model");
+    coffer__fail(
+        err, COFFER_ERR_SHARD_MISSING, "%s",
+        is_link
+            ? "this file of the model is a symbolic link to one that does not exist: a download that was "
+              "interrupted or cleaned up? Fetch it again"
+            : "this file of the model does not exist: the download is incomplete, or the index is of another model");
     return coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
 }
 
@@ -204,7 +205,7 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
     if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
         return coffer__fail(err, COFFER_ERR_SHARD_LINK,
                             "this file of the model is a symbolic link out of the model's folder, to %p: links are "
-                            "followed only to where the index itself lies",
+                            "followed only into the folder of the index",
                             target.text);
     }
     *path = target;
@@ -229,30 +230,6 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
 }
 
-/* The URL of a file: of the Hub at the commit that is known, of a web server with what may not stand in a URL as %XX. */
-static coffer_status place_url_of(const coffer__place *place, coffer__name name, coffer__path *url, coffer_error *err)
-{
-    coffer__url read;
-    coffer__hub_name repository;
-    bool fits = coffer__path_copy(url, place->given.text);
-    coffer_status status = coffer__url_read(&read, place->given.text, err);
-    if (status == COFFER_OK && read.scheme == COFFER__SCHEME_HF && place->commit[0] != '\0') {
-        status = coffer__hub_read(&repository, place->given.text, err);
-        fits = coffer__hub_write(&repository, place->commit, url);
-    }
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (read.scheme == COFFER__SCHEME_HTTP || read.scheme == COFFER__SCHEME_HTTPS) {
-        char escaped[COFFER__URL_SIZE] = "";
-        fits = coffer__url_append(escaped, 0, name.text, name.len, "") != 0 &&
-               coffer__path_append(url, escaped, coffer__text_len(escaped));
-    } else {
-        fits = fits && coffer__path_append(url, name.text, name.len);
-    }
-    return fits ? COFFER_OK : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
-}
-
 /* Compares bytes with the SHA-256 that is stated of them, where it can be computed. */
 static coffer_status place_compare(const void *bytes, size_t size, const uint8_t stated[32],
                                    const coffer_allocator *allocator, coffer_error *err)
@@ -268,9 +245,8 @@ static coffer_status place_compare(const void *bytes, size_t size, const uint8_t
     }
     coffer_hasher_free(hasher);
     if (status == COFFER_OK && memcmp(digest, stated, sizeof digest) != 0) {
-        return coffer__fail(
-            err, COFFER_ERR_ANSWER,
-            "what came is not what the server states: the SHA-256 of the whole is another one; try again");
+        return coffer__fail(err, COFFER_ERR_ANSWER,
+                            "the received bytes do not match the SHA-256 that the server states; try again");
     }
     return status;
 }
@@ -294,30 +270,25 @@ static coffer_status place_verified(coffer__source *source, const coffer_allocat
     return status;
 }
 
-/* A file behind a URL. One that lies in the Hub's cache is opened there; its links are the cache's own. */
+/* A file at a URL. One that is in the Hub's cache is opened there; its links are the cache's own. */
 static coffer_status place_open_url(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                     coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
 {
-    coffer__path url;
-    coffer__path local;
-    coffer__web_address address;
-    coffer__hub_name repository;
-    coffer_status status = place_url_of(place, name, &url, err);
-    if (status == COFFER_OK) {
-        status = coffer__web_locate(place->web, url.text, &address, &repository, &local, err);
-    }
+    coffer__location at;
+    coffer__path real;
+    coffer_status status = coffer__web_beside(place->web, name.text, name.len, place->commit, &at, err);
     if (status != COFFER_OK) {
         return status;
     }
-    if (local.text[0] == '\0') {
-        status = coffer__source_web(source, place->web, &address, place->watch, allocator, err);
+    if (at.local.text[0] == '\0') {
+        status = coffer__source_web(source, place->web, &at.address, place->watch, allocator, err);
         return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
                : status == COFFER_OK          ? place_verified(source, allocator, err)
                                               : status;
     }
-    const int os_error = coffer__os_real_path(local.text, url.text, sizeof url.text);
+    const int os_error = coffer__os_real_path(at.local.text, real.text, sizeof real.text);
     return os_error != 0 ? coffer__trouble(err, "follow the link of the Hub's cache", NULL, os_error)
-                         : coffer__source_pooled(source, pool, file, url.text, err);
+                         : coffer__source_pooled(source, pool, file, real.text, err);
 }
 
 coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
@@ -360,11 +331,11 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
-static coffer_status place_read_web(const coffer__web_address *address, coffer__web *web, uint64_t most,
-                                    const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
+static coffer_status place_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
+                                    coffer__whole *whole, coffer_error *err)
 {
     coffer__web_whole read;
-    const coffer_status status = coffer__web_read(web, address, most, allocator, &read, err);
+    const coffer_status status = coffer__web_read(at->web, &at->address, most, allocator, &read, err);
     whole->bytes = read.bytes;
     whole->size = read.size;
     memcpy(whole->commit, read.commit, sizeof whole->commit);
@@ -372,29 +343,22 @@ static coffer_status place_read_web(const coffer__web_address *address, coffer__
                                                   : status;
 }
 
-static coffer_status place_read_url(const char *url, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
-                                    coffer__whole *whole, coffer_error *err)
+static coffer_status place_read_location(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
+                                         coffer__whole *whole, coffer_error *err)
 {
-    coffer__path local;
-    coffer__web_address address;
-    coffer__hub_name repository;
-    const coffer_status status = coffer__web_locate(web, url, &address, &repository, &local, err);
-    if (status != COFFER_OK) {
-        return status;
+    if (at->local.text[0] == '\0') {
+        return place_read_web(at, most, allocator, whole, err);
     }
-    if (local.text[0] == '\0') {
-        return place_read_web(&address, web, most, allocator, whole, err);
-    }
-    memcpy(whole->commit, repository.revision, sizeof whole->commit);
-    return place_read_file(local.text, most, allocator, whole, err);
+    memcpy(whole->commit, at->commit, sizeof whole->commit);
+    return place_read_file(at->local.text, most, allocator, whole, err);
 }
 
-coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
-                                 coffer__whole *whole, coffer_error *err)
+coffer_status coffer__place_read(const char *path, const coffer__location *at, uint64_t most,
+                                 const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
     memset(whole, 0, sizeof *whole);
-    const coffer_status status = web != NULL ? place_read_url(path, web, most, allocator, whole, err)
-                                             : place_read_file(path, most, allocator, whole, err);
+    const coffer_status status = at != NULL ? place_read_location(at, most, allocator, whole, err)
+                                            : place_read_file(path, most, allocator, whole, err);
     if (status != COFFER_OK) {
         coffer__place_forget(whole, allocator);
     }
@@ -405,14 +369,16 @@ coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
     coffer__path path;
-    coffer_status status = COFFER_OK;
+    coffer__location at;
     memset(whole, 0, sizeof *whole);
     if (place->web != NULL) {
-        status = place_url_of(place, name, &path, err);
-    } else if (!coffer__place_join(place, name, &path)) {
-        status = coffer__trouble(err, "read the file", NULL, ENAMETOOLONG);
+        const coffer_status status = coffer__web_beside(place->web, name.text, name.len, place->commit, &at, err);
+        return status == COFFER_OK ? coffer__place_read(NULL, &at, most, allocator, whole, err) : status;
     }
-    return status == COFFER_OK ? coffer__place_read(path.text, place->web, most, allocator, whole, err) : status;
+    if (!coffer__place_join(place, name, &path)) {
+        return coffer__trouble(err, "read the file", NULL, ENAMETOOLONG);
+    }
+    return coffer__place_read(path.text, NULL, most, allocator, whole, err);
 }
 
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator)

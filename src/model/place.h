@@ -55,10 +55,10 @@ coffer_status coffer__place_open(const coffer__place *place, coffer__name name, 
 /* Compares a file that came whole with its first bytes with the SHA-256 that the server states, if it states one: COFFER_ERR_ANSWER. Nothing to
    do for any other source. */
 coffer_status coffer__place_verify(const coffer__source *source, const coffer_allocator *allocator, coffer_error *err);
-/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. `web` is not NULL when
-   the path is a URL. */
-coffer_status coffer__place_read(const char *path, coffer__web *web, uint64_t most, const coffer_allocator *allocator,
-                                 coffer__whole *whole, coffer_error *err);
+/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. `at` is NULL for
+   a path; what is at a location needs none. */
+coffer_status coffer__place_read(const char *path, const coffer__location *at, uint64_t most,
+                                 const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
 /* The same for a file of a place, wherever its links lead. */
 coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);

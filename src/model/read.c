@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "options.h"
+#include "slice.h"
 #include "transfer.h"
 #include "trust.h"
 
@@ -25,11 +26,17 @@ static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, 
     return COFFER_OK;
 }
 
-static coffer_status read_check(coffer_read_options *options, const coffer_read_options *given, const void *buffer,
-                                uint64_t buffer_size, uint64_t size, coffer_error *err)
+/* What reading a tensor or a part of it begins with: the options, the place for `size` bytes, and that the file has them. */
+static coffer_status read_check(const coffer__shard *shard, const coffer_tensor *tensor, coffer_read_options *options,
+                                const coffer_read_options *given, const void *buffer, uint64_t buffer_size,
+                                uint64_t size, coffer_error *err)
 {
-    const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
-    return status == COFFER_OK ? read_check_place(buffer, buffer_size, size, err) : status;
+    coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = read_check_place(buffer, buffer_size, size, err);
+    return status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
 }
 
 static coffer_status read_rows(const coffer *model, const coffer__row *rows, size_t count,
@@ -53,17 +60,39 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
         return coffer__model_stranger(err);
     }
     coffer_read_options known;
-    coffer_status status = read_check(&known, options, buffer, buffer_size, tensor->size, err);
-    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
-    if (status == COFFER_OK && coffer__trust_is_due(shard, tensor)) {
+    coffer_status status = read_check(shard, tensor, &known, options, buffer, buffer_size, tensor->size, err);
+    if (status != COFFER_OK) {
+        return coffer__model_fail(err, status, shard, tensor);
+    }
+    if (coffer__trust_is_due(shard, tensor)) {
         const coffer_read_target target = { tensor, buffer, buffer_size };
         return coffer__trust_read(model, &target, 1, &known, err);
     }
-    if (status == COFFER_OK) {
-        const coffer__row row = read_row_of(shard, tensor, buffer);
-        status = read_rows(model, &row, 1, &known, NULL, err);
-    }
+    const coffer__row row = read_row_of(shard, tensor, buffer);
+    status = read_rows(model, &row, 1, &known, NULL, err);
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
+}
+
+/* Reads a part from the copy of the tensor that was verified, else from the source. */
+static coffer_status read_part(const coffer *model, const coffer__shard *shard, const coffer_tensor *tensor,
+                               uint64_t offset, void *buffer, uint64_t size, const coffer_read_options *options,
+                               coffer_error *err)
+{
+    coffer__verified *held = NULL;
+    coffer_status status = coffer__trust_hold(model, tensor, options, size, &held, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__row row = {
+        .source = &shard->source,
+        .map = held == NULL ? NULL : held->bytes,
+        .offset = held == NULL ? tensor->offset + offset : offset,
+        .size = size,
+        .to = buffer,
+    };
+    status = read_rows(model, &row, 1, options, NULL, err);
+    coffer__trust_let_go(model, held);
+    return status;
 }
 
 coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset, void *buffer,
@@ -79,23 +108,10 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
         return coffer__model_fail(err, COFFER_ERR_INDEX, shard, tensor);
     }
     coffer_read_options known;
-    coffer__verified *held = NULL;
-    coffer_status status = read_check(&known, options, buffer, size, size, err);
-    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
+    coffer_status status = read_check(shard, tensor, &known, options, buffer, size, size, err);
     if (status == COFFER_OK) {
-        status = coffer__trust_hold(model, tensor, &known, size, &held, err);
+        status = read_part(model, shard, tensor, offset, buffer, size, &known, err);
     }
-    if (status == COFFER_OK) {
-        const coffer__row row = {
-            .source = &shard->source,
-            .map = held == NULL ? NULL : held->bytes,
-            .offset = held == NULL ? tensor->offset + offset : offset,
-            .size = size,
-            .to = buffer,
-        };
-        status = read_rows(model, &row, 1, &known, NULL, err);
-    }
-    coffer__trust_let_go(model, held);
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
@@ -113,7 +129,9 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
                                 (uint64_t)i + 1, (uint64_t)count);
         }
         coffer_status status = read_check_place(target->buffer, target->buffer_size, target->tensor->size, err);
-        status = status == COFFER_OK ? coffer__shard_check_whole(shard, target->tensor, err) : status;
+        if (status == COFFER_OK) {
+            status = coffer__shard_check_whole(shard, target->tensor, err);
+        }
         if (status != COFFER_OK) {
             return coffer__model_fail(err, status, shard, target->tensor);
         }
@@ -154,15 +172,12 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__row *rows = NULL;
-    if (count <= SIZE_MAX / sizeof *rows) {
-        rows = coffer__alloc(&model->allocator, count * sizeof *rows);
-    }
-    if (rows == NULL && count > 0) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the reading of %u tensors", (uint64_t)count);
+    coffer__row *rows = coffer__alloc_array(&model->allocator, count, sizeof *rows, err);
+    if (rows == NULL) {
+        return COFFER_ERR_MEMORY;
     }
     status = read_many_by(model, targets, count, rows, &known, err);
-    coffer__free(&model->allocator, rows, count * sizeof *rows);
+    coffer__free_array(&model->allocator, rows, count, sizeof *rows);
     return status;
 }
 
@@ -195,14 +210,16 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
     coffer_read_options known;
     coffer__verified *held = NULL;
     const uint64_t size = box->run_size * box->run_count;
-    coffer_status status = read_check(&known, options, buffer, buffer_size, size, err);
-    if (status == COFFER_OK) {
-        status = coffer__trust_hold(model, tensor, &known, size, &held, err);
+    coffer_status status = read_check(shard, tensor, &known, options, buffer, buffer_size, size, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        const coffer__row row = read_row_of_slice(shard, tensor, held, box, buffer);
-        status = read_rows(model, &row, 1, &known, NULL, err);
+    status = coffer__trust_hold(model, tensor, &known, size, &held, err);
+    if (status != COFFER_OK) {
+        return status;
     }
+    const coffer__row row = read_row_of_slice(shard, tensor, held, box, buffer);
+    status = read_rows(model, &row, 1, &known, NULL, err);
     coffer__trust_let_go(model, held);
     return status;
 }
@@ -220,7 +237,6 @@ coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor
     }
     coffer__box box;
     coffer_status status = coffer__slice_plan(tensor, indices, count, &box, err);
-    status = status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
     if (status == COFFER_OK) {
         status = read_slice(model, shard, tensor, &box, buffer, buffer_size, options, err);
     }

@@ -172,7 +172,7 @@ coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algor
     }
     return coffer__fail(err, COFFER_ERR_NO_DIGESTS,
                         "the file records no digests of its tensors, so nothing can be verified: `coffer hash --write` "
-                        "adds them to a file that is known to be sound");
+                        "adds them to a file that is known to be good");
 }
 
 static int record_compare(const coffer__recorded *recorded, uint32_t i, const uint8_t *record)
@@ -201,12 +201,12 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
         return record_malformed(key, "they are not base64 in its canonical form", err);
     }
     if (size % recorded->digest_size != 0) {
-        return record_malformed(key, "their length is no multiple of a digest's", err);
+        return record_malformed(key, "their length is not a multiple of a digest's", err);
     }
     recorded->count = size / recorded->digest_size;
-    recorded->order = coffer__alloc(&recorded->allocator, (recorded->count + 1) * sizeof *recorded->order);
+    recorded->order = coffer__alloc_array(&recorded->allocator, recorded->count, sizeof *recorded->order, err);
     if (recorded->order == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the recorded digests");
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < recorded->count; i++) {
         recorded->order[i] = (uint32_t)i;
@@ -268,9 +268,9 @@ coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_tabl
     if (length == coffer__record_text_len(algorithm, 1) && memcmp(recorded, text, length) == 0) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_METADATA_DIGEST,
-                        "the metadata are not those whose digest is recorded: they were changed by a program that does "
-                        "not know of it, or damaged");
+    return coffer__fail(
+        err, COFFER_ERR_METADATA_DIGEST,
+        "the metadata do not match their recorded digest: they were damaged, or changed by a program that ignores it");
 }
 
 bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *record)
@@ -291,7 +291,7 @@ bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *recor
 
 void coffer__recorded_free(coffer__recorded *recorded)
 {
-    coffer__free(&recorded->allocator, recorded->order, (recorded->count + 1) * sizeof *recorded->order);
+    coffer__free_array(&recorded->allocator, recorded->order, recorded->count, sizeof *recorded->order);
     coffer__free(&recorded->allocator, recorded->digests, recorded->digests_room);
     recorded->order = NULL;
     recorded->digests = NULL;

@@ -111,18 +111,18 @@ done:
 }
 
 /* Opens the model of an index as it is now. *read tells whether the index was, from the file *seen. */
-static coffer_status several_open_now(coffer **model, const char *path, coffer__web *web,
+static coffer_status several_open_now(coffer **model, const char *path, const coffer__location *at,
                                       const coffer_open_options *options, bool *read, coffer__os_info *seen,
                                       coffer_error *err)
 {
     coffer__whole text;
-    coffer_status status = coffer__place_read(path, web, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
+    coffer_status status = coffer__place_read(path, at, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
     *read = status == COFFER_OK;
     *seen = text.seen;
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    status = several_open_text(model, path, web, &text, options, err);
+    status = several_open_text(model, path, at == NULL ? NULL : at->web, &text, options, err);
     if (status != COFFER_OK || options->select_count > 0) {
         coffer__place_forget(&text, options->allocator);
         return status;
@@ -144,14 +144,14 @@ static bool several_is_still(const char *path, const coffer__os_info *seen)
  * new one. Its index goes before the first of the files does, and the new one comes after the last (publication.h), so an index
  * that lies there still when all are open tells that they belong together. Else the model is opened again, whatever came of it.
  */
-coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err)
 {
     for (unsigned round = 1;; round++) {
         bool read = false;
         coffer__os_info seen;
-        const coffer_status status = several_open_now(model, path, web, options, &read, &seen, err);
-        if (web != NULL || !read || several_is_still(path, &seen)) {
+        const coffer_status status = several_open_now(model, path, at, options, &read, &seen, err);
+        if (at != NULL || !read || several_is_still(path, &seen)) {
             return status;
         }
         if (status == COFFER_OK) {
@@ -160,8 +160,8 @@ coffer_status coffer__several_open(coffer **model, const char *path, coffer__web
         }
         if (round == SEVERAL_MOST_ROUNDS) {
             coffer__fail(err, COFFER_ERR_CHANGED,
-                         "models are being saved here all the time, and this one was replaced whenever its files had "
-                         "been opened; open it again when whoever saves has finished");
+                         "models are saved here all the time, and this one was replaced each time its files had been "
+                         "opened; open it again when the program that saves has finished");
             return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
         }
     }
@@ -175,15 +175,15 @@ static coffer_status several_of_set(coffer *model, const char *path, const coffe
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__index_shard *files = coffer__alloc_zeroed(options->allocator, count * sizeof *files);
+    coffer__index_shard *files = coffer__alloc_array(options->allocator, count, sizeof *files, err);
     if (files == NULL) {
-        return several_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
         files[i].file = names[i];
     }
     status = several_build(model, files, count, options, err);
-    coffer__free(options->allocator, files, count * sizeof *files);
+    coffer__free_array(options->allocator, files, count, sizeof *files);
     return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
 }
 

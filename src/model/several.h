@@ -6,9 +6,9 @@
 #include "coffer.h"
 #include "model.h"
 
-/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `web` is
-   NULL for a path that is no URL; the model does not own it yet. The options are known to be right. Failures carry the path. */
-coffer_status coffer__several_open(coffer **model, const char *path, coffer__web *web,
+/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of them. `at` is
+   NULL for a path that is no URL; the model does not own its client yet. The options are known to be right. Failures carry the path. */
+coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err);
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err);

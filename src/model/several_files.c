@@ -154,7 +154,7 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
     if (missing.count > 1 && err != NULL) {
         const int os_error = err->os_error;
         coffer__missing_fail(&missing, model->shard_count,
-                             "the download is not complete, or the index is of another model", err);
+                             "the download is incomplete, or the index is of another model", err);
         coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
     }
 }

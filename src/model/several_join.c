@@ -37,12 +37,12 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     for (size_t i = 0; i < model->shard_count; i++) {
         count += coffer_table_count(model->shards[i].table);
     }
-    if (count > SIZE_MAX / sizeof *several->tensors || count > UINT32_MAX / 2) {
+    if (count > UINT32_MAX / 2) {
         return join_no_memory(err);
     }
-    several->tensors = coffer__alloc(&several->allocator, (size_t)count * sizeof *several->tensors);
+    several->tensors = coffer__alloc_array(&several->allocator, (size_t)count, sizeof *several->tensors, err);
     if (several->tensors == NULL) {
-        return count == 0 ? COFFER_OK : join_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     several->count = (size_t)count;
     size_t at = 0;
@@ -87,9 +87,9 @@ static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
 
 static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 {
-    uint32_t *order = coffer__alloc(&model->several->allocator, model->shard_count * sizeof *order);
+    uint32_t *order = coffer__alloc_array(&model->several->allocator, model->shard_count, sizeof *order, err);
     if (order == NULL) {
-        return join_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < model->shard_count; i++) {
         order[i] = (uint32_t)i;
@@ -115,11 +115,11 @@ static coffer_status join_not_there(const coffer *model, const coffer__index_ent
                                     coffer_error *err)
 {
     if (found == NULL) {
-        coffer__fail_at(
-            err, COFFER_ERR_NOT_IN_SHARD, entry->position,
-            "at byte %u, the index names the tensor %q, which its file %q does not have: index and file are "
-            "not of the same model, or of different versions of it",
-            (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text, entry->file.len);
+        coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+                        "at byte %u, the index names the tensor %q, which its file %q does not have: index and file "
+                        "belong to different models, or to different versions of one",
+                        (uint64_t)entry->position, entry->name.text, entry->name.len, entry->file.text,
+                        entry->file.len);
     } else {
         coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
                         "at byte %u, the index says that the tensor %q is in %q, but it is in %p",

@@ -62,7 +62,7 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     }
     const uint64_t end = tensor->offset + tensor->size;
     coffer__fail_at(err, COFFER_ERR_DATA_TRUNCATED, shard->source.size,
-                    "tensor %q is not whole: it ends at byte %u, and the file at byte %u; get the file again",
+                    "tensor %q is incomplete: it ends at byte %u, and the file at byte %u; get the file again",
                     tensor->name, (size_t)tensor->name_len, end, shard->source.size);
     coffer__fail_sizes(err, COFFER_ERR_DATA_TRUNCATED, end, shard->source.size);
     return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);
@@ -106,12 +106,12 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
     return base;
 }
 
-coffer__digest_row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,
-                                            coffer_algorithm algorithm, uint8_t *digest)
+coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
+                                     uint8_t *digest)
 {
     /* Where bytes may have been changed in memory, those of the file are read. */
     const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
-    return (coffer__digest_row){
+    return (coffer__row){
         .source = &shard->source,
         .map = by_map ? coffer__shard_base(shard, NULL) : NULL,
         .offset = tensor->offset,

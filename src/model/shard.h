@@ -8,7 +8,6 @@
 #define COFFER_MODEL_SHARD_H
 
 #include "coffer.h"
-#include "digest.h"
 #include "os.h"
 #include "pool.h"
 #include "record.h"
@@ -54,8 +53,8 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
 
 /* The row that computes a tensor's digest, to memory of the algorithm's size: from the map where nobody can have changed it, else
    by reads. */
-coffer__digest_row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor,
-                                            coffer_algorithm algorithm, uint8_t *digest);
+coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
+                                     uint8_t *digest);
 /* What a transfer is to know of the user's options; `failed` is the transfer's, and may be NULL. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed);

@@ -142,8 +142,8 @@ static void shard_forget_header(coffer__shard *shard, const coffer_allocator *al
 static coffer_status shard_never_still(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_CHANGED,
-                        "the file is being changed all the time, and its header was never read twice alike; open it "
-                        "again when whoever writes it has finished");
+                        "the file is changing all the time, and no two reads of its header agreed; open it again when "
+                        "the program that writes it has finished");
 }
 
 /*

@@ -20,7 +20,7 @@ static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
-                 "tensor %q is not what the file's digests say: its bytes, name, dtype or shape changed, or it is new",
+                 "tensor %q does not match the file's digests: its bytes, name, dtype or shape changed, or it is new",
                  tensor->name, (size_t)tensor->name_len);
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, shard, tensor);
 }
@@ -45,7 +45,7 @@ typedef struct trust_reading {
     const coffer *model;
     const coffer_read_target *targets;
     size_t count;
-    coffer__digest_row *rows;
+    coffer__row *rows;
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } trust_reading;
 
@@ -92,7 +92,7 @@ static coffer_status trust_run(const trust_reading *reading, const coffer_read_o
     size_t failed = reading->count;
     const coffer__transfer_options transfer = coffer__model_transfer(&reading->model->allocator, options, &failed);
     trust_plan(reading);
-    const coffer_status status = coffer__digest(reading->rows, reading->count, &transfer, err);
+    const coffer_status status = coffer__transfer(reading->rows, reading->count, &transfer, err);
     if (status == COFFER_OK) {
         return trust_judge_rows(reading, err);
     }
@@ -107,15 +107,17 @@ coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *
                                  const coffer_read_options *options, coffer_error *err)
 {
     trust_reading reading = { .model = model, .targets = targets, .count = count };
-    const bool fits = count < SIZE_MAX / (sizeof *reading.rows + sizeof *reading.data);
-    reading.rows = fits ? coffer__alloc(&model->allocator, (count + 1) * sizeof *reading.rows) : NULL;
-    reading.data = fits ? coffer__alloc(&model->allocator, (count + 1) * sizeof *reading.data) : NULL;
-    const coffer_status status =
-        reading.rows != NULL && reading.data != NULL
-            ? trust_run(&reading, options, err)
-            : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify %u tensors", (uint64_t)count);
-    coffer__free(&model->allocator, reading.data, (count + 1) * sizeof *reading.data);
-    coffer__free(&model->allocator, reading.rows, (count + 1) * sizeof *reading.rows);
+    coffer_status status = COFFER_ERR_MEMORY;
+    reading.rows = coffer__alloc_array(&model->allocator, count, sizeof *reading.rows, err);
+    if (reading.rows == NULL) {
+        return status;
+    }
+    reading.data = coffer__alloc_array(&model->allocator, count, sizeof *reading.data, err);
+    if (reading.data != NULL) {
+        status = trust_run(&reading, options, err);
+    }
+    coffer__free_array(&model->allocator, reading.data, count, sizeof *reading.data);
+    coffer__free_array(&model->allocator, reading.rows, count, sizeof *reading.rows);
     return status;
 }
 
@@ -171,8 +173,8 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     coffer__verified *made = fits ? coffer__alloc(&model->allocator, size) : NULL;
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY,
-                            "no memory for the %u bytes of the tensor: a part of what comes from far away is verified "
-                            "with all of its tensor in memory",
+                            "no memory for the %u bytes of the tensor: to verify a part of a remote tensor, all of it "
+                            "has to be in memory",
                             tensor->size);
     }
     made->tensor = tensor;

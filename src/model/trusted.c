@@ -43,13 +43,9 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
     if (status != COFFER_OK) {
         return status;
     }
-    /* One more than there are tensors: an allocator may answer NULL for nothing, and NULL means that nothing is verified. */
     const size_t count = coffer_table_count(shard->table);
-    shard->trusted = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *shard->trusted);
-    if (shard->trusted == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify %u tensors", (uint64_t)count);
-    }
-    return COFFER_OK;
+    shard->trusted = coffer__alloc_array(allocator, count, sizeof *shard->trusted, err);
+    return shard->trusted != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
@@ -61,7 +57,7 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
         coffer__recorded_free(&shard->recorded);
     }
     if (shard->trusted != NULL) {
-        coffer__free(allocator, shard->trusted, (coffer_table_count(shard->table) + 1) * sizeof *shard->trusted);
+        coffer__free_array(allocator, shard->trusted, coffer_table_count(shard->table), sizeof *shard->trusted);
     }
 }
 

@@ -2,11 +2,11 @@
 /* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
 #include "alloc.h"
 #include "content.h"
-#include "digest.h"
 #include "error.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
+#include "transfer.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__digest_row *rows,
+static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -47,7 +47,7 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
-static coffer_status verify_run_rows(const verify_job *job, const coffer__digest_row *rows,
+static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
     size_t failed = job->count;
@@ -58,7 +58,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
         .threads = options->threads,
         .failed = &failed,
     };
-    const coffer_status status = coffer__digest(rows, job->count, &transfer, err);
+    const coffer_status status = coffer__transfer(rows, job->count, &transfer, err);
     if (status == COFFER_OK || failed >= job->count) {
         return status;
     }
@@ -67,7 +67,7 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__digest
 }
 
 /* From the digests of the data those of the tensors. Rows of one algorithm follow each other, mostly. */
-static coffer_status verify_finish_records(const verify_job *job, const coffer__digest_row *rows, coffer_error *err)
+static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -92,22 +92,20 @@ static coffer_status verify_digest(const verify_job *job, coffer_algorithm algor
                                    const coffer_digest_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
-    coffer__digest_row *rows = NULL;
-    if (job->count < SIZE_MAX / sizeof *rows) {
-        rows = coffer__alloc(allocator, (job->count + 1) * sizeof *rows);
-    }
+    coffer__row *rows = coffer__alloc_array(allocator, job->count, sizeof *rows, err);
     if (rows == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the hashing of %u tensors",
-                            (uint64_t)job->count);
+        return COFFER_ERR_MEMORY;
     }
     coffer_status status = verify_plan(job, algorithm, rows, err);
-    if (status == COFFER_OK) {
-        status = verify_run_rows(job, rows, options, err);
+    if (status != COFFER_OK) {
+        goto done;
     }
+    status = verify_run_rows(job, rows, options, err);
     if (status == COFFER_OK) {
         status = verify_finish_records(job, rows, err);
     }
-    coffer__free(allocator, rows, (job->count + 1) * sizeof *rows);
+done:
+    coffer__free_array(allocator, rows, job->count, sizeof *rows);
     return status;
 }
 
@@ -119,7 +117,7 @@ coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *co
     if (model == NULL || (digests == NULL && count > 0) || coffer_algorithm_digest_size(algorithm) == 0 ||
         (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "digests need a model, an algorithm of the list, and a place for each tensor's");
+                            "digests need a model, a known algorithm, and a place for each tensor's");
     }
     const verify_job job = { .model = model, .tensors = tensors, .count = count, .digests = digests };
     const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
@@ -138,6 +136,24 @@ static coffer_status verify_hash_content(coffer_hasher *hasher, const coffer_dig
     return status;
 }
 
+/* Computes the digest from those of the tensors, in byte order of their names. */
+static coffer_status verify_content(const coffer *model, const coffer_digest *digests, const uint32_t *order,
+                                    coffer_algorithm algorithm, void *digest, size_t digest_size, coffer_error *err)
+{
+    coffer_hasher *hasher = NULL;
+    coffer_status status = coffer_hasher_new(&hasher, algorithm, &model->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status =
+        verify_hash_content(hasher, digests, order, coffer_count(model), coffer_algorithm_digest_size(algorithm), err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_finish(hasher, digest, digest_size, err);
+    }
+    coffer_hasher_free(hasher);
+    return status;
+}
+
 coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests, coffer_algorithm algorithm,
                                     void *digest, size_t digest_size, coffer_error *err)
 {
@@ -145,23 +161,13 @@ coffer_status coffer_digest_content(const coffer *model, const coffer_digest *di
     if (model == NULL || digest == NULL || (digests == NULL && count > 0)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the digest of a model needs the model and all its digests");
     }
-    const size_t order_size = (count + 1) * sizeof(uint32_t);
-    uint32_t *order = coffer__alloc(&model->allocator, order_size);
+    uint32_t *order = coffer__alloc_array(&model->allocator, count, sizeof *order, err);
     if (order == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to order %u tensors", (uint64_t)count);
+        return COFFER_ERR_MEMORY;
     }
     coffer_sort_by_name(model, order);
-    coffer_hasher *hasher = NULL;
-    coffer_status status = coffer_hasher_new(&hasher, algorithm, &model->allocator, err);
-    if (status == COFFER_OK) {
-        const size_t size = coffer_algorithm_digest_size(algorithm);
-        status = verify_hash_content(hasher, digests, order, count, size, err);
-    }
-    if (status == COFFER_OK) {
-        status = coffer_hasher_finish(hasher, digest, digest_size, err);
-    }
-    coffer_hasher_free(hasher);
-    coffer__free(&model->allocator, order, order_size);
+    const coffer_status status = verify_content(model, digests, order, algorithm, digest, digest_size, err);
+    coffer__free_array(&model->allocator, order, count, sizeof *order);
     return status;
 }
 
@@ -213,11 +219,10 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
         return COFFER_OK;
     }
     const coffer_tensor *tensor = verify_tensor(job, first);
-    coffer__fail(
-        err, COFFER_ERR_TENSOR_DIGEST,
-        "tensor %q is not what the file's digests say: its bytes, name, dtype or shape changed, or it is new (%u of "
-        "%u tensors do not verify)",
-        tensor->name, (size_t)tensor->name_len, changed, (uint64_t)job->count);
+    coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
+                 "tensor %q does not match the file's digests: its bytes, name, dtype or shape changed, or it is new "
+                 "(%u of %u tensors do not verify)",
+                 tensor->name, (size_t)tensor->name_len, changed, (uint64_t)job->count);
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, coffer__model_shard(job->model, tensor), tensor);
 }
 
@@ -229,7 +234,7 @@ static coffer_status verify_judge_count(const coffer__recorded *recorded, const 
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
-                 "the file has digests of %u tensors and holds %u: those that are there verify, but others are missing",
+                 "the file has digests of %u tensors and holds %u: the present ones verify, but others are missing",
                  (uint64_t)recorded->count, (uint64_t)count);
     return coffer__fail_sizes(err, COFFER_ERR_TENSOR_DIGEST, recorded->count, count);
 }
@@ -271,32 +276,41 @@ static coffer_status verify_run(const verify_job *job, bool *sound, const coffer
     return status == COFFER_OK ? verify_judge(job, sound, err) : status;
 }
 
+/* What the shards record, for as long as the tensors are compared with it. */
+static coffer_status verify_with(verify_job *job, bool *sound, const coffer_digest_options *options, coffer_error *err)
+{
+    const coffer *model = job->model;
+    coffer_status status = COFFER_ERR_MEMORY;
+    job->recorded = coffer__alloc_array(&model->allocator, model->shard_count, sizeof *job->recorded, err);
+    if (job->recorded == NULL) {
+        return status;
+    }
+    job->digests = coffer__alloc_array(&model->allocator, job->count, sizeof *job->digests, err);
+    if (job->digests != NULL) {
+        status = verify_run(job, sound, options, err);
+    }
+    coffer__free_array(&model->allocator, job->digests, job->count, sizeof *job->digests);
+    for (size_t i = 0; i < model->shard_count; i++) {
+        if (job->recorded[i].digests != NULL) {
+            coffer__recorded_free(&job->recorded[i]);
+        }
+    }
+    coffer__free_array(&model->allocator, job->recorded, model->shard_count, sizeof *job->recorded);
+    return status;
+}
+
 coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
                             const coffer_digest_options *options, coffer_error *err)
 {
     coffer_digest_options known;
     if (model == NULL || (tensors == NULL && count != coffer_count(model))) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "verifying needs a model, and a count that is that of its tensors");
+                            "verifying needs a model and, without a list of tensors, the number of them all");
     }
-    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
     verify_job job = { .model = model, .tensors = tensors, .count = count };
-    const size_t recorded_size = model->shard_count * sizeof *job.recorded;
-    const bool fits = count < SIZE_MAX / sizeof *job.digests;
-    job.recorded = coffer__alloc_zeroed(&model->allocator, recorded_size);
-    job.digests = fits ? coffer__alloc(&model->allocator, (count + 1) * sizeof *job.digests) : NULL;
-    status = job.recorded != NULL && job.digests != NULL
-                 ? verify_run(&job, sound, &known, err)
-                 : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)count);
-    for (size_t i = 0; job.recorded != NULL && i < model->shard_count; i++) {
-        if (job.recorded[i].digests != NULL) {
-            coffer__recorded_free(&job.recorded[i]);
-        }
-    }
-    coffer__free(&model->allocator, job.digests, (count + 1) * sizeof *job.digests);
-    coffer__free(&model->allocator, job.recorded, recorded_size);
-    return status;
+    return verify_with(&job, sound, &known, err);
 }

@@ -393,7 +393,7 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
         return "the answer ended within its head";
     }
     if (code == COFFER__CURLE_OPERATION_TIMEDOUT) {
-        return "said nothing";
+        return "sent nothing";
     }
     if (code == COFFER__CURLE_WRITE_ERROR && exchange->lines > HTTP_MOST_LINES) {
         return "the answer's head is longer than 256 KiB";
@@ -431,7 +431,7 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
             return COFFER__HTTP_STOPPED;
         }
         if (left == 0) {
-            *words = exchange->lines == 0 ? "said nothing" : "sent too little";
+            *words = exchange->lines == 0 ? "sent nothing" : "sent too little";
             return COFFER__HTTP_SILENT;
         }
         if (curl->multi_poll(multi, NULL, 0, left < COFFER__WATCH_MS ? (int)left : COFFER__WATCH_MS, NULL) !=
@@ -442,7 +442,7 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
     int left = 0;
     const coffer__curl_message *message = curl->multi_info_read(multi, &left);
     if (message == NULL || message->kind != COFFER__CURLMSG_DONE) {
-        *words = "libcurl gave up without a reason";
+        *words = "libcurl failed without a reason";
         return COFFER__HTTP_FAILED;
     }
     *words = http_words(curl, easy, exchange, message->data.result);

@@ -84,13 +84,13 @@ static coffer_status hub_take_token(coffer__hub *hub, const char *what, const ch
         const unsigned char c = (unsigned char)token[i];
         if (c <= ' ' || c >= 0x7F) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                "%s is no token: its character %u has the code %u, and tokens have letters, digits and "
-                                "marks of ASCII only",
+                                "%s is not a token: its character %u has the code %u, and tokens have letters, digits "
+                                "and marks of ASCII only",
                                 what, (uint64_t)i + 1, (uint64_t)c);
         }
     }
     if (len >= sizeof hub->token) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%s is no token: it is longer than %u characters", what,
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "%s is not a token: it is longer than %u characters", what,
                             (uint64_t)sizeof hub->token - 1);
     }
     memcpy(hub->token, token, len);
@@ -112,7 +112,8 @@ static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_e
     while (len > 0 && (text[len - 1] == ' ' || (text[len - 1] >= '\t' && text[len - 1] <= '\r'))) {
         len--;
     }
-    return os_error != 0 ? COFFER_OK : hub_take_token(hub, "what the file with the Hub's token holds", text, len, err);
+    return os_error != 0 ? COFFER_OK
+                         : hub_take_token(hub, "the content of the file with the Hub's token", text, len, err);
 }
 
 /* The token that is given, else that of the environment, unless that is forbidden. */
@@ -140,8 +141,14 @@ coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_e
     coffer__path home;
     memset(hub, 0, sizeof *hub);
     const char *endpoint = coffer__os_variable("HF_ENDPOINT");
-    const coffer_status status =
-        coffer__url_read_base(&hub->endpoint, "HF_ENDPOINT", endpoint != NULL ? endpoint : HUB_DEFAULT_ENDPOINT, err);
+    coffer_status status = coffer__url_read_base(&hub->usual, "HF_ENDPOINT", HUB_DEFAULT_ENDPOINT, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    hub->endpoint = hub->usual;
+    if (endpoint != NULL) {
+        status = coffer__url_read_base(&hub->endpoint, "HF_ENDPOINT", endpoint, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -299,13 +306,31 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
+void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
+{
+    const size_t all = coffer__text_len(name->file);
+    size_t len = is_folder ? all : 0;
+    for (size_t at = 0; at < all && !is_folder; at++) {
+        len = name->file[at] == '/' ? at : len;
+    }
+    memcpy(folder, name->file, len);
+    memcpy(folder + len, "/", 2);
+    folder[len == 0 ? 0 : len + 1] = '\0';
+}
+
+bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len)
+{
+    char path[COFFER__HUB_MOST_FILE + 1];
+    coffer__hub_folder(name, is_folder, path);
+    return coffer__text_append(path, sizeof path, file, len) &&
+           hub_keep(name->file, sizeof name->file, path, coffer__text_len(path));
+}
+
 /* ---- here and over there --------------------------------------------------------------------------------------------- */
 
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
 {
-    coffer__url known;
-    return coffer__url_same_origin(&hub->endpoint, url) ||
-           (coffer__url_read(&known, HUB_DEFAULT_ENDPOINT, NULL) == COFFER_OK && coffer__url_same_origin(&known, url));
+    return coffer__url_same_origin(&hub->endpoint, url) || coffer__url_same_origin(&hub->usual, url);
 }
 
 bool coffer__hub_is_commit(const char *text)
@@ -317,31 +342,32 @@ bool coffer__hub_is_commit(const char *text)
     return len == 40 && text[len] == '\0';
 }
 
-/* The commit that the cache has for a revision. */
-static bool hub_commit(const coffer__path *repository, coffer__hub_name *name)
+/* The commit that the cache has for a revision; *commit is "" when it has none. */
+static bool hub_commit(const coffer__path *repository, const char *revision, char *commit)
 {
-    if (coffer__hub_is_commit(name->revision)) {
+    coffer__path refs = *repository;
+    const char *const parts[] = { "/refs/", revision };
+    if (coffer__hub_is_commit(revision)) {
+        memcpy(commit, revision, coffer__text_len(revision) + 1);
         return true;
     }
-    char commit[64];
-    coffer__path refs = *repository;
-    const char *const parts[] = { "/refs/", name->revision };
-    if (!hub_build(&refs, parts, 2) || !hub_read_line(refs.text, commit, sizeof commit) ||
-        !coffer__hub_is_commit(commit)) {
-        return false;
+    const bool found = hub_build(&refs, parts, 2) && hub_read_line(refs.text, commit, COFFER__HUB_MOST_REVISION) &&
+                       coffer__hub_is_commit(commit);
+    if (!found) {
+        commit[0] = '\0';
     }
-    memcpy(name->revision, commit, coffer__text_len(commit) + 1);
-    return true;
+    return found;
 }
 
-bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path)
+bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path)
 {
+    commit[0] = '\0';
     const char *const repository[] = { name->kind, "--", name->owner, name->owner[0] != '\0' ? "--" : "", name->name };
     *path = hub->cache;
-    if (path->text[0] == '\0' || !hub_build(path, repository, 5) || !hub_commit(path, name)) {
+    if (path->text[0] == '\0' || !hub_build(path, repository, 5) || !hub_commit(path, name->revision, commit)) {
         return false;
     }
-    const char *const file[] = { "/snapshots/", name->revision, "/", name->file };
+    const char *const file[] = { "/snapshots/", commit, "/", name->file };
     return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
@@ -366,7 +392,8 @@ static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts,
     return coffer__url_read(url, text, err);
 }
 
-coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url, coffer_error *err)
+coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
+                              coffer__url *url, coffer_error *err)
 {
     const bool is_model = name->kind == hub_kinds[0];
     const hub_part parts[] = { { "/", "/" },
@@ -376,7 +403,7 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
                                { name->owner[0] != '\0' ? "/" : "", "/" },
                                { name->name, "" },
                                { "/resolve/", "/" },
-                               { name->revision, "" },
+                               { revision, "" },
                                { "/", "/" },
                                { name->file, "/" } };
     return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);

@@ -16,9 +16,11 @@
 #include "url.h"
 
 #define COFFER__HUB_MOST_REVISION 128
+#define COFFER__HUB_MOST_FILE 1024
 
 typedef struct coffer__hub {
     coffer__url endpoint; /* without a slash at its end */
+    coffer__url usual;    /* the one that is meant where nobody states another, and to which the token may go, too */
     coffer__path cache;   /* with one; "" when there is none */
     char token[4096];     /* "" when there is none */
     bool offline;
@@ -30,7 +32,7 @@ typedef struct coffer__hub_name {
     char owner[128];                          /* "" when it has none */
     char name[128];                           /* "" when it is none of the Hub's */
     char revision[COFFER__HUB_MOST_REVISION]; /* "main" when none is stated */
-    char file[1024];                          /* with slashes; "" when none is stated */
+    char file[COFFER__HUB_MOST_FILE];         /* with slashes; "" when none is stated */
 } coffer__hub_name;
 
 /* What the environment says. `token` goes before it, "" for none; NULL: what the environment has. */
@@ -41,12 +43,16 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text);
 /* Whether the token belongs to the host of a URL. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
-/* Where the file is in the cache; false when it is not. The commit that the cache has for the revision replaces it in `name`,
-   so that whatever else is wanted belongs to it. */
-bool coffer__hub_cached(const coffer__hub *hub, coffer__hub_name *name, coffer__path *path);
-/* Where the file is over there. */
-coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
-                              coffer_error *err);
+/* Names another file, of the folder that the name is of, or is (`is_folder`); false when that is too long, or no name. */
+bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len);
+/* That folder, with a slash at its end; "" for the repository itself. */
+void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1]);
+/* Where the file is in the cache; false when it is not. *commit is what the cache has for the revision, or "", and holds
+   COFFER__HUB_MOST_REVISION bytes: whatever else is wanted belongs to it. */
+bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path);
+/* Where the file is over there at a revision. */
+coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
+                              coffer__url *url, coffer_error *err);
 /* Where the Hub says what the repository has at its revision, and which commit that is. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err);

@@ -42,10 +42,10 @@ static coffer_status s3_check(const char *name, const char *text, char other, co
     for (size_t i = 0; text != NULL && text[i] != '\0'; i++) {
         const unsigned char c = (unsigned char)text[i];
         if (c < ' ' || c >= 0x7F || text[i] == other) {
-            return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                "the environment variable %s is not what it should be: its character %u has the code "
-                                "%u, which cannot be in it",
-                                name, (uint64_t)i + 1, (uint64_t)c);
+            return coffer__fail(
+                err, COFFER_ERR_ARGUMENT,
+                "the environment variable %s is invalid: its character %u has the code %u, which cannot be in it", name,
+                (uint64_t)i + 1, (uint64_t)c);
         }
     }
     return COFFER_OK;
@@ -57,16 +57,22 @@ static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
     const char *secret = coffer__os_variable("AWS_SECRET_ACCESS_KEY");
     const char *token = coffer__os_variable("AWS_SESSION_TOKEN");
     if ((key == NULL) != (secret == NULL)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "the environment has one of AWS_ACCESS_KEY_ID and "
-                            "AWS_SECRET_ACCESS_KEY, and not the other");
+        return coffer__fail(
+            err, COFFER_ERR_ARGUMENT,
+            "the environment has one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, but not the other");
     }
     if (key == NULL) {
         return COFFER_OK;
     }
     coffer_status status = s3_check("AWS_ACCESS_KEY_ID", key, ':', err);
-    status = status == COFFER_OK ? s3_check("AWS_SECRET_ACCESS_KEY", secret, '\0', err) : status;
-    status = status == COFFER_OK ? s3_check("AWS_SESSION_TOKEN", token, '\0', err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = s3_check("AWS_SECRET_ACCESS_KEY", secret, '\0', err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = s3_check("AWS_SESSION_TOKEN", token, '\0', err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -98,7 +104,8 @@ coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
     region = region != NULL ? region : coffer__os_variable("AWS_DEFAULT_REGION");
     region = region != NULL ? region : "us-east-1";
     if (!s3_is_region(region) || !s3_append(s3->region, sizeof s3->region, region)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable AWS_REGION is no region: %p", region);
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable AWS_REGION is not a region: %p",
+                            region);
     }
     (void)s3_append(s3->signature, sizeof s3->signature, "aws:amz:");
     (void)s3_append(s3->signature, sizeof s3->signature, s3->region);

@@ -82,10 +82,9 @@ static coffer_status source_http_changed(source_http_part *part, uint64_t size)
 
 static coffer_status source_http_no_ranges(source_http_part *part)
 {
-    return coffer__fail_at(
-        &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-        "the server sends the whole file where a part of it was asked for (200, not 206): it does not "
-        "serve ranges; download the file, and open that");
+    return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
+                           "the server sends the whole file instead of the requested part (200, not 206): it does not "
+                           "support ranges; download the file, and open that");
 }
 
 /* The whole file, though a range was asked for. */
@@ -133,8 +132,8 @@ static coffer_status source_http_judge_range(source_http_part *part, const coffe
     }
     if (range->first != first || range->last > last || (range->last < last && range->last + 1 != range->size)) {
         return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, first,
-                               "the server sends bytes %u to %u where %u to %u were asked for", range->first,
-                               range->last, first, last);
+                               "the server sends bytes %u to %u instead of %u to %u", range->first, range->last, first,
+                               last);
     }
     part->expected = range->last - range->first + 1;
     if (reply->length != COFFER__HTTP_UNKNOWN && reply->length != part->expected) {
@@ -154,8 +153,7 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     if (reply->encoded) {
         return coffer__fail_at(
             &part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-            "the server sends the file compressed (Content-Encoding), and ranges of that are no ranges "
-            "of the file");
+            "the server sends the file compressed (Content-Encoding), and ranges of that are not ranges of the file");
     }
     const bool whole = reply->status == 200;
     if (file->sequential && !whole) {
@@ -184,7 +182,7 @@ static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, si
     if (part->to != NULL) {
         memcpy(part->to + (size_t)part->done, bytes, size);
     } else if (!part->taker->take(part->taker->ctx, bytes, size)) {
-        part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+        part->verdict = coffer__fail(&part->error, COFFER_ERR_CANCELLED, "no more of the file is needed");
         return false;
     }
     part->done += size;
@@ -218,7 +216,7 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
         part->verdict = reply->status == 200
                             ? source_http_no_ranges(part)
                             : coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
-                                              "the server sends more bytes than it says that it does");
+                                              "the server sends more bytes than it announced");
         return false;
     }
     return part->file->sequential ? source_http_take_of_whole(part, reply->body, bytes, size)
@@ -366,7 +364,7 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
     if (offset < file->head_size && size > 0) {
         const uint64_t kept = file->head_size - offset < size ? file->head_size - offset : size;
         if (!source_http_hand_on(&part, file->head + (size_t)offset, (size_t)kept)) {
-            return coffer__fail(err, COFFER_ERR_CANCELLED, "no more of the file is wanted");
+            return coffer__fail(err, COFFER_ERR_CANCELLED, "no more of the file is needed");
         }
     }
     return source_http_fetch(&part, watch, err);
@@ -431,16 +429,16 @@ static void source_http_ask_checksum(source_http *file)
                                             .take = source_http_wants_no_body };
     coffer__web_answer answer;
     coffer__patience patience = { .met = true };
-    coffer_status status = COFFER_OK;
     file->checksum_asked = true;
-    while (status == COFFER_OK) {
-        status = coffer__web_ask(file->web, &question, &answer, NULL);
-        if (status == COFFER_OK && answer.end == COFFER__HTTP_DONE && answer.reply.status == 200) {
+    while (coffer__web_ask(file->web, &question, &answer, NULL) == COFFER_OK) {
+        if (answer.end == COFFER__HTTP_DONE && answer.reply.status == 200) {
             const bool same = answer.reply.length == file->size && !source_http_differs(file, &answer.reply);
             memcpy(file->checksum, answer.reply.checksum, same ? sizeof file->checksum : 0);
             return;
         }
-        status = status == COFFER_OK ? coffer__web_again(file->web, &patience, &answer, NULL, NULL) : status;
+        if (coffer__web_again(file->web, &patience, &answer, NULL, NULL) != COFFER_OK) {
+            return;
+        }
     }
 }
 
@@ -473,7 +471,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
         coffer__free(allocator, file, sizeof *file);
         coffer__free(allocator, head, SOURCE_HTTP_FIRST);
         coffer__web_free(web);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of what lies behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of the file behind the URL");
     }
     file->allocator = *allocator;
     file->web = web;
@@ -481,7 +479,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     file->size = COFFER__HTTP_UNKNOWN;
     file->origin = *address;
     file->place = *address;
-    coffer__source_init(source, &ops, 0, (coffer__source_traits){ .far = true, .streams = true, .fickle = true });
+    coffer__source_init(source, &ops, 0,
+                        (coffer__source_traits){ .far = true, .streams = true, .fickle = true, .foreign = true });
     source->state.kept = file;
     return COFFER_OK;
 }
@@ -506,19 +505,10 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
     return COFFER_OK;
 }
 
-coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
-                                 const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__source_location(coffer__source *source, const coffer__location *location,
+                                      const coffer_allocator *allocator, coffer_error *err)
 {
-    coffer__web_address address;
-    coffer__hub_name name;
-    coffer__path local;
-    coffer_status status = coffer__web_locate(web, url, &address, &name, &local, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (name.name[0] != '\0' && name.file[0] == '\0') {
-        return coffer__fail(err, COFFER_ERR_URL, "%q names no file of the repository", url, strlen(url));
-    }
-    return local.text[0] != '\0' ? coffer__source_path(source, local.text, err)
-                                 : coffer__source_web(source, web, &address, NULL, allocator, err);
+    return location->local.text[0] != '\0'
+               ? coffer__source_path(source, location->local.text, err)
+               : coffer__source_web(source, location->web, &location->address, NULL, allocator, err);
 }

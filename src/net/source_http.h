@@ -6,13 +6,13 @@
 #include "source.h"
 #include "web.h"
 
-/* What lies behind a URL; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. A file that
-   is in the Hub's cache is one like any other. The source shares in `web`. */
-coffer_status coffer__source_url(coffer__source *source, coffer__web *web, const char *url,
-                                 const coffer_allocator *allocator, coffer_error *err);
-
-/* The same for an address that is known; the watch, which may be NULL, is that of this first question. */
+/* What is at an address; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. The watch, which
+   may be NULL, is that of this first question. The source shares in `web`. */
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err);
+
+/* The file at a location. One that is in the Hub's cache is a file like any other. */
+coffer_status coffer__source_location(coffer__source *source, const coffer__location *location,
+                                      const coffer_allocator *allocator, coffer_error *err);
 
 #endif

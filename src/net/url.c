@@ -123,7 +123,7 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     if (!hub && url_has_user(text + from)) {
         return coffer__fail(
             err, COFFER_ERR_URL,
-            "names and passwords do not belong into a URL, which is shown and logged: put them into ~/.netrc");
+            "names and passwords do not belong in a URL, which is shown and logged: put them into ~/.netrc");
     }
     while (url_is_letter(text[*at]) || url_is_digit(text[*at]) || url_has(others, text[*at])) {
         (*at)++;
@@ -135,8 +135,7 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     if (*at == from || *at - from > 255 || (address && text[*at - 1] != ']') ||
         !(next == '\0' || url_has(":/?#", next))) {
         const size_t rest = coffer__text_len(text + from);
-        return coffer__fail(err, COFFER_ERR_URL, "the URL has no host that could be understood where %q stands",
-                            text + from, rest);
+        return coffer__fail(err, COFFER_ERR_URL, "the URL has no valid host at %q", text + from, rest);
     }
     url->host_len = *at - from;
     for (size_t i = 0; i < url->host_len; i++) {
@@ -200,8 +199,8 @@ coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error 
     const struct url_scheme_row *row = url_find_scheme(text, scheme_len);
     memset(url, 0, sizeof *url);
     if (row == NULL) {
-        return coffer__fail(err, COFFER_ERR_URL, "%q is no scheme that can be opened: those are http, https, s3 and hf",
-                            text, scheme_len);
+        return coffer__fail(err, COFFER_ERR_URL, "the scheme %q is not supported: use http, https, s3 or hf", text,
+                            scheme_len);
     }
     url->scheme = row->scheme;
     url->port = row->port;
@@ -222,14 +221,30 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     const coffer_status status = coffer__url_read(url, text, NULL);
     if (status != COFFER_OK || (url->scheme != COFFER__SCHEME_HTTP && url->scheme != COFFER__SCHEME_HTTPS) ||
         url->text[url->path + url->path_len] != '\0') {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is no URL of a host",
-                            name, text, coffer__text_len(text));
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the environment variable %s is %q, which is not the URL of a host", name, text,
+                            coffer__text_len(text));
     }
     while (url->path_len > 0 && url->text[url->path + url->path_len - 1] == '/') {
         url->path_len--;
     }
     url->text[url->path + url->path_len] = '\0';
     return COFFER_OK;
+}
+
+bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
+{
+    size_t used = url->path + url->path_len;
+    while (used > url->path && url->text[used - 1] != '/') {
+        used--;
+    }
+    /* A host alone has no path, not even a slash. */
+    if (used == url->path) {
+        used = coffer__url_append(url->text, used, "/", 1, "/");
+    }
+    used = used == 0 ? 0 : coffer__url_append(url->text, used, name, name_len, "");
+    url->path_len = used == 0 ? 0 : used - url->path;
+    return used != 0;
 }
 
 /* ---- redirects ------------------------------------------------------------------------------------------------------- */

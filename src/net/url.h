@@ -44,6 +44,9 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
 /* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from https to
    http: COFFER_ERR_REDIRECT, as for whatever is no URL. */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
+/* Makes of a URL that of another file beside it, or of a file in it where it ends in a slash; everything in the name that does not
+   stand for itself becomes %XX. The query was the other file's. False when there is no room. */
+bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
 /* Whether two URLs have scheme, host and port in common: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
 /* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what `keep` has

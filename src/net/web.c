@@ -29,6 +29,7 @@ struct coffer__web {
     uint64_t retries;
     char certificates[1024]; /* "": the system's */
     bool fetches;
+    coffer__location door; /* what it was made for */
     atomic_uint owners;
     const coffer__watch *watch; /* while a model is opened; else NULL */
     coffer__mutex lock;         /* guards what follows */
@@ -72,33 +73,50 @@ static coffer_status web_setting(const char *name, bool seconds, uint64_t usual,
     if (seconds ? web_seconds(text, value) : coffer__http_number(text, len, value) && *value <= 1000) {
         return COFFER_OK;
     }
-    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is no number %s", name,
+    return coffer__fail(err, COFFER_ERR_ARGUMENT, "the environment variable %s is %q, which is not a number %s", name,
                         text, len, seconds ? "of seconds" : "up to 1000");
+}
+
+/* The file with the authorities to trust, where the environment names one. */
+static coffer_status web_certificates(coffer__web *web, coffer_error *err)
+{
+    const char *file = coffer__os_variable("CURL_CA_BUNDLE");
+    file = file != NULL ? file : coffer__os_variable("SSL_CERT_FILE");
+    const size_t len = file != NULL ? strlen(file) : 0;
+    if (len >= sizeof web->certificates) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path in CURL_CA_BUNDLE or SSL_CERT_FILE is too long");
+    }
+    memcpy(web->certificates, file != NULL ? file : "", len + 1);
+    return COFFER_OK;
 }
 
 /* What the environment says; see docs/network.md. */
 static coffer_status web_settings(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
-    coffer_status status = web_setting("COFFER_NET_TIMEOUT", true, WEB_TIMEOUT_MS, &web->timeout_ms, err);
-    if (status == COFFER_OK) {
-        status = web_setting("COFFER_NET_PAUSE", true, WEB_PAUSE_MS, &web->pause_ms, err);
-    }
-    if (status == COFFER_OK) {
-        status = web_setting("COFFER_NET_RETRIES", false, WEB_RETRIES, &web->retries, err);
-    }
-    const char *file = coffer__os_variable("CURL_CA_BUNDLE");
-    file = file != NULL ? file : coffer__os_variable("SSL_CERT_FILE");
-    if (status == COFFER_OK && file != NULL) {
-        const size_t len = strlen(file);
-        if (len >= sizeof web->certificates) {
-            return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path in CURL_CA_BUNDLE or SSL_CERT_FILE is too long");
+    const struct {
+        const char *name;
+        bool seconds;
+        uint64_t usual;
+        uint64_t *value;
+    } numbers[] = { { "COFFER_NET_TIMEOUT", true, WEB_TIMEOUT_MS, &web->timeout_ms },
+                    { "COFFER_NET_PAUSE", true, WEB_PAUSE_MS, &web->pause_ms },
+                    { "COFFER_NET_RETRIES", false, WEB_RETRIES, &web->retries } };
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        status = web_setting(numbers[i].name, numbers[i].seconds, numbers[i].usual, numbers[i].value, err);
+        if (status != COFFER_OK) {
+            return status;
         }
-        memcpy(web->certificates, file, len + 1);
     }
-    if (status == COFFER_OK) {
-        status = coffer__hub_settings(&web->hub, options->token, err);
+    status = web_certificates(web, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__s3_settings(&web->s3, err) : status;
+    status = coffer__hub_settings(&web->hub, options->token, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__s3_settings(&web->s3, err);
 }
 
 /* What the caller says goes before it. */
@@ -110,21 +128,100 @@ static void web_options(coffer__web *web, const coffer_open_options *options)
     }
 }
 
+/* ---- where things are ------------------------------------------------------------------------------------------------ */
+
+/* Where a file of the Hub is, here and over there. */
+static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *file, coffer_error *err)
+{
+    file->commit[0] = '\0';
+    file->local.text[0] = '\0';
+    if (file->hub.file[0] != '\0' && coffer__hub_cached(&web->hub, &file->hub, file->commit, &file->local)) {
+        return COFFER_OK;
+    }
+    file->local.text[0] = '\0';
+    const char *revision = file->commit[0] != '\0' ? file->commit : file->hub.revision;
+    return coffer__hub_url(&web->hub, &file->hub, revision, &file->address.url, err);
+}
+
+/* Reads the URL as the user wrote it: the only place where that is done. */
+static coffer_status web_read_url(coffer__web *web, const char *text, coffer_error *err)
+{
+    coffer__location *door = &web->door;
+    door->web = web;
+    door->is_folder = text[coffer__text_len(text) - 1] == '/';
+    coffer_status status = coffer__url_read(&door->address.url, text, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    switch (door->address.url.scheme) {
+    case COFFER__SCHEME_S3:
+        door->address.signs = true;
+        return coffer__s3_url(&web->s3, text, &door->address.url, err);
+    case COFFER__SCHEME_HF:
+        status = coffer__hub_read(&door->hub, text, err);
+        door->is_folder = door->is_folder || door->hub.file[0] == '\0';
+        return status == COFFER_OK ? web_place_on_hub(web, door, err) : status;
+    default:
+        return COFFER_OK;
+    }
+}
+
+const coffer__location *coffer__web_door(const coffer__web *web)
+{
+    return &web->door;
+}
+
+coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err)
+{
+    char *revision = web->door.hub.revision;
+    revision[0] = '\0';
+    (void)coffer__text_append(revision, sizeof web->door.hub.revision, commit, coffer__text_len(commit));
+    return web_place_on_hub(web, &web->door, err);
+}
+
+coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
+                                 coffer__location *file, coffer_error *err)
+{
+    *file = web->door;
+    file->is_folder = false;
+    if (file->hub.name[0] == '\0') {
+        return coffer__url_beside(&file->address.url, name, name_len)
+                   ? COFFER_OK
+                   : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
+    }
+    if (commit[0] != '\0') {
+        file->hub.revision[0] = '\0';
+        (void)coffer__text_append(file->hub.revision, sizeof file->hub.revision, commit, coffer__text_len(commit));
+    }
+    return coffer__hub_beside(&file->hub, web->door.is_folder, name, name_len)
+               ? web_place_on_hub(web, file, err)
+               : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
+}
+
+bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
+{
+    address->signs = false;
+    return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
+}
+
 /* ---- the client ------------------------------------------------------------------------------------------------------ */
 
-coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err)
+coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
     *web = NULL;
     coffer__web *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL || coffer__os_mutex_init(&made->lock) != 0) {
         coffer__free(allocator, made, sizeof *made);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what reads from the network");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to read from the network");
     }
     made->allocator = *allocator;
     atomic_init(&made->owners, 1);
-    const coffer_status status = web_settings(made, options, err);
-    web_options(made, options);
+    coffer_status status = web_settings(made, options, err);
+    if (status == COFFER_OK) {
+        web_options(made, options);
+        status = web_read_url(made, url, err);
+    }
     if (status != COFFER_OK) {
         coffer__web_free(made);
         return status;
@@ -333,7 +430,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
             return status;
         }
     }
-    return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, in a circle perhaps",
+    return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, perhaps in a circle",
                         (uint64_t)WEB_MOST_REDIRECTS);
 }
 
@@ -343,7 +440,7 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
     coffer__http_line line;
     if (web->hub.offline && coffer__hub_is_host(&web->hub, &question->address->url)) {
         return coffer__fail(err, COFFER_ERR_OFFLINE,
-                            "the file is not in the Hub's cache, and HF_HUB_OFFLINE forbids to ask the Hub for it");
+                            "the file is not in the Hub's cache, and HF_HUB_OFFLINE forbids requests to the Hub");
     }
     coffer_status status = web_take_line(web, &line, err);
     if (status != COFFER_OK) {
@@ -355,59 +452,6 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
         err->http_status = (int32_t)answer->reply.status;
     }
     return status;
-}
-
-/* ---- where things are ------------------------------------------------------------------------------------------------ */
-
-coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
-                                 coffer__hub_name *name, coffer__path *local, coffer_error *err)
-{
-    coffer_status status = coffer__url_read(&address->url, text, err);
-    memset(name, 0, sizeof *name);
-    local->text[0] = '\0';
-    address->signs = false;
-    if (status != COFFER_OK) {
-        return status;
-    }
-    switch (address->url.scheme) {
-    case COFFER__SCHEME_S3:
-        address->signs = true;
-        return coffer__s3_url(&web->s3, text, &address->url, err);
-    case COFFER__SCHEME_HF:
-        status = coffer__hub_read(name, text, err);
-        if (status == COFFER_OK && name->file[0] != '\0' && coffer__hub_cached(&web->hub, name, local)) {
-            return COFFER_OK;
-        }
-        local->text[0] = '\0';
-        return status == COFFER_OK ? coffer__hub_url(&web->hub, name, &address->url, err) : status;
-    default:
-        return COFFER_OK;
-    }
-}
-
-coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bool *folder, coffer_error *err)
-{
-    coffer__web_address address;
-    coffer__hub_name name;
-    coffer__path local;
-    const size_t len = coffer__text_len(text);
-    const coffer_status status = coffer__web_locate(web, text, &address, &name, &local, err);
-    *folder = text[len - 1] == '/' || (name.name[0] != '\0' && name.file[0] == '\0');
-    return status;
-}
-
-bool coffer__web_is_cached(const coffer__web *web, const char *text)
-{
-    coffer__web_address address;
-    coffer__hub_name name;
-    coffer__path local;
-    return coffer__web_locate(web, text, &address, &name, &local, NULL) == COFFER_OK && local.text[0] != '\0';
-}
-
-bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
-{
-    address->signs = false;
-    return !web->hub.offline && coffer__hub_listing_url(&web->hub, name, &address->url, NULL) == COFFER_OK;
 }
 
 /* ---- trying again ---------------------------------------------------------------------------------------------------- */
@@ -453,16 +497,15 @@ static coffer_status web_fail_hub(coffer_status code, const char *host, size_t h
 {
     switch (code) {
     case COFFER_ERR_NO_REPOSITORY:
-        return coffer__fail(err, code,
-                            "%q has no such repository, or none that may be read with this token, or without one; "
-                            "HF_TOKEN has the token",
-                            host, host_len);
+        return coffer__fail(
+            err, code, "%q has no such repository, or this token may not read it, or a token is needed; set HF_TOKEN",
+            host, host_len);
     case COFFER_ERR_NO_REVISION:
         return coffer__fail(err, code, "the repository has no such branch, tag or commit");
     default:
         return coffer__fail(err, COFFER_ERR_GATED,
-                            "the owner of this repository grants access to it: ask for that on its page at %q, and set "
-                            "HF_TOKEN to a token of yours",
+                            "the owner of this repository has to grant access: request it on its page at %q, and set "
+                            "HF_TOKEN to your token",
                             host, host_len);
     }
 }
@@ -480,14 +523,13 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
     switch (status == 400 && answer->from.signs ? 403 : status) {
     case 200:
     case 206:
-        return coffer__fail(err, COFFER_ERR_CONNECT, "%q ends its answers before all of it has come",
+        return coffer__fail(err, COFFER_ERR_CONNECT, "%q keeps ending its answers early",
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len);
     case 401:
     case 403:
         return coffer__fail(err, COFFER_ERR_ACCESS,
-                            "%q does not let this be read (%u%s%s): credentials are missing, wrong or expired, or the "
-                            "file is not there "
-                            "for you; docs/network.md says which are sent where",
+                            "%q denies access (%u%s%s): credentials are missing, wrong or expired, or the file does "
+                            "not exist; docs/network.md says which are sent where",
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
                             reason);
     case 404:
@@ -500,7 +542,7 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
                             answer->from.url.text + answer->from.url.host, answer->from.url.host_len, status, before,
                             reason,
                             status == 429   ? ": too many requests; try again later"
-                            : status >= 500 ? ": the server is in trouble; try again later"
+                            : status >= 500 ? ": the server has failed; try again later"
                                             : "");
     }
 }
@@ -514,20 +556,19 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     case COFFER__HTTP_SILENT:
         return coffer__fail(err, COFFER_ERR_TIMEOUT,
-                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long is waited, in seconds", host, host_len,
+                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long to wait, in seconds", host, host_len,
                             answer->words, web->timeout_ms);
     case COFFER__HTTP_NO_HOST:
         return coffer__fail(err, COFFER_ERR_CONNECT, "%q cannot be reached: %s", host, host_len, answer->words);
     case COFFER__HTTP_NO_TRUST:
-        return coffer__fail(err, COFFER_ERR_CERTIFICATE, "%q could not prove by TLS who it is: %s", host, host_len,
-                            answer->words);
+        return coffer__fail(err, COFFER_ERR_CERTIFICATE, "TLS could not verify %q: %s", host, host_len, answer->words);
     case COFFER__HTTP_BROKEN:
         return coffer__fail(err, COFFER_ERR_CONNECT, "the connection to %q broke: %s", host, host_len, answer->words);
     case COFFER__HTTP_DONE:
     case COFFER__HTTP_REFUSED:
         return web_fail_status(answer, err);
     default:
-        return coffer__fail(err, COFFER_ERR_CONNECT, "%q could not be asked: %s", host, host_len, answer->words);
+        return coffer__fail(err, COFFER_ERR_CONNECT, "the request to %q failed: %s", host, host_len, answer->words);
     }
 }
 

@@ -17,9 +17,10 @@
 
 typedef struct coffer__web coffer__web;
 
-/* Reads the environment, and of the options, which are known to be right, what goes before it. libcurl is opened by the first
-   question. */
-coffer_status coffer__web_new(coffer__web **web, const coffer_open_options *options, coffer_error *err);
+/* Reads the environment, and of the options, which are known to be right, what goes before it; then the URL, of any scheme, of
+   what is to be opened. libcurl is opened by the first question. */
+coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options,
+                              coffer_error *err);
 /* Whether the model is opened to be fetched, as the options say. */
 bool coffer__web_fetches(const coffer__web *web);
 /* One more owner; each frees it once. */
@@ -36,15 +37,23 @@ typedef struct coffer__web_address {
     bool signs; /* an object store: requests are signed, where there is a key */
 } coffer__web_address;
 
-/* Where the text of a URL of any scheme leads: *local is a file in the Hub's cache, or "". A name of the Hub is returned in
-   *name, with its revision as it is known then; it is "" for any other URL. */
-coffer_status coffer__web_locate(const coffer__web *web, const char *text, coffer__web_address *address,
-                                 coffer__hub_name *name, coffer__path *local, coffer_error *err);
+/* What a URL names. Its text is read once, when the client is made; every other location is made from that one. */
+typedef struct coffer__location {
+    coffer__web *web;                       /* who asks for it */
+    coffer__web_address address;            /* where it is over there; of the Hub at the commit, where one is known */
+    coffer__hub_name hub;                   /* as it was named; `name` is "" when it is none of the Hub's */
+    char commit[COFFER__HUB_MOST_REVISION]; /* that the Hub's cache has for its revision, or "" */
+    coffer__path local;                     /* the file in the Hub's cache; "" when it is not there */
+    bool is_folder;                         /* no file, but all that is there: a repository, or what ends in a slash */
+} coffer__location;
 
-/* Whether a URL names no file, but all that is there: a repository of the Hub, or what ends in a slash. */
-coffer_status coffer__web_is_folder(const coffer__web *web, const char *text, bool *folder, coffer_error *err);
-/* Whether what a URL names lies in the Hub's cache. */
-bool coffer__web_is_cached(const coffer__web *web, const char *text);
+/* What the client was made for. Borrowed. */
+const coffer__location *coffer__web_door(const coffer__web *web);
+/* The revision of that, which is one of the Hub's, is this commit from now on. Only while nobody asks anything. */
+coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err);
+/* A file of the folder that this is, or that it is in. Of the Hub at `commit`, or for "" at the revision as it was named. */
+coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
+                                 coffer__location *file, coffer_error *err);
 
 /* Where the Hub lists a repository; false when it may not be asked. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);

@@ -57,9 +57,9 @@ static coffer_status whole_fail(const whole_body *body, const coffer__web_answer
 {
     switch (body->verdict) {
     case COFFER_ERR_MEMORY:
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what lies behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file behind the URL");
     case COFFER_ERR_ANSWER:
-        return coffer__fail(err, COFFER_ERR_ANSWER, "the server sends the file compressed, which was not asked for");
+        return coffer__fail(err, COFFER_ERR_ANSWER, "the server sends the file compressed, which was not requested");
     default:
         coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the file has more than the %u bytes that are read at most",
                      body->most);
@@ -79,13 +79,16 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
     while (status == COFFER_OK) {
         body->size = 0;
         status = coffer__web_ask(web, &question, answer, err);
-        if (status == COFFER_OK && body->verdict != COFFER_OK) {
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (body->verdict != COFFER_OK) {
             return whole_fail(body, answer, err);
         }
-        if (status == COFFER_OK && answer->end == COFFER__HTTP_DONE && answer->reply.status == 200) {
+        if (answer->end == COFFER__HTTP_DONE && answer->reply.status == 200) {
             return COFFER_OK;
         }
-        status = status == COFFER_OK ? coffer__web_again(web, &patience, answer, NULL, err) : status;
+        status = coffer__web_again(web, &patience, answer, NULL, err);
     }
     return status;
 }
@@ -106,7 +109,7 @@ coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *addr
         return status;
     }
     if (fitted == NULL && body.size > 0) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for what lies behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file behind the URL");
     }
     whole->bytes = fitted;
     whole->size = body.size;

@@ -1,30 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bytes → digests, and where it is wanted the bytes into memory on the way, so that what is read and verified is gone over
- * once. A row is one tensor, and its digest cannot be split: it belongs to one worker. Workers take the longest row first, so
- * that none of them is left alone with it at the end. The thread that calls is a worker too, and the only one that calls
- * `progress`; when there are no rows left it waits for the others, and goes on telling. Memory: a hasher for each worker, and a
- * buffer of 256 KiB (2 MiB for sources that are far away) where bytes are read that nobody keeps.
+ * The stage of digests: rows whose bytes are hashed as they come, so that what is read and verified is gone over once. A digest cannot
+ * be split, so such a row belongs to one worker; the longest come first, so that none of them is left alone with one at the end.
  */
 #ifndef COFFER_TRANSFER_DIGEST_H
 #define COFFER_TRANSFER_DIGEST_H
 
-#include "coffer.h"
-#include "source.h"
-#include "transfer.h"
+#include "fill.h"
 
-typedef struct coffer__digest_row {
-    const coffer__source *source;
-    const uint8_t *map; /* the source's byte 0 in memory: looked at there instead of read; or NULL */
-    uint64_t offset;    /* in the source */
-    uint64_t size;
-    uint8_t *to;                /* the bytes are stored there, too; NULL: nowhere */
-    coffer_algorithm algorithm; /* COFFER_NO_ALGORITHM: the bytes only go to `to` */
-    uint8_t *digest;            /* of the algorithm's size */
-} coffer__digest_row;
+#define COFFER__DIGEST_ALGORITHMS (COFFER_XXH3_128 + 1)
 
-/* Carries out `count` rows. The options are those of a transfer; on failure the digests are undefined. */
-coffer_status coffer__digest(const coffer__digest_row *rows, size_t count, const coffer__transfer_options *options,
-                             coffer_error *err);
+/* The hashers of one worker, of each algorithm that rows ask for. */
+typedef struct coffer__hashers {
+    coffer_hasher *of[COFFER__DIGEST_ALGORITHMS];
+} coffer__hashers;
+
+/* The rows that have a digest. */
+typedef struct coffer__streams {
+    const coffer__row *rows;
+    size_t count;
+    uint32_t *order; /* numbers of rows, the longest first; NULL: there are none */
+    size_t order_size;
+    uint64_t total; /* bytes */
+    size_t next;    /* in the order */
+} coffer__streams;
+
+/* Finds them. The rows stay where they are until the end. */
+coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
+                                    const coffer_allocator *allocator, coffer_error *err);
+void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator);
+/* Takes the next one; NULL when there is none. */
+const coffer__row *coffer__streams_next(coffer__streams *streams);
+/* Threads that are worth while, the caller's included; 0 without rows. */
+size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted);
+/* Bytes of scratch memory that a worker needs: 0 when all bytes go elsewhere. */
+size_t coffer__streams_scratch(const coffer__streams *streams);
+
+/* What fails has made some of them; they are freed either way. */
+coffer_status coffer__hashers_make(coffer__hashers *hashers, const coffer__streams *streams,
+                                   const coffer_allocator *allocator, coffer_error *err);
+void coffer__hashers_free(coffer__hashers *hashers);
+
+/* Brings and hashes a row, and counts its bytes. It ends early, without an error of its own, when the crew stops. */
+coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
+                                 coffer_error *err);
 
 #endif

@@ -48,7 +48,7 @@ bool coffer__box_is_turned(const coffer__box *box, uint64_t gap)
     return false;
 }
 
-void coffer__tile_lines_plan(const coffer__tile *tile, uint64_t gap, coffer__tile_lines *lines)
+void coffer__tile_lines_plan(const coffer__tile *tile, coffer__tile_lines *lines)
 {
     size_t order[COFFER__BOX_MAX_RANK];
     const size_t count = tile_order(tile->strides, tile->rank, order);
@@ -62,7 +62,7 @@ void coffer__tile_lines_plan(const coffer__tile *tile, uint64_t gap, coffer__til
         if (tile->counts[d] == 1) {
             continue;
         }
-        together = together && (distance <= lines->size || distance - lines->size <= gap);
+        together = together && (distance <= lines->size || distance - lines->size <= tile->gap);
         if (together) {
             lines->size += (tile->counts[d] - 1) * distance;
         } else {
@@ -103,6 +103,7 @@ void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *til
 {
     const coffer__box *box = tiling->box;
     uint64_t place = box->run_size;
+    tile->gap = tiling->gap;
     tile->run_size = box->run_size;
     tile->rank = box->rank;
     tile->start = box->start;
@@ -124,13 +125,47 @@ void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *til
     }
 }
 
+void coffer__tile_box(const coffer__tile *tile, coffer__box *box)
+{
+    coffer__box_one_run(box, tile->run_size);
+    box->start = tile->start;
+    for (size_t i = tile->rank; i > 0; i--) {
+        if (tile->counts[i - 1] > 1) {
+            coffer__box_push(box, tile->counts[i - 1], tile->strides[i - 1]);
+        }
+    }
+    coffer__box_reverse(box);
+}
+
+uint64_t coffer__tile_place(const coffer__tile *tile, uint64_t k)
+{
+    uint64_t at = tile->to;
+    for (size_t i = tile->rank; i > 0; i--) {
+        at += k % tile->counts[i - 1] * tile->places[i - 1];
+        k /= tile->counts[i - 1];
+    }
+    return at;
+}
+
+uint64_t coffer__tile_stretch(const coffer__tile *tile, const coffer__box *box)
+{
+    uint64_t size = tile->run_size;
+    for (size_t i = tile->rank; i > 0; i--) {
+        size *= tile->counts[i - 1];
+        if (tile->counts[i - 1] < box->counts[i - 1]) {
+            return size;
+        }
+    }
+    return size;
+}
+
 /* Bytes that the first tile takes in memory, which is as large as any. */
 static uint64_t tiling_memory(const coffer__tiling *tiling)
 {
     coffer__tile tile;
     coffer__tile_lines lines;
     coffer__tile_at(tiling, 0, &tile);
-    coffer__tile_lines_plan(&tile, tiling->gap, &lines);
+    coffer__tile_lines_plan(&tile, &lines);
     return lines.size * lines.count;
 }
 

@@ -37,6 +37,7 @@ typedef struct coffer__tile {
     uint64_t start; /* of its first run, where the box counts from */
     uint64_t to;    /* of its first run, in the box's result */
     uint64_t size;  /* of all its runs */
+    uint64_t gap;   /* of the source, that is read through */
     uint64_t counts[COFFER__BOX_MAX_RANK];
     int64_t strides[COFFER__BOX_MAX_RANK]; /* in the source */
     uint64_t places[COFFER__BOX_MAX_RANK]; /* the same in the result */
@@ -62,7 +63,14 @@ void coffer__tiling_plan(coffer__tiling *tiling, const coffer__box *box, const c
 void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64_t most);
 /* Tile `k`, below the count, in the result's order. */
 void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *tile);
-void coffer__tile_lines_plan(const coffer__tile *tile, uint64_t gap, coffer__tile_lines *lines);
+/* The tile as a box of its own, counted from the same byte. */
+void coffer__tile_box(const coffer__tile *tile, coffer__box *box);
+/* Where run `k` of the tile, in its own order, is in the result of the box that it is of. */
+uint64_t coffer__tile_place(const coffer__tile *tile, uint64_t k);
+/* Bytes that follow each other in the tile's own result and in that of the box: it comes to so many stretches of this size. */
+uint64_t coffer__tile_stretch(const coffer__tile *tile, const coffer__box *box);
+/* How a tile is read line by line. */
+void coffer__tile_lines_plan(const coffer__tile *tile, coffer__tile_lines *lines);
 /* Where line `k` begins in the source, where the box counts from. */
 uint64_t coffer__tile_line(const coffer__tile_lines *lines, uint64_t k);
 /* Copies a tile to its places, in blocks that stay in the processor's cache. Its first run is at `from`, the others at the strides'

@@ -18,9 +18,9 @@
 #include "edit_text.h"
 #include "error.h"
 #include "hash.h"
+#include "landing.h"
 #include "libc_allocator.h"
 #include "model.h"
-#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "patch.h"
@@ -101,8 +101,7 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
 
 static coffer_status edit_lost_its_place(const char *what, coffer_error *err)
 {
-    return coffer__fail(err, COFFER_ERR_CHANGED, "another file took this one's place just now, and %s: try again",
-                        what);
+    return coffer__fail(err, COFFER_ERR_CHANGED, "the file was replaced just now, and %s: try again", what);
 }
 
 /* Whether the path is seen to lead elsewhere: who saves takes no lock. */
@@ -130,7 +129,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
         os_error = coffer__os_inspect_fd(fd, info);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the file again", NULL, os_error);
+        return coffer__trouble(err, "examine the file again", NULL, os_error);
     }
     return now.device == info->device && now.inode == info->inode ? COFFER_OK
                                                                   : edit_lost_its_place("nothing was edited", err);
@@ -288,7 +287,7 @@ static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, c
     }
     coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
                  "with the new metadata the header would have %u bytes, more than the limit of %u, and readers would "
-                 "refuse it: the file stays as it is",
+                 "refuse it: the file was not changed",
                  header_size, limit);
     return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
 }
@@ -430,7 +429,7 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
         return COFFER_OK;
     }
     os_error = edit_sync_names(job);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the edit durable, which is done", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
 }
 
 /* *done tells whether it served: where cloning or renaming is not to be had, nothing has happened. */
@@ -525,14 +524,12 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
 
 static coffer_status edit_not_claimed(int os_error, coffer_error *err)
 {
-    return os_error == EAGAIN
-               ? coffer__fail(err, COFFER_ERR_LOCKED,
-                              "another program, or this one, has the file open, and putting room in would move its "
-                              "tensors: close the file, or let it be rewritten")
-               : coffer__fail(
-                     err, COFFER_ERR_UNSUPPORTED,
-                     "whether somebody has the file open cannot be told here (the file is not this user's, or the "
-                     "system has no leases): let it be rewritten");
+    return os_error == EAGAIN ? coffer__fail(err, COFFER_ERR_LOCKED,
+                                             "another program, or this one, has the file open, and inserting room "
+                                             "would move its tensors: close the file, or allow a rewrite")
+                              : coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                                             "cannot tell whether somebody has the file open (the file is not this "
+                                             "user's, or the system has no leases): allow a rewrite");
 }
 
 /* A header that did not serve makes room for another one. */
@@ -611,7 +608,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
 
 /* ---- rewriting ------------------------------------------------------------------------------------------------------- */
 
-/* The mover counts the data, the caller of an edit the whole file. */
+/* The landing counts the data, the caller of an edit the whole file. */
 static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
     const edit_job *job = ctx;
@@ -630,8 +627,10 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__move move = { &source, job->old_size, job->fresh_size, coffer_table_data_size(job->table) };
-    status = coffer__move_all(sink, &move, 1, &options, err);
+    const coffer__row row = {
+        .source = &source, .offset = job->old_size, .at = job->fresh_size, .size = coffer_table_data_size(job->table)
+    };
+    status = coffer__land_in_sink(sink, &row, 1, &options, err);
     source.ops->close(&source);
     return status;
 }
@@ -702,7 +701,7 @@ static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
     const uint64_t room = edit_header_part(job, job->old_size);
     coffer__fail(
         err, COFFER_ERR_NO_SLACK,
-        "the new header takes %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
+        "the new header needs %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
         "edit, or remove other keys",
         wanted, room);
     return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, room);

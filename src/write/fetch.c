@@ -13,11 +13,6 @@
 
 #include <string.h>
 
-static coffer_status fetch_no_memory(coffer_error *err)
-{
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
-}
-
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* FOLDER/NAME, the name being the last component of a path, or of a URL without its query. */
@@ -34,7 +29,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
     }
     const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);
     if (status != COFFER_OK) {
-        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is no name for a file", path + from, len - from);
+        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is not a valid file name", path + from, len - from);
     }
     const size_t folder_len = strlen(job->folder);
     const bool slash = folder_len > 0 && job->folder[folder_len - 1] != '/';
@@ -79,11 +74,11 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
 /* A move that goes on where the one before it ended, there and here, becomes a part of it. */
 static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
-    coffer__move *next = file->moves + file->move_count;
+    coffer__fetch_move *next = file->moves + file->move_count;
     if (file->move_count > 0 && next[-1].from + next[-1].size == from && next[-1].to + next[-1].size == to) {
         next[-1].size += size;
     } else if (size > 0) {
-        *next = (coffer__move){ file->source, from, to, size };
+        *next = (coffer__fetch_move){ from, to, size };
         file->move_count++;
     }
 }
@@ -91,9 +86,9 @@ static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to,
 static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetch_file *file, size_t count,
                                           coffer_error *err)
 {
-    file->move_room = count + 1;
-    file->moves = coffer__alloc(job->allocator, file->move_room * sizeof *file->moves);
-    return file->moves != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to fetch the model");
+    file->move_room = count;
+    file->moves = coffer__alloc_array(job->allocator, file->move_room, sizeof *file->moves, err);
+    return file->moves != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
@@ -170,7 +165,10 @@ static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
         file->source = &beside->source;
         file->path = beside->name;
         status = fetch_target(job, beside->name, &file->target, err);
-        status = status == COFFER_OK ? fetch_plan_all(job, file, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = fetch_plan_all(job, file, err);
     }
     return status;
 }
@@ -187,9 +185,9 @@ static coffer_status fetch_plan_index(coffer__fetch *job, coffer_error *err)
 static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
 {
     job->file_room = job->model->shard_count + COFFER__BESIDE_MOST;
-    job->files = coffer__alloc_zeroed(job->allocator, job->file_room * sizeof *job->files);
+    job->files = coffer__alloc_array(job->allocator, job->file_room, sizeof *job->files, err);
     if (job->files == NULL) {
-        return fetch_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < job->file_room; i++) {
         job->files[i].part.fd = -1;
@@ -200,7 +198,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
         status = fetch_wants(job, i) ? fetch_plan_file(job, i, err) : COFFER_OK;
     }
     if (status == COFFER_OK && job->file_count == 0) {
-        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is to be fetched");
+        return coffer__fail(err, COFFER_ERR_NO_TENSOR, "no tensor is selected to be fetched");
     }
     if (status == COFFER_OK && job->model->several != NULL) {
         status = fetch_plan_index(job, err);
@@ -234,10 +232,16 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
     coffer_status status = fetch_plan(job, err);
-    status = status == COFFER_OK ? coffer__fetch_look(job, &complete, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__fetch_look(job, &complete, err);
     if (status == COFFER_OK && !complete) {
         status = fetch_open_parts(job, err);
-        status = status == COFFER_OK ? coffer__fetch_pieces(job, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__fetch_pieces(job, err);
     }
     return status == COFFER_OK ? coffer__fetch_publish(job, complete, err) : status;
 }
@@ -249,39 +253,31 @@ static void fetch_free(coffer__fetch *job)
         coffer__part_close(&file->part, job->allocator);
         coffer_header_free(file->header);
         coffer_hasher_free(file->hasher);
-        coffer__free(job->allocator, file->moves, file->move_room * sizeof *file->moves);
+        coffer__free_array(job->allocator, file->moves, file->move_room, sizeof *file->moves);
     }
-    coffer__free(job->allocator, job->files, job->file_room * sizeof *job->files);
+    coffer__free_array(job->allocator, job->files, job->file_room, sizeof *job->files);
     coffer__beside_close(job->beside);
+    coffer__free(job->allocator, job->wanted, job->wanted == NULL ? 0 : coffer_count(job->model) + 1);
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
 }
 
-coffer_status coffer_fetch(const coffer *model, const bool *wanted, const char *folder,
+coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count, const char *folder,
                            const coffer_fetch_options *options, coffer_error *err)
 {
     coffer_fetch_options known;
     if (model == NULL || folder == NULL || model->shards[0].path == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "what is fetched is a model that was opened by path or URL, into a folder");
+                            "fetching needs a model that was opened by path or URL, and a folder");
     }
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    /* What is wanted whole is; nobody is given half of a tensor for one. */
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        if (wanted == NULL || wanted[i]) {
-            status = coffer__shard_check_whole(coffer__model_shard(model, tensor), tensor, err);
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
+    coffer__fetch job = { .model = model, .allocator = &model->allocator, .options = &known, .folder = folder };
+    status = coffer__fetch_choose(&job, tensors, count, err);
+    if (status == COFFER_OK) {
+        status = fetch_run(&job, err);
     }
-    coffer__fetch job = {
-        .model = model, .allocator = &model->allocator, .options = &known, .wanted = wanted, .folder = folder
-    };
-    status = fetch_run(&job, err);
     fetch_free(&job);
     return status;
 }

@@ -12,8 +12,14 @@
 #include "coffer.h"
 #include "fetch_beside.h"
 #include "model.h"
-#include "move.h"
 #include "part.h"
+
+/* Bytes of the source that a file takes. */
+typedef struct coffer__fetch_move {
+    uint64_t from; /* in the source */
+    uint64_t to;   /* in the file */
+    uint64_t size;
+} coffer__fetch_move;
 
 typedef struct coffer__fetch_file {
     const coffer__shard *shard;   /* NULL: it has no tensors */
@@ -24,9 +30,9 @@ typedef struct coffer__fetch_file {
     uint64_t size;
     const uint8_t *head; /* borrowed from the header */
     uint64_t head_size;
-    uint64_t number;       /* of the head (fnv.h): two plans of the same file do not share it by chance */
-    coffer_header *header; /* of a file of some tensors */
-    coffer__move *moves;   /* in order of their places, without gaps between them */
+    uint64_t number;           /* of the head (fnv.h): two plans of the same file do not share it by chance */
+    coffer_header *header;     /* of a file of some tensors */
+    coffer__fetch_move *moves; /* in order of their places, without gaps between them */
     size_t move_count;
     size_t move_room;
     coffer__part part;
@@ -40,7 +46,7 @@ typedef struct coffer__fetch {
     const coffer *model;
     const coffer_allocator *allocator;
     const coffer_fetch_options *options;
-    const bool *wanted; /* for each tensor of the model; NULL: all */
+    bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
     coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
     coffer__fetch_file *files;
@@ -54,6 +60,10 @@ typedef struct coffer__fetch {
     uint64_t done;  /* that were there already */
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
+
+/* Sets job->wanted from a list of the model's tensors, or checks that all are whole, when the list is NULL. */
+coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
+                                   coffer_error *err);
 
 /* Makes the text of the index for the files of the job, and its target's name, "" when the model's own index has one. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);

@@ -37,10 +37,10 @@ struct coffer__beside {
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
     coffer__place place;
-    const coffer__listing *listing; /* what the repository has; NULL: that is not known */
-    char folder[1024 + 1];          /* of the model in the repository, with a slash; or "" */
-    coffer__crew crew;              /* while they are opened; its mutex guards `next` */
-    size_t next;                    /* the file that is opened next */
+    const coffer__listing *listing;         /* what the repository has; NULL: that is not known */
+    char folder[COFFER__HUB_MOST_FILE + 1]; /* of the model in the repository, with a slash; or "" */
+    coffer__crew crew;                      /* while they are opened; its mutex guards `next` */
+    size_t next;                            /* the file that is opened next */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
@@ -109,8 +109,8 @@ static coffer_status beside_judge(coffer__beside_file *file)
     }
     if (file->whole->listing != NULL) {
         return coffer__fail(&file->error, kind == COFFER_ERR_IS_HTML ? kind : COFFER_ERR_IS_TEXT,
-                            "the repository has this file, and what comes of it is %s",
-                            kind == COFFER_ERR_IS_HTML ? "a web page" : "a text that is none");
+                            "the repository has this file, but the server sends %s",
+                            kind == COFFER_ERR_IS_HTML ? "a web page" : "a text that denies it");
     }
     file->there = false;
     return COFFER_OK;
@@ -206,19 +206,6 @@ static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetc
     return status == COFFER_OK ? beside_first_failure(beside, err) : status;
 }
 
-/* Where in the repository the model is. */
-static coffer_status beside_find_folder(coffer__beside *beside, coffer_error *err)
-{
-    coffer__hub_name name;
-    const coffer_status status = coffer__hub_read(&name, beside->place.given.text, err);
-    if (status == COFFER_OK && name.file[0] != '\0') {
-        const size_t len = strlen(name.file);
-        memcpy(beside->folder, name.file, len);
-        memcpy(beside->folder + len, "/", 2);
-    }
-    return status;
-}
-
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
                                   coffer_error *err)
 {
@@ -240,7 +227,8 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
     }
     coffer_status status = coffer__model_place(model, &made->place, err);
     if (status == COFFER_OK && model->listing.known) {
-        status = beside_find_folder(made, err);
+        const coffer__location *door = coffer__web_door(model->web);
+        coffer__hub_folder(&door->hub, door->is_folder, made->folder);
         made->listing = &model->listing;
     }
     if (status == COFFER_OK) {

@@ -166,7 +166,7 @@ static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 {
     pieces_worker *worker = ctx;
     while (size > 0) {
-        const coffer__move *move = &worker->file->moves[worker->move];
+        const coffer__fetch_move *move = &worker->file->moves[worker->move];
         const uint64_t next = move->from + (worker->at - move->to);
         const bool gap = worker->from < next;
         const uint64_t left = gap ? next - worker->from : pieces_min(move->to + move->size, worker->end) - worker->at;
@@ -203,8 +203,8 @@ static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
 static uint64_t pieces_reach(const pieces_worker *worker)
 {
     const coffer__fetch_file *file = worker->file;
-    const coffer__move *move = &file->moves[worker->move];
-    const coffer__move *last = file->moves + file->move_count - 1;
+    const coffer__fetch_move *move = &file->moves[worker->move];
+    const coffer__fetch_move *last = file->moves + file->move_count - 1;
     const uint64_t gap = file->source->is.sequential ? UINT64_MAX : PIECES_GAP;
     while (move < last && move[1].to < worker->end && move[1].from >= move->from + move->size &&
            move[1].from - (move->from + move->size) <= gap) {
@@ -328,7 +328,10 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
         }
         status = pieces_hash_piece(worker, file, piece, err);
     }
-    status = status == COFFER_OK ? coffer_hasher_finish(file->hasher, file->found, sizeof file->found, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_hasher_finish(file->hasher, file->found, sizeof file->found, err);
     file->hashed = status == COFFER_OK;
     return status;
 }

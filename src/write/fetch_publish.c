@@ -18,13 +18,14 @@
  */
 #include "alloc.h"
 #include "bytes.h"
-#include "digest.h"
 #include "error.h"
 #include "fetch.h"
 #include "fnv.h"
 #include "publication.h"
 #include "shards.h"
+#include "sink.h"
 #include "text.h"
+#include "transfer.h"
 #include "trouble.h"
 
 #include <errno.h>
@@ -120,7 +121,7 @@ static coffer_status publish_state_write(const coffer__fetch *job, coffer_error 
     coffer__path path;
     const size_t size = publish_state_size(job);
     if (!publish_state_path(job, &path)) {
-        return coffer__trouble(err, "note that all is complete", job->folder, ENAMETOOLONG);
+        return coffer__trouble(err, "record that all files are complete", job->folder, ENAMETOOLONG);
     }
     coffer_status status = coffer__sink_path(&sink, job->allocator, path.text,
                                              job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER, false, err);
@@ -130,7 +131,9 @@ static coffer_status publish_state_write(const coffer__fetch *job, coffer_error 
     uint8_t head[PUBLISH_HEAD];
     publish_state_head(job, head);
     status = sink.ops->reserve(&sink, size, err);
-    status = status == COFFER_OK ? sink.ops->write_at(&sink, 0, head, sizeof head, err) : status;
+    if (status == COFFER_OK) {
+        status = sink.ops->write_at(&sink, 0, head, sizeof head, err);
+    }
     for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
         uint8_t mark[PUBLISH_MARK];
         coffer__store_u64le(mark, job->files[i].part.device);
@@ -198,7 +201,7 @@ static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
 
 static coffer_status publish_taken(const coffer__path *target, coffer_error *err)
 {
-    coffer__fail(err, COFFER_ERR_IO, "a file of that name is there already: -f (`force` in the options) replaces it");
+    coffer__fail(err, COFFER_ERR_IO, "a file of that name exists already: -f (`force` in the options) replaces it");
     coffer__fail_path(err, COFFER_ERR_IO, target->text);
     return coffer__fail_errno(err, COFFER_ERR_IO, EEXIST);
 }
@@ -303,8 +306,12 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
     for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
         status = coffer__publication_check(job->files[i].target.text, err);
     }
-    status = status == COFFER_OK ? coffer__publication_begin(publication, job->index, job->index_size, err) : status;
-    status = status == COFFER_OK ? publish_offer(job, err) : status;
+    if (status == COFFER_OK) {
+        status = coffer__publication_begin(publication, job->index, job->index_size, err);
+    }
+    if (status == COFFER_OK) {
+        status = publish_offer(job, err);
+    }
     if (status == COFFER_OK) {
         publication->meanwhile = publish_beside;
         publication->meanwhile_ctx = job;
@@ -321,7 +328,10 @@ static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
     coffer__publication publication = { .directory = -1 };
     if (job->index == NULL) {
         coffer_status status = publish_check(job, err);
-        status = status == COFFER_OK ? publish_beside(job, err) : status;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = publish_beside(job, err);
         return status == COFFER_OK ? publish_place(&job->files[0], err) : status;
     }
     coffer_status status = publish_enter(job, &publication, err);
@@ -353,10 +363,10 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
     };
     coffer_status status = coffer__source_fd(&source, file->part.fd, err);
     if (status == COFFER_OK) {
-        const coffer__digest_row row = {
+        const coffer__row row = {
             .source = &source, .size = file->size, .algorithm = COFFER_SHA256, .digest = file->found
         };
-        status = coffer__digest(&row, 1, &options, err);
+        status = coffer__transfer(&row, 1, &options, err);
         source.ops->close(&source);
     }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->part.name.text);
@@ -366,8 +376,7 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
 {
     coffer__part_remove(part);
     coffer__fail(err, COFFER_ERR_ANSWER,
-                 "what came is not what the server states: the SHA-256 of the whole is another one; it was removed, so "
-                 "try again");
+                 "the received bytes do not match the SHA-256 that the server states: the file was removed; try again");
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
@@ -433,7 +442,7 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
             continue;
         }
         if (complete && !coffer__part_adopt(part, &file->target, file->size, part->device, part->inode)) {
-            return coffer__trouble(err, "go on with the file", part->name.text, EBUSY);
+            return coffer__trouble(err, "resume the file", part->name.text, EBUSY);
         }
         const coffer_status status = coffer__part_finish(part, job->durable, err);
         if (status != COFFER_OK) {
@@ -457,8 +466,14 @@ static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
 coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err)
 {
     coffer_status status = complete ? COFFER_OK : publish_decide(job, err);
-    status = status == COFFER_OK ? publish_finish_parts(job, complete, err) : status;
-    status = status == COFFER_OK ? publish_names(job, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publish_finish_parts(job, complete, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publish_names(job, err);
     if (status == COFFER_OK) {
         publish_state_remove(job);
     }

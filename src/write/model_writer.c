@@ -66,9 +66,9 @@ void coffer_model_writer_free(coffer_model_writer *writer)
         coffer_header_free(writer->files[i].header);
     }
     coffer__publication_close(&writer->publication);
-    coffer__free(&allocator, writer->files, count * sizeof *writer->files);
-    coffer__free(&allocator, writer->names, count * writer->name_size);
-    coffer__free(&allocator, writer->place, (writer->shards.tensor_count + 1) * sizeof *writer->place);
+    coffer__free_array(&allocator, writer->files, count, sizeof *writer->files);
+    coffer__free_array(&allocator, writer->names, count, writer->name_size);
+    coffer__free_array(&allocator, writer->place, writer->shards.tensor_count, sizeof *writer->place);
     coffer__shards_free(&writer->shards);
     coffer__os_mutex_deinit(&writer->mutex);
     coffer__free(&allocator, writer, sizeof *writer);
@@ -95,9 +95,9 @@ static coffer_status model_writer_name_files(coffer_model_writer *writer, const 
         return model_writer_too_long(path, err);
     }
     writer->name_size = coffer__text_len(file.text + coffer__path_name_at(file.text)) + 1;
-    writer->names = coffer__alloc(&writer->allocator, count * writer->name_size);
+    writer->names = coffer__alloc_array(&writer->allocator, count, writer->name_size, err);
     if (writer->names == NULL) {
-        return model_writer_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
         (void)coffer__shards_name(&file, path, i, count);
@@ -112,10 +112,10 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
 {
     const coffer__shards *shards = &writer->shards;
     const declared_tensor *tensors = coffer__header_tensors(writer->header);
-    writer->files = coffer__alloc_zeroed(&writer->allocator, shards->count * sizeof *writer->files);
-    writer->place = coffer__alloc(&writer->allocator, (shards->tensor_count + 1) * sizeof *writer->place);
+    writer->files = coffer__alloc_array(&writer->allocator, shards->count, sizeof *writer->files, err);
+    writer->place = coffer__alloc_array(&writer->allocator, shards->tensor_count, sizeof *writer->place, err);
     if (writer->files == NULL || writer->place == NULL) {
-        return model_writer_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t s = 0; s < shards->count; s++) {
         for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
@@ -138,8 +138,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     }
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
-                     "the model would become %u files, more than anybody reads: raise "
-                     "max_shard_size",
+                     "the model would have %u files, more than readers accept: raise max_shard_size",
                      (uint64_t)writer->shards.count);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_SHARDS, writer->shards.count);
     }
@@ -165,7 +164,7 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
 {
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
     if (size > COFFER__INDEX_MOST_BYTES) {
-        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than anybody reads",
+        coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
         return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
     }
@@ -198,7 +197,9 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
         return model_writer_put_index(writer, path, NULL, err);
     }
     coffer_status status = coffer__content_new(&nothing, algorithm, writer->shards.count, &writer->allocator, err);
-    status = status == COFFER_OK ? model_writer_put_index(writer, path, &nothing, err) : status;
+    if (status == COFFER_OK) {
+        status = model_writer_put_index(writer, path, &nothing, err);
+    }
     coffer__content_free(&nothing);
     return status;
 }
@@ -241,10 +242,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     const coffer__format *format = coffer__format_at(files->format);
     const bool has_indices = format != NULL && format->has_indices;
     if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
-        return coffer__fail(
-            err, COFFER_ERR_ARGUMENT,
-            "of the options of the files, in_place, replaces and other formats than safetensors do not go "
-            "with a model, and sync must be one of its values");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "the files of a model cannot have the options in_place and replaces or formats other than "
+                            "safetensors, and sync must be one of its values");
     }
     return COFFER_OK;
 }
@@ -296,12 +296,12 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-size_t coffer_model_writer_count(const coffer_model_writer *writer)
+size_t coffer_model_writer_shard_count(const coffer_model_writer *writer)
 {
     return writer->shards.count;
 }
 
-const char *coffer_model_writer_name(const coffer_model_writer *writer, size_t shard)
+const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard)
 {
     return shard < writer->shards.count ? writer->names + shard * writer->name_size : NULL;
 }
@@ -316,7 +316,7 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
-    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_name(writer, shard))) {
+    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_shard_name(writer, shard))) {
         return false;
     }
     return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
@@ -383,7 +383,7 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && file->complete) {
         coffer__fail(err, COFFER_ERR_WRITE_RANGE, "every byte of this file was written already");
-        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_name(writer, shard));
+        status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_shard_name(writer, shard));
     }
     if (status == COFFER_OK) {
         status = model_writer_open_file(writer, shard, err);
@@ -485,18 +485,19 @@ static bool model_writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 static coffer_status model_writer_new_copies(model_writer_copies *copies, coffer_error *err)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
-    if (copies->count < UINT32_MAX / sizeof *copies->sorted) {
-        copies->order = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->order);
-        copies->sorted = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->sorted);
+    if (copies->count >= UINT32_MAX) {
+        return model_writer_no_memory(err);
     }
-    return copies->order != NULL && copies->sorted != NULL ? COFFER_OK : model_writer_no_memory(err);
+    copies->order = coffer__alloc_array(allocator, copies->count, sizeof *copies->order, err);
+    copies->sorted = coffer__alloc_array(allocator, copies->count, sizeof *copies->sorted, err);
+    return copies->order != NULL && copies->sorted != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static void model_writer_free_copies(const model_writer_copies *copies)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
-    coffer__free(allocator, copies->order, (copies->count + 1) * sizeof *copies->order);
-    coffer__free(allocator, copies->sorted, (copies->count + 1) * sizeof *copies->sorted);
+    coffer__free_array(allocator, copies->order, copies->count, sizeof *copies->order);
+    coffer__free_array(allocator, copies->sorted, copies->count, sizeof *copies->sorted);
 }
 
 /* What no file's writer would see: that there is a file for it, and a copy of nothing that should have been one of something. */
@@ -608,7 +609,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 {
     for (size_t i = 0; i < writer->shards.count; i++) {
         char *to = text + i * text_size;
-        const char *name = coffer_model_writer_name(writer, i);
+        const char *name = coffer_model_writer_shard_name(writer, i);
         const size_t len = coffer__text_len(name);
         memcpy(to, name, len);
         memcpy(to + len, COFFER__SAVED_NEW, sizeof COFFER__SAVED_NEW);
@@ -625,17 +626,18 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     options.allocator = &writer->allocator;
     options.max_header_size = writer->options.max_header_size;
     options.access = COFFER_READ;
-    coffer__name *names = coffer__alloc(&writer->allocator, count * sizeof *names);
-    char *text = coffer__alloc(&writer->allocator, count * text_size);
     coffer_status status = COFFER_ERR_MEMORY;
-    if (names == NULL || text == NULL) {
-        status = model_writer_no_memory(err);
-    } else {
+    coffer__name *names = coffer__alloc_array(&writer->allocator, count, sizeof *names, err);
+    if (names == NULL) {
+        return status;
+    }
+    char *text = coffer__alloc_array(&writer->allocator, count, text_size, err);
+    if (text != NULL) {
         model_writer_fresh_names(writer, names, text, text_size);
         status = coffer__several_open_set(model, writer->publication.path.text, names, count, &options, err);
     }
-    coffer__free(&writer->allocator, text, count * text_size);
-    coffer__free(&writer->allocator, names, count * sizeof *names);
+    coffer__free_array(&writer->allocator, text, count, text_size);
+    coffer__free_array(&writer->allocator, names, count, sizeof *names);
     return status;
 }
 
@@ -665,7 +667,7 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && writer->working > 0) {
-        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     writer->finished = true;
     coffer__os_mutex_unlock(&writer->mutex);

@@ -5,10 +5,10 @@
 
 #include "coffer.h"
 
-/* coffer_model_writer_open, with files as coffer__shards_keep plans them; `shard_of` NULL: by the limit. *writer stays as it is when
-   it fails. */
+/* coffer_model_writer_open, with files as coffer__shards_keep plans them; `shard_of` NULL: by the limit. *writer stays
+   as it is when it fails. */
 coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
-                                        const uint32_t *shard_of, const coffer_model_writer_options *options,
+                                        const uint32_t *shard_of, const coffer_model_writer_options *given,
                                         coffer_error *err);
 
 #endif

@@ -50,11 +50,12 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
         return COFFER_OK;
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "look at what an interrupted save left", path, os_error);
+        return coffer__trouble(err, "examine what an interrupted save left", path, os_error);
     }
-    coffer__fail(err, COFFER_ERR_UNFINISHED,
-                 "this is called like what an interrupted save leaves, but it is neither yours nor of the folder's "
-                 "owner, or everybody may write it, so nothing was done: remove it, or save in another folder");
+    coffer__fail(
+        err, COFFER_ERR_UNFINISHED,
+        "this has the name of a file that an interrupted save leaves, but it belongs neither to you nor to the "
+        "folder's owner, or everybody may write it, so nothing was done: remove it, or save in another folder");
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
 }
 
@@ -62,8 +63,14 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
 static coffer_status publication_check_all_own(const coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publication_check_own(publication, publication->fresh.text, false, err);
-    status = status == COFFER_OK ? publication_check_own(publication, publication->ready.text, false, err) : status;
-    status = status == COFFER_OK ? publication_check_own(publication, publication->forced.text, false, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publication_check_own(publication, publication->ready.text, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = publication_check_own(publication, publication->forced.text, false, err);
     return status == COFFER_OK ? publication_check_own(publication, publication->old.text, true, err) : status;
 }
 
@@ -153,8 +160,8 @@ static int publication_sync(const coffer__publication *publication)
 static coffer_status publication_shadowed(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_SHADOWED,
-                 "a model of one file is there already, and would be loaded instead of the new one's index: remove "
-                 "it, choose another place, or allow its removal (force)");
+                 "a single-file model exists already, and would be loaded instead of the new index: remove it, choose "
+                 "another place, or allow its removal (force)");
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
@@ -249,7 +256,7 @@ static coffer_status publication_check_forced(const coffer__publication *publica
     const char *path = publication->path.text;
     const int os_error = coffer__os_inspect(path, false, &file);
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the old model", path, os_error);
+        return coffer__trouble(err, "examine the old model", path, os_error);
     }
     publication_write_forced(wanted, &file);
     coffer_status status =
@@ -265,8 +272,8 @@ static coffer_status publication_check_forced(const coffer__publication *publica
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_SHADOWED,
-                 "a model of one file was put there since, which would be loaded instead of the new one's index: move "
-                 "it elsewhere and recover, or save again with force");
+                 "a single-file model was put there since, which would be loaded instead of the new index: move it "
+                 "elsewhere and recover, or save again with force");
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
@@ -540,7 +547,7 @@ static coffer_status publication_decide_on_shadow(const coffer__publication *pub
         return COFFER_OK;
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "look at the old model", path, os_error);
+        return coffer__trouble(err, "examine the old model", path, os_error);
     }
     if (!publication->force) {
         return publication_shadowed(path, err);
@@ -562,14 +569,14 @@ static coffer_status publication_decide(coffer__publication *publication, coffer
     os_error = os_error == 0 ? publication_sync(publication) : os_error;
     os_error = os_error == 0 ? coffer__os_rename(publication->fresh.text, publication->ready.text) : os_error;
     return os_error == 0 ? COFFER_OK
-                         : coffer__trouble(err, "decide on the new model", publication->path.text, os_error);
+                         : coffer__trouble(err, "commit to the new model", publication->path.text, os_error);
 }
 
 static coffer_status publication_unfinished(const char *path, const coffer_error *cause, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_UNFINISHED,
-                 "the new model is complete, but its files could not all take their places: %s; finish with: coffer "
-                 "meta --recover %p",
+                 "the new model is complete, but its files could not all get their names: %s; finish with: coffer meta "
+                 "--recover %p",
                  cause->message, path);
     coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
     return coffer__fail_errno(err, COFFER_ERR_UNFINISHED, cause->os_error);

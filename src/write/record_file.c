@@ -26,24 +26,24 @@ typedef struct record_file_job {
 static coffer_status record_file_new(record_file_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
     const uint64_t text_len = coffer__record_text_len(job->algorithm, job->count);
-    if (text_len < SIZE_MAX / 2) {
-        job->text_len = (size_t)text_len;
-        job->digests = coffer__alloc(allocator, (job->count + 1) * sizeof *job->digests);
-        job->order = coffer__alloc(allocator, (job->count + 1) * sizeof *job->order);
-        job->records = coffer__alloc(allocator, (job->count + 1) * COFFER_LARGEST_DIGEST_SIZE);
-        job->text = coffer__alloc(allocator, job->text_len);
+    if (text_len > SIZE_MAX / 2) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)job->count);
     }
-    return job->digests != NULL && job->order != NULL && job->records != NULL && job->text != NULL
-               ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)job->count);
+    job->text_len = (size_t)text_len;
+    job->digests = coffer__alloc_array(allocator, job->count, sizeof *job->digests, err);
+    job->order = coffer__alloc_array(allocator, job->count, sizeof *job->order, err);
+    job->records = coffer__alloc_array(allocator, job->count, COFFER_LARGEST_DIGEST_SIZE, err);
+    job->text = coffer__alloc_array(allocator, job->text_len, 1, err);
+    const bool made = job->digests != NULL && job->order != NULL && job->records != NULL && job->text != NULL;
+    return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 static void record_file_free(record_file_job *job, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, job->text, job->text_len);
-    coffer__free(allocator, job->records, (job->count + 1) * COFFER_LARGEST_DIGEST_SIZE);
-    coffer__free(allocator, job->order, (job->count + 1) * sizeof *job->order);
-    coffer__free(allocator, job->digests, (job->count + 1) * sizeof *job->digests);
+    coffer__free_array(allocator, job->text, job->text_len, 1);
+    coffer__free_array(allocator, job->records, job->count, COFFER_LARGEST_DIGEST_SIZE);
+    coffer__free_array(allocator, job->order, job->count, sizeof *job->order);
+    coffer__free_array(allocator, job->digests, job->count, sizeof *job->digests);
 }
 
 static coffer_status record_file_hash(record_file_job *job, const coffer_edit_options *options, coffer_error *err)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a rewrite: what coffer/rewrite.h promises before a byte is written. The parts of a rewrite are in rewriting.h.
+ * The plan of a rewrite: what coffer/rewrite.h promises before a byte is written. The parts of a rewrite are in
+ * rewriting.h.
  *
- * The order of things: where the new files go, and whether they may; what the rules make of each tensor, which is declared at once;
- * two tensors of one name; which file each goes to; the header of each file, built by whoever builds every header. What follows
- * from the headers alone is found here, so that running a plan can fail only of what devices and other programs do.
+ * The order of things: where the new files go, and whether they may; what the rules make of each tensor, which is
+ * declared at once; two tensors of one name; which file each goes to; the header of each file, built by whoever builds
+ * every header. What follows from the headers alone is found here, so that running a plan can fail only of what devices
+ * and other programs do.
  */
 #include "alloc.h"
 #include "checked.h"
@@ -66,10 +68,10 @@ static coffer_status rewrite_no_memory(coffer_error *err)
 
 static coffer_status rewrite_no_place(coffer_error *err)
 {
-    return coffer__fail(
-        err, COFFER_ERR_UNSUPPORTED,
-        "the model was not opened by the path of a file, a folder or an index on this system, so it has no "
-        "place to be rewritten in: say where the new one goes (output)");
+    return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                        "the model was not opened by the path of a file, a folder or an index on this system, so it "
+                        "cannot be rewritten "
+                        "in its place: name another one (output; -o on the command line)");
 }
 
 /* A single file: what a link leads to, and locked. */
@@ -93,6 +95,23 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
     return status == COFFER_OK && info.links > 1 && !follow ? coffer__edit_linked(true, err) : status;
 }
 
+/* One of several files has to be a file itself: where a link leads to, others may have it under other names. */
+static coffer_status rewrite_check_plain(const char *path, coffer_error *err)
+{
+    coffer__os_info info;
+    const int os_error = coffer__os_inspect(path, false, &info);
+    if (os_error != 0) {
+        return coffer__trouble(err, "look at a file of the model", path, os_error);
+    }
+    if (info.kind != COFFER__OS_LINK) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_LINKED,
+                 "this file of the model is a symbolic link, and several files are never replaced through links: name "
+                 "another place for the new model (output; -o on the command line)");
+    return coffer__fail_path(err, COFFER_ERR_LINKED, path);
+}
+
 /* Several files: the name that they would have as one, from the name of their index. */
 static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
 {
@@ -107,14 +126,13 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
     rewrite->target.text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
     if (!coffer__saved_index_name(&file, rewrite->target.text, "") || strcmp(file.text, index) != 0 ||
         !coffer__shards_path_fits(rewrite->target.text)) {
-        return coffer__fail(
-            err, COFFER_ERR_UNSUPPORTED,
-            "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in its "
-            "place: say where the new one goes (output)");
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
+                            "its place: name another one (output; -o on the command line)");
     }
-    coffer_status status = coffer__edit_resolve(index, false, &file, err);
+    coffer_status status = rewrite_check_plain(index, err);
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
-        status = coffer__edit_resolve(model->shards[i].path, false, &file, err);
+        status = rewrite_check_plain(model->shards[i].path, err);
     }
     return status;
 }

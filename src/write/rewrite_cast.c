@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker reads its
- * piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes what it wrote once more, which
- * tells what became infinite or zero; then the piece is written. Where a piece begins depends on the tensor alone, and every
- * number on itself alone, so the new bytes are the same with any number of threads. Memory: at most 4 MiB for each worker.
+ * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker
+ * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes what it wrote
+ * once more, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
+ * tensor alone, and every number on itself alone, so the new bytes are the same with any number of threads. Memory: at
+ * most 4 MiB for each worker.
  */
 #include "alloc.h"
 #include "crew.h"
 #include "error.h"
-#include "model.h"
 #include "os.h"
 #include "rewriting.h"
 
@@ -137,13 +137,12 @@ static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_pie
                        rewrite_elements_size(to, piece->count), &worker->err);
 }
 
-static void rewrite_piece_done(rewrite_cast_job *job, const rewrite_piece *piece)
+static void rewrite_count_piece(rewrite_cast_job *job, const rewrite_piece *piece)
 {
     coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, piece->number);
     coffer__os_mutex_lock(&job->crew.mutex);
     change->overflowed += piece->overflowed;
     change->vanished += piece->vanished;
-    job->crew.done += rewrite_elements_size(change->to->dtype, piece->count);
     coffer__os_mutex_unlock(&job->crew.mutex);
 }
 
@@ -152,16 +151,16 @@ static void rewrite_cast_work(void *ctx)
     rewrite_cast_worker *worker = ctx;
     rewrite_cast_job *job = worker->job;
     rewrite_piece piece;
-    while (rewrite_take(job, &piece)) {
+    bool stop = false;
+    while (!stop && rewrite_take(job, &piece)) {
+        const coffer_dtype dtype = coffer__rewrite_change_of(job->rewrite, piece.number)->to->dtype;
         worker->status = rewrite_cast_piece(worker, &piece);
         if (worker->status != COFFER_OK) {
             coffer__crew_fail(&job->crew, worker->status, &worker->err, COFFER__CREW_NO_ROW);
             return;
         }
-        rewrite_piece_done(job, &piece);
-        if (coffer__crew_stop(&worker->base, 0)) {
-            return;
-        }
+        rewrite_count_piece(job, &piece);
+        stop = coffer__crew_advance(&worker->base, rewrite_elements_size(dtype, piece.count));
     }
 }
 
@@ -215,13 +214,14 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
                                    const coffer_read_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = &rewrite->allocator;
-    const coffer__transfer_options transfer = coffer__model_transfer(allocator, options, NULL);
     const size_t count = rewrite_thread_count(rewrite, options->threads);
     const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
-    job.crew = coffer__transfer_crew(&transfer, err);
-    job.crew.total = rewrite->summary.cast;
-    job.crew.work = rewrite_cast_work;
+    job.crew = (coffer__crew){ .work = rewrite_cast_work,
+                               .progress = options->progress,
+                               .progress_ctx = options->progress_ctx,
+                               .total = rewrite->summary.cast,
+                               .err = err };
     rewrite_cast_worker *workers = coffer__alloc_zeroed(allocator, count * sizeof *workers);
     uint8_t *buffers = coffer__alloc(allocator, buffers_size);
     const coffer_status status =

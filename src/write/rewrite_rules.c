@@ -102,7 +102,8 @@ static coffer_status rewrite_no_float(const coffer_tensor *tensor, coffer_error 
     return coffer__fail_tensor(err, COFFER_ERR_DTYPE, tensor->name, tensor->name_len);
 }
 
-/* The first rule of a kind that matches; NULL: none does. *any (when not NULL) tells whether there is one of that kind at all. */
+/* The first rule of a kind that matches; NULL: none does. *any (when not NULL) tells whether there is one of that kind
+   at all. */
 static const coffer_rewrite_rule *rewrite_first(const coffer_rewrite_rule *rules, size_t count,
                                                 coffer_rewrite_kind kind, const coffer_tensor *tensor, bool *any)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan carried out, as coffer/rewrite.h promises. What stays as it is, is copied in one call, so that the system does it where
- * it can; then comes what is cast. One file is published by its writer, several by a publication of all of them together.
+ * A plan carried out, as coffer/rewrite.h promises. What stays as it is, is copied in one call, so that the system does
+ * it where it can; then comes what is cast. One file is published by its writer, several by a publication of all of
+ * them together.
  */
 #include "alloc.h"
 #include "edit.h"
@@ -61,7 +62,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
                                      options->max_shard_size == 0 ? rewrite->shard_of : NULL, &model, err);
 }
 
-/* One file of one file has a writer of its own: it may have any name and format, and nothing else is published with it. */
+/* One file of one file has a writer of its own: it may have any name and format, and nothing else is published with it.
+   */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_several = rewrite->options.output == NULL && rewrite->model->several != NULL;
@@ -107,7 +109,8 @@ static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite
     return coffer__rewrite_cast(rewrite, target, &part, err);
 }
 
-/* Whether the files of a model that is replaced are still those that were read. (A single file's writer looks at it itself.) */
+/* Whether the files of a model that is replaced are still those that were read. (A single file's writer looks at it
+   itself.) */
 static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer *model = rewrite->model;

@@ -7,9 +7,10 @@
  *   rewrite_cast    the numbers of tensors that get another dtype, piece by piece
  *   rewrite_run     the new files, written as any writer writes them
  *
- * A plan is one header that declares every tensor of the new model, and a built header for each of its files, which says where
- * each tensor goes and how large the file is. A single file is written from its built header. Several files are written by
- * coffer_model_writer, which gets the same declarations and the same split (shards.h), so that the plan shows what it does.
+ * A plan is one header that declares every tensor of the new model, and a built header for each of its files, which
+ * says where each tensor goes and how large the file is. A single file is written from its built header. Several files
+ * are written by coffer_model_writer, which gets the same declarations and the same split (shards.h), so that the plan
+ * shows what it does.
  */
 #ifndef COFFER_WRITE_REWRITING_H
 #define COFFER_WRITE_REWRITING_H
@@ -33,8 +34,8 @@ coffer_status coffer__rewrite_check_rules(const coffer *model, const coffer_rewr
 /* Fails when the tensor would be cast and is no float. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
                                      const coffer_tensor *tensor, coffer_error *err);
-/* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and the old
-   one together. Returns its length. */
+/* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and
+   the old one together. Returns its length. */
 size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name);
 
 struct coffer_rewrite {

@@ -200,16 +200,14 @@ static void shards_choose_pairs(coffer__shards *shards, const coffer_header *hea
 static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
 {
     const size_t count = shards->tensor_count;
-    const size_t most = SHARDS_OPEN / sizeof(uint32_t) - 2;
-    if (count < most && shards->declared_pairs < most) {
-        shards->pairs = coffer__alloc(&shards->allocator, (shards->declared_pairs + 1) * sizeof(uint32_t));
-        shards->shard_of = coffer__alloc(&shards->allocator, (count + 1) * sizeof(uint32_t));
-        shards->order = coffer__alloc(&shards->allocator, (count + 1) * sizeof(uint32_t));
-        shards->first = coffer__alloc_zeroed(&shards->allocator, (count + 2) * sizeof(uint32_t));
-    }
-    return shards->shard_of != NULL && shards->order != NULL && shards->first != NULL && shards->pairs != NULL
-               ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the files of the model");
+    const coffer_allocator *allocator = &shards->allocator;
+    shards->pairs = coffer__alloc_array(allocator, shards->declared_pairs, sizeof *shards->pairs, err);
+    shards->shard_of = coffer__alloc_array(allocator, count, sizeof *shards->shard_of, err);
+    shards->order = coffer__alloc_array(allocator, count, sizeof *shards->order, err);
+    shards->first = coffer__alloc_array(allocator, count + 2, sizeof *shards->first, err);
+    const bool made =
+        shards->pairs != NULL && shards->shard_of != NULL && shards->order != NULL && shards->first != NULL;
+    return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
 /* What every plan begins with: room, names that differ, and the size of all. */
@@ -285,10 +283,10 @@ coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_
 void coffer__shards_free(coffer__shards *shards)
 {
     const size_t count = shards->tensor_count;
-    coffer__free(&shards->allocator, shards->shard_of, (count + 1) * sizeof(uint32_t));
-    coffer__free(&shards->allocator, shards->order, (count + 1) * sizeof(uint32_t));
-    coffer__free(&shards->allocator, shards->first, (count + 2) * sizeof(uint32_t));
-    coffer__free(&shards->allocator, shards->pairs, (shards->declared_pairs + 1) * sizeof(uint32_t));
+    coffer__free_array(&shards->allocator, shards->shard_of, count, sizeof *shards->shard_of);
+    coffer__free_array(&shards->allocator, shards->order, count, sizeof *shards->order);
+    coffer__free_array(&shards->allocator, shards->first, count + 2, sizeof *shards->first);
+    coffer__free_array(&shards->allocator, shards->pairs, shards->declared_pairs, sizeof *shards->pairs);
     shards->shard_of = NULL;
     shards->order = NULL;
     shards->first = NULL;

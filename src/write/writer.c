@@ -6,16 +6,16 @@
  */
 #include "alloc.h"
 #include "coffer.h"
-#include "digest.h"
 #include "error.h"
+#include "landing.h"
 #include "model.h"
-#include "move.h"
 #include "options.h"
 #include "os.h"
 #include "sink.h"
 #include "sort.h"
 #include "spans.h"
 #include "table.h"
+#include "transfer.h"
 #include "trust.h"
 #include "writer_digests.h"
 
@@ -211,11 +211,11 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
         return COFFER_OK;
     }
     if (target->path == NULL || options->in_place) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` goes with a path, and not with in_place");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` needs a path, and excludes in_place");
     }
     return replaces->shard_count == 1 && coffer__source_seen(&replaces->shards->source) != NULL
                ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` wants a model that is one file");
+               : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` needs a model that is one file");
 }
 
 static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
@@ -322,7 +322,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
         return writer_range_error(tensor, "were written already, or some of them", offset, size, err);
     }
     if (status != COFFER_OK) {
-        return coffer__fail(err, status, "no memory for the account of what was written");
+        return coffer__fail(err, status, "no memory to track what was written");
     }
     return COFFER_OK;
 }
@@ -343,7 +343,7 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     }
     status = writer_enter(writer, tensor, offset, size, err);
     if (status == COFFER_OK && size > SIZE_MAX) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "no memory of this program holds %z: write pieces", size);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this program cannot hold %z in memory: write pieces", size);
     }
     return status;
 }
@@ -415,8 +415,8 @@ typedef struct writer_copies {
     const coffer_writer *writer;
     const coffer_copy *all;
     size_t count;
-    uint32_t *order;     /* by place in the new file */
-    coffer__move *moves; /* `count` of them, or fewer */
+    uint32_t *order;    /* by place in the new file */
+    coffer__row *moves; /* `count` of them, or fewer */
     size_t move_count;
     size_t near; /* copies in `order` before those that go through memory */
 } writer_copies;
@@ -464,15 +464,15 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    const coffer__move move = {
+    const coffer__row move = {
         .source = &coffer__model_shard(copy->model, copy->tensor)->source,
-        .from = copy->tensor->offset,
-        .to = writer_copy_target(copies, i)->offset,
+        .offset = copy->tensor->offset,
+        .at = writer_copy_target(copies, i)->offset,
         .size = copy->tensor->size,
     };
-    coffer__move *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
-    if (last != NULL && last->source == move.source && last->from + last->size == move.from &&
-        last->to + last->size == move.to) {
+    coffer__row *last = copies->move_count == 0 ? NULL : &copies->moves[copies->move_count - 1];
+    if (last != NULL && last->source == move.source && last->offset + last->size == move.offset &&
+        last->at + last->size == move.at) {
         last->size += move.size;
     } else {
         copies->moves[copies->move_count++] = move;
@@ -531,11 +531,12 @@ static coffer_status writer_admit_copies(coffer_writer *writer, const writer_cop
 }
 
 /* A move could not be read: names the file, and the tensor in it, as far as the place is known. */
-static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__move *move, coffer_status status,
+static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__row *move, coffer_status status,
                                         coffer_error *err)
 {
-    const uint64_t at =
-        err == NULL || err->offset < move->from || err->offset - move->from >= move->size ? move->from : err->offset;
+    const uint64_t at = err == NULL || err->offset < move->offset || err->offset - move->offset >= move->size
+                            ? move->offset
+                            : err->offset;
     for (size_t i = 0; i < copies->count; i++) {
         const coffer_copy *copy = &copies->all[i];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
@@ -566,7 +567,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
 {
     const size_t size = copies->near + 1; /* room for one more, so that there is memory for none, too */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
-    coffer__digest_row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
+    coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
     size_t failed = copies->near;
     coffer__transfer_options hashing = *options;
     hashing.failed = &failed;
@@ -580,7 +581,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
                                            writer->digests.algorithm, data[i]);
     }
     if (status == COFFER_OK) {
-        status = coffer__digest(rows, copies->near, &hashing, err);
+        status = coffer__transfer(rows, copies->near, &hashing, err);
     }
     if (status != COFFER_OK && failed < copies->near) {
         const coffer_copy *copy = &copies->all[copies->order[failed]];
@@ -624,7 +625,7 @@ static coffer_status writer_copy_near(coffer_writer *writer, const writer_copies
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__move_all(&writer->sink, copies->moves, copies->move_count, &moving, err);
+    status = coffer__land_in_sink(&writer->sink, copies->moves, copies->move_count, &moving, err);
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }
@@ -641,7 +642,7 @@ typedef struct writer_batch {
     size_t size;
     uint8_t *bytes;
     coffer_read_target *targets;
-    coffer__digest_row *rows;
+    coffer__row *rows;
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } writer_batch;
 
@@ -681,8 +682,7 @@ static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
     return batch->bytes != NULL && batch->targets != NULL && batch->rows != NULL && batch->data != NULL
                ? COFFER_OK
                : coffer__fail(err, COFFER_ERR_MEMORY,
-                              "no memory for the %u bytes of a tensor: what comes from far away is verified in memory",
-                              size);
+                              "no memory for the %u bytes of a tensor: remote tensors are verified in memory", size);
 }
 
 static void writer_free_batch(const writer_batch *batch)
@@ -700,7 +700,7 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
     for (size_t i = 0; i < batch->count; i++) {
         const coffer_tensor *tensor = writer_batch_copy(batch, i)->tensor;
         batch->targets[i] = (coffer_read_target){ tensor, batch->bytes + at, tensor->size };
-        batch->rows[i] = (coffer__digest_row){
+        batch->rows[i] = (coffer__row){
             .map = batch->bytes + at, .size = tensor->size, .algorithm = algorithm, .digest = batch->data[i]
         };
         at += (size_t)tensor->size;
@@ -711,7 +711,7 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
 static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch *batch, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = &writer->allocator };
-    const coffer_status status = coffer__digest(batch->rows, batch->count, &options, err);
+    const coffer_status status = coffer__transfer(batch->rows, batch->count, &options, err);
     coffer__os_mutex_lock(&writer->mutex);
     for (size_t i = 0; i < batch->count && status == COFFER_OK; i++) {
         coffer__writer_digests_set(&writer->digests, writer_batch_copy(batch, i)->to, batch->data[i]);
@@ -834,7 +834,7 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
         return status;
     }
     if (writer->writing > 0) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is under way");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     const uint64_t begin = coffer_table_data_offset(writer->table);
     const uint64_t gap = coffer__spans_gap(&writer->spans, begin);

@@ -3,12 +3,12 @@
 
 #include "alloc.h"
 #include "declared.h"
-#include "digest.h"
 #include "edit_text.h"
 #include "error.h"
 #include "record.h"
 #include "sort.h"
 #include "source.h"
+#include "transfer.h"
 
 #include <string.h>
 
@@ -25,10 +25,9 @@ struct coffer__writer_digest {
 
 static coffer_status writer_digests_no_room(coffer_error *err)
 {
-    return coffer__fail(
-        err, COFFER_ERR_ARGUMENT,
-        "the header has no room for the digests of its tensors: reserve it when all are declared and before "
-        "the header is built (coffer_header_reserve_digests)");
+    return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                        "the header has no room for the digests of its tensors: reserve it after all are declared and "
+                        "before the header is built (coffer_header_reserve_digests)");
 }
 
 /* Sets a key to digests that are all zero. */
@@ -55,7 +54,7 @@ static coffer_status writer_digests_set_zero(coffer_header *header, const char *
 coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
 {
     if (header == NULL || coffer_algorithm_digest_size(algorithm) == 0) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "digests need a header and an algorithm of the list");
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "digests need a header and a known algorithm");
     }
     const size_t count = coffer_header_count(header);
     const coffer_status status = writer_digests_set_zero(header, COFFER_DIGESTS_KEY, algorithm, count, err);
@@ -101,9 +100,8 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
     const size_t count = coffer_header_count(header);
     if (sink->in_order) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                            "digests stand in the header and are known last, but this is a pipe, a terminal or "
-                            "appending, and takes the "
-                            "header first: write to a file, or without digests");
+                            "digests are in the header and known last, but this is a pipe, a terminal or appending, "
+                            "and takes the header first: write to a file, or without digests");
     }
     digests->tensors = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *digests->tensors);
     if (digests->tensors == NULL) {
@@ -133,11 +131,10 @@ coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, cons
     *hasher = NULL;
     if (tensor->lost || tensor->busy || offset != tensor->hashed) {
         tensor->lost = true;
-        return sink->ops->read_at != NULL
-                   ? COFFER_OK
-                   : coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                                  "what was written there cannot be read back, so for digests the pieces of a tensor "
-                                  "must come one after the other, in order");
+        return sink->ops->read_at != NULL ? COFFER_OK
+                                          : coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                                                         "what was written there cannot be read back, so with digests "
+                                                         "the pieces of a tensor must come in order");
     }
     if (tensor->hasher == NULL) {
         tensor->hasher = digests->spare;
@@ -201,7 +198,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
-    coffer__digest_row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
+    coffer__row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
     if (rows == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors",
                             (uint64_t)digests->count);
@@ -209,15 +206,15 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     for (size_t i = 0; i < digests->count; i++) {
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
         if (!digests->tensors[i].done) {
-            rows[row_count++] = (coffer__digest_row){ .source = &source,
-                                                      .offset = tensor->offset,
-                                                      .size = tensor->size,
-                                                      .algorithm = digests->algorithm,
-                                                      .digest = digests->tensors[i].data };
+            rows[row_count++] = (coffer__row){ .source = &source,
+                                               .offset = tensor->offset,
+                                               .size = tensor->size,
+                                               .algorithm = digests->algorithm,
+                                               .digest = digests->tensors[i].data };
         }
     }
     const coffer__transfer_options options = { .allocator = &digests->allocator };
-    const coffer_status status = coffer__digest(rows, row_count, &options, err);
+    const coffer_status status = coffer__transfer(rows, row_count, &options, err);
     coffer__free(&digests->allocator, rows, (digests->count + 1) * sizeof *rows);
     return status;
 }

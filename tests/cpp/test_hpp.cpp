@@ -612,6 +612,30 @@ void test_editing()
 
 /* ---- Integrity ---- */
 
+void test_rewriting()
+{
+    write_file("e.safetensors");
+    const coffer_rewrite_rule rules[] = { { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "*", "new.*" } };
+    const coffer_rewrite_rule none[] = { { COFFER_REWRITE_DROP, COFFER_UNKNOWN_DTYPE, "nosuch", nullptr } };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.rules = rules;
+    options.rule_count = 1;
+    {
+        const cofferpp::model before("e.safetensors");
+        cofferpp::rewrite rewrite(before, &options);
+        EXPECT(rewrite.summary().way == COFFER_REWRITE_FILES);
+        EXPECT(rewrite.summary().tensor_count == coffer_count(before.get()));
+        EXPECT(rewrite.at(0) != nullptr && std::string(rewrite.at(0)->to->name).rfind("new.", 0) == 0);
+        EXPECT(rewrite.at(rewrite.summary().tensor_count) == nullptr);
+        rewrite.run();
+    }
+    const cofferpp::model after("e.safetensors");
+    EXPECT(std::string(coffer_at(after.get(), 0)->name).rfind("new.", 0) == 0);
+    options.rules = none;
+    EXPECT(thrown_by([&] { return cofferpp::rewrite(after, &options); }).code() == COFFER_ERR_NO_TENSOR);
+    unlink("e.safetensors");
+}
+
 void test_hashing()
 {
     cofferpp::hasher hasher(COFFER_SHA256);
@@ -721,12 +745,12 @@ void test_fetching()
     };
     EXPECT(fetch().code() == COFFER_ERR_NOT_FOUND && mkdir("here", 0700) == 0);
     EXPECT(fetch().code() == COFFER_OK && cofferpp::model("here/m.safetensors").size() == 3);
-    const bool wanted[] = { false, true, false };
+    const coffer_tensor *const wanted[] = { coffer_at(model.get(), 1) };
     coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
     options.force = true;
-    EXPECT(fetch(cofferpp::span<const bool>(wanted), &options).code() == COFFER_OK);
+    EXPECT(fetch(cofferpp::span<const coffer_tensor *const>(wanted), &options).code() == COFFER_OK);
     EXPECT(cofferpp::model("here/m.safetensors").size() == 1);
-    EXPECT(fetch(cofferpp::span<const bool>(wanted, 2)).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(fetch(cofferpp::span<const coffer_tensor *const>()).code() == COFFER_ERR_NO_TENSOR);
     EXPECT(unlink("here/m.safetensors") == 0 && rmdir("here") == 0);
 }
 
@@ -760,6 +784,7 @@ int main()
     test_a_file_that_is_cut_short();
     test_a_model_writer_that_is_left_publishes_nothing();
     test_editing();
+    test_rewriting();
     test_hashing();
     test_digests();
     test_verifying();

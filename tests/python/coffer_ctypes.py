@@ -106,6 +106,7 @@ _dtype_name = _declare(LIB, "coffer_tensor_dtype_name", c_char_p, POINTER(Tensor
 _parse = _declare(LIB, "coffer_parse", c_int, POINTER(c_void_p), POINTER(c_uint64), c_char_p, c_size_t, c_void_p,
                   POINTER(ParseOptions), POINTER(Error))  # fmt: skip
 _table_free = _declare(LIB, "coffer_table_free", None, c_void_p)
+_count = _declare(LIB, "coffer_count", c_size_t, c_void_p)
 _table_count = _declare(LIB, "coffer_table_count", c_size_t, c_void_p)
 _table_at = _declare(LIB, "coffer_table_at", POINTER(Tensor), c_void_p, c_size_t)
 _table_format = _declare(LIB, "coffer_table_format", c_int, c_void_p)

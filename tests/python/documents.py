@@ -59,5 +59,5 @@ def sessions(text):
 
 def on_any_machine(said):
     """Without what differs from run to run and from file system to file system."""
-    said = said.replace("edited in a clone, which took its place", "edited in place")
+    said = said.replace("edited in a clone, which replaced it", "edited in place")
     return re.sub(r"\b\d+(\.\d+)? (ms|s)\b", "TIME", said)

@@ -30,7 +30,7 @@ ANSWER = re.compile(r"([12T][|\\]|=)( |$)")
 ANY_RUN = [
     (re.compile(r"\b\d+\.\d+ m?s\b|\b\d+ min \d+ s\b"), "TIME"),
     (re.compile(r'("seconds": )\d+\.\d+'), r"\1TIME"),
-    (re.compile(r"edited in a clone, which took its place"), "edited in place"),
+    (re.compile(r"edited in a clone, which replaced it"), "edited in place"),
     (re.compile(r'"done": "clone"'), '"done": "in_place"'),
 ]
 CONTROLS = {"\x1b": r"\e", "\t": r"\t", "\r": r"\r"}

@@ -85,15 +85,15 @@ def test_help_of_each_command(command):
     (["frobnicate"], 'coffer: unknown command "frobnicate"\nTry: coffer --help\n'),
     (["a\x1b[1m"], 'coffer: unknown command "a\\x1b[1m"\nTry: coffer --help\n'),
     (["model.safetensors"],
-     'coffer: "model.safetensors" is no command; to look into a file: coffer info FILE\nTry: coffer --help\n'),
+     'coffer: "model.safetensors" is not a command; to inspect a file: coffer info FILE\nTry: coffer --help\n'),
     (["help", "gte"], 'coffer help: unknown command "gte"; did you mean "get"?\nTry: coffer help --help\n'),
     (["--verison"], "coffer: unknown option --verison; did you mean --version?\nTry: coffer --help\n"),
     (["ls", "--srot", "name", "f"], "coffer ls: unknown option --srot; did you mean --sort?\nTry: coffer ls --help\n"),
     (["ls", "--frobnicate", "f"], "coffer ls: unknown option --frobnicate\nTry: coffer ls --help\n"),
     (["ls", "-x", "f"], "coffer ls: unknown option -x\nTry: coffer ls --help\n"),
     (["meta", "-fx", "f"], "coffer meta: unknown option -x\nTry: coffer meta --help\n"),
-    (["ls", "--sort"], "coffer ls: --sort wants a value: --sort ORDER\nTry: coffer ls --help\n"),
-    (["ls", "f", "--sort=colour"], "coffer ls: --sort wants name, offset or size\nTry: coffer ls --help\n"),
+    (["ls", "--sort"], "coffer ls: --sort needs a value: --sort ORDER\nTry: coffer ls --help\n"),
+    (["ls", "f", "--sort=colour"], "coffer ls: --sort needs name, offset or size\nTry: coffer ls --help\n"),
     (["ls", "--json=yes", "f"], "coffer ls: --json takes no value\nTry: coffer ls --help\n"),
     (["ls"], "coffer ls: too few arguments; usage: coffer ls PATH\nTry: coffer ls --help\n"),
     (["ls", "a", "b\n"],
@@ -102,20 +102,20 @@ def test_help_of_each_command(command):
     (["check", "--json"], "coffer check: too few arguments; usage: coffer check PATH...\nTry: coffer check --help\n"),
     (["get", "f"], "coffer get: too few arguments; usage: coffer get PATH NAME[SLICE]\nTry: coffer get --help\n"),
     (["meta", "f", "--set", "novalue"],
-     'coffer meta: --set wants KEY=VALUE, and "novalue" has no =; to remove a key: --unset\nTry: coffer meta --help\n'),
+     'coffer meta: --set needs KEY=VALUE, and "novalue" has no =; to remove a key: --unset\nTry: coffer meta --help\n'),
     (["meta", "f", "--recover", "--set", "a=b"],
-     "coffer meta: --recover comes alone; edit afterwards\nTry: coffer meta --help\n"),
+     "coffer meta: --recover cannot be combined with other options; edit afterwards\nTry: coffer meta --help\n"),
     (["meta", "f", "--recover", "--rewrite"],
-     "coffer meta: --recover comes alone; edit afterwards\nTry: coffer meta --help\n"),
+     "coffer meta: --recover cannot be combined with other options; edit afterwards\nTry: coffer meta --help\n"),
     (["meta", "f", "key", "--unset", "a"],
-     "coffer meta: a KEY is shown, so it goes with no --set, --unset, --rewrite or --recover\n"
+     "coffer meta: a KEY is for showing, and excludes --set, --unset, --rewrite and --recover\n"
      "Try: coffer meta --help\n"),
     (["get", "f", "x", "--format=raw", "-o", ""],
-     "coffer get: the file to be written has no name\nTry: coffer get --help\n"),
-    (["hash", "f", "-o", ""], "coffer hash: the file to be written has no name\nTry: coffer hash --help\n"),
-    (["stats", "f", "--plot", ""], "coffer stats: the file to be written has no name\nTry: coffer stats --help\n"),
+     "coffer get: the output file has an empty name\nTry: coffer get --help\n"),
+    (["hash", "f", "-o", ""], "coffer hash: the output file has an empty name\nTry: coffer hash --help\n"),
+    (["stats", "f", "--plot", ""], "coffer stats: the output file has an empty name\nTry: coffer stats --help\n"),
     (["meta", "f", "-f"],
-     "coffer meta: --follow-links goes with --set, --unset, --rewrite or --recover\nTry: coffer meta --help\n"),
+     "coffer meta: --follow-links needs --set, --unset, --rewrite or --recover\nTry: coffer meta --help\n"),
 ])
 def test_wrong_usage(arguments, message):
     result = coffer(*arguments)
@@ -775,7 +775,7 @@ def test_meta_with_nothing_to_do(model):
     raw = Path(model).read_bytes()
     result = coffer("meta", model, "--set", "format=pt", "--unset", "absent")
     assert result.returncode == 0
-    assert result.stderr.startswith(f"coffer: {model}: nothing to do, the file says so already (")
+    assert result.stderr.startswith(f"coffer: {model}: nothing to do, the metadata have these values already (")
     assert Path(model).read_bytes() == raw
 
 
@@ -839,7 +839,7 @@ def test_meta_recovers_what_an_interrupted_edit_left(model):
         result = coffer("meta", model, "--recover", *options)
         assert result.returncode == 0
         assert result.stderr.startswith(
-            f"coffer: {model}: recovered: nothing unfinished is left (")
+            f"coffer: {model}: recovered: nothing is unfinished (")
         assert not options or json.loads(result.stdout)["done"] == "recovered"
         assert Path(model).read_bytes() == raw
         assert os.listdir(Path(model).parent) == ["model.safetensors"]

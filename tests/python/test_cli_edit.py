@@ -51,7 +51,7 @@ def test_room_that_is_put_in(tmp_path):
     before = path.read_bytes()[-1000:]
     result = subprocess.run([CLI, "meta", "--insert", "--set", "a=b", path], capture_output=True, text=True, check=False)
     if result.returncode == 0:
-        assert "room was put in" in result.stderr
+        assert "room was inserted" in result.stderr
         assert run("meta", path, "a").stdout == "b\n"
     else:
         assert "cannot put blocks in" in result.stderr or "cannot be told" in result.stderr
@@ -63,4 +63,4 @@ def test_room_that_is_put_in(tmp_path):
 @pytest.mark.parametrize("arguments", [["--insert"], ["--insert", "--rewrite"], ["--insert", "--recover"]])
 def test_insert_is_for_edits(tmp_path, arguments):
     path = make(tmp_path / "small.safetensors", 1000)
-    assert "--insert goes with" in run("meta", *arguments, path, code=2).stderr
+    assert "--insert needs" in run("meta", *arguments, path, code=2).stderr

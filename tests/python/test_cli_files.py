@@ -75,7 +75,7 @@ def test_npy_of_other_dtypes_names_the_way_out(tmp_path, dtype):
     path = make(tmp_path / "m", {"x": (dtype, [8], bytes(bits_of(dtype)))})
     result = coffer("get", path, "x", "-o", tmp_path / "x.npy")
     assert result.returncode == 2
-    assert f"the tensor is {dtype}, which .npy files do not have; --as f32 converts it".encode() in result.stderr
+    assert f"the tensor is {dtype}, which .npy files cannot hold; --as f32 converts it".encode() in result.stderr
     assert os.listdir(tmp_path) == ["m"]
     write(path, "x", "--as", "f32", "-o", tmp_path / "x.npy")
     assert numpy.load(tmp_path / "x.npy").dtype == numpy.float32
@@ -299,5 +299,5 @@ def test_check_data_of_a_pipe_and_of_several_files(tmp_path):
     with (tmp_path / "a.safetensors").open("rb") as file:
         result = subprocess.run(["bash", "-c", 'cat | "$0" check --data -', CLI], stdin=file, capture_output=True, text=True,
                                 timeout=60, check=True)
-    assert result.stdout.splitlines()[1].endswith("note: a tensor has nothing but zeros (1 time, at byte "
+    assert result.stdout.splitlines()[1].endswith("note: a tensor has only zeros (1 time, at byte "
                                                   f"{(tmp_path / 'a.safetensors').stat().st_size - 7} in zero)")

@@ -430,7 +430,8 @@ def test_a_fetch_that_is_cancelled_is_gone_on_with(tmp_path, monkeypatch):
         progress = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(lambda *_: held())
         options = FetchOptions(ctypes.sizeof(FetchOptions), ctypes.cast(progress, ctypes.c_void_p))
         folder = os.fsencode(tmp_path)
-        status = coffer.LIB.coffer_fetch(model.handle, None, folder, ctypes.byref(options), ctypes.byref(model.err))
+        count = ctypes.c_size_t(coffer._count(model.handle))
+        status = coffer.LIB.coffer_fetch(model.handle, None, count, folder, ctypes.byref(options), ctypes.byref(model.err))
         assert coffer.CODE_NAMES[status] == "CANCELLED", model.message
         assert list(content(tmp_path)) == ["m.safetensors.coffer-part"]
         server.behave = server.serve

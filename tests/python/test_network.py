@@ -414,7 +414,7 @@ def test_answers_that_always_break_off():
 def test_a_server_that_says_nothing():
     with Server(behave=lambda request: request.stall()) as server:
         os.environ["COFFER_NET_RETRIES"] = "1"
-        refused(server, "TIMEOUT", "said nothing for 300 ms", requests=2)
+        refused(server, "TIMEOUT", "sent nothing for 300 ms", requests=2)
 
 
 def test_a_server_that_stops_in_the_middle():

@@ -440,7 +440,7 @@ static void test_messages_with_numbers(void **state)
     (void)state;
     REFUSED("\0\1\1a\x0F\0\0\0", COFFER_ERR_DTYPE, 8 + 4, "at byte 12, 15 is not the number of one of the format's 15");
     REFUSED("\0\1\1a\x0B\2\2\3\0\x17", COFFER_ERR_SIZE, 8 + 2,
-            "dtype and shape make 24 bytes, but the range from 0 to 23 has 23");
+            "dtype and shape give 24 bytes, but the range from 0 to 23 has 23");
 }
 
 /* Only 251, 252 and 253 begin a number, and none of more bytes than its place allows. */

@@ -10,8 +10,7 @@
 
 #include "coffer.h"
 #include "crew.h"
-#include "digest.h"
-#include "move.h"
+#include "landing.h"
 #include "source.h"
 #include "support_file.h"
 #include "support_model.h"
@@ -128,11 +127,11 @@ static void hashing_ends(void **state)
         uint8_t digests[2][32];
         const coffer__source source = make_stuck(&there, 8 * MIB, serves != 0);
         const coffer__transfer_options options = make_options(&last);
-        const coffer__digest_row rows[] = {
+        const coffer__row rows[] = {
             { .source = &source, .size = 4 * MIB, .algorithm = COFFER_SHA256, .digest = digests[0] },
             { .source = &source, .offset = 4 * MIB, .size = 4 * MIB, .algorithm = COFFER_SHA256, .digest = digests[1] },
         };
-        assert_int_equal(coffer__digest(rows, 2, &options, &err), COFFER_ERR_CANCELLED);
+        assert_int_equal(coffer__transfer(rows, 2, &options, &err), COFFER_ERR_CANCELLED);
         assert_int_equal(err.code, COFFER_ERR_CANCELLED);
         assert_true(atomic_load(&there.waiting) >= 1);
         assert_int_equal(last > 0, serves != 0);
@@ -161,8 +160,8 @@ static void moving_ends(void **state)
     const coffer__transfer_options options = make_options(&last);
     const coffer__sink_ops ops = { .write_at = refuse };
     coffer__sink sink = { .ops = &ops };
-    const coffer__move move = { &source, 0, 0, 9 * MIB };
-    assert_int_equal(coffer__move_all(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
+    const coffer__row move = { .source = &source, .size = 9 * MIB };
+    assert_int_equal(coffer__land_in_sink(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
     assert_int_equal(err.code, COFFER_ERR_CANCELLED);
     assert_true(atomic_load(&there.waiting) >= 1);
 }

@@ -153,7 +153,7 @@ static void the_digest_of_the_vectors(void **state)
     coffer_model_writer *writer = NULL;
     assert_int_equal(coffer_model_writer_open(&writer, header, work_path("model.safetensors"), &options, NULL),
                      COFFER_OK);
-    assert_true(coffer_model_writer_count(writer) > 1);
+    assert_true(coffer_model_writer_shard_count(writer) > 1);
     for (size_t i = 0; i < VECTOR_COUNT; i++) {
         assert_int_equal(coffer_model_writer_write(writer, i, 0, VECTORS[i].bytes, VECTORS[i].size, NULL), COFFER_OK);
     }
@@ -318,7 +318,13 @@ static void fetch_and_look(const bool *wanted, coffer_algorithm recorded)
     coffer *model = open_with(INDEX, NULL);
     (void)snprintf(folder, sizeof folder, "%s", work_path("fetched"));
     assert_int_equal(mkdir(folder, 0700), 0);
-    assert_int_equal(coffer_fetch(model, wanted, folder, NULL, NULL), COFFER_OK);
+    const coffer_tensor *tensors[COUNT];
+    size_t count = 0;
+    for (size_t i = coffer_count(model); i > 0; i--) { /* in any order */
+        tensors[count] = coffer_at(model, i - 1);
+        count += wanted == NULL || wanted[i - 1];
+    }
+    assert_int_equal(coffer_fetch(model, wanted == NULL ? NULL : tensors, count, folder, NULL, NULL), COFFER_OK);
     coffer_close(model);
     (void)snprintf(path, sizeof path, "%s/" INDEX, folder);
     assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);

@@ -571,7 +571,7 @@ static void test_not_skipped(void **state)
     reading in;
     begin(&in, "{\"ab\":1,\"cde\":2,\"ab\":3}");
     expect_failed(&in, skip_value(&in, 0), COFFER_ERR_DUPLICATE_KEY, 16);
-    assert_non_null(strstr(in.err.message, "the key \"ab\" comes a second time"));
+    assert_non_null(strstr(in.err.message, "the key \"ab\" occurs a second time"));
     end(&in);
     begin(&in, "01");
     expect_failed(&in, skip_value(&in, 0), COFFER_ERR_JSON, 0);

@@ -308,7 +308,8 @@ static coffer_manifest *filled(void)
     for (size_t i = 0; i < 4; i++) {
         uint8_t digest[32];
         memset(digest, (int)(i + 1), sizeof digest);
-        assert_int_equal(coffer_manifest_add(manifest, names[i], COFFER_SHA256, digest, NULL), COFFER_OK);
+        assert_int_equal(coffer_manifest_add(manifest, names[i], COFFER_SHA256, digest, sizeof digest, NULL),
+                         COFFER_OK);
     }
     assert_int_equal(coffer_manifest_ignore(manifest, ".git", NULL), COFFER_OK);
     return manifest;
@@ -392,22 +393,26 @@ static void test_what_cannot_be_written(void **state)
     size_t size = 0;
     const uint8_t digest[32] = { 0 };
     coffer_manifest *manifest = filled();
-    assert_int_equal(coffer_manifest_add(manifest, "../x", COFFER_SHA256, digest, NULL), COFFER_ERR_MANIFEST_NAME);
-    assert_int_equal(coffer_manifest_add(manifest, "x", COFFER_NO_ALGORITHM, digest, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_manifest_add(manifest, "../x", COFFER_SHA256, digest, sizeof digest, NULL),
+                     COFFER_ERR_MANIFEST_NAME);
+    assert_int_equal(coffer_manifest_add(manifest, "x", COFFER_NO_ALGORITHM, digest, sizeof digest, NULL),
+                     COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_manifest_add(manifest, "x", COFFER_SHA256, digest, 16, NULL), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_manifest_write(manifest, COFFER_MANIFEST_BUNDLE, NULL, 0, &text, &size, NULL),
                      COFFER_ERR_ARGUMENT);
-    assert_int_equal(coffer_manifest_add(manifest, "fast", COFFER_XXH3_128, digest, NULL), COFFER_OK);
+    assert_int_equal(coffer_manifest_add(manifest, "fast", COFFER_XXH3_128, digest, 16, NULL), COFFER_OK);
     assert_int_equal(coffer_manifest_write(manifest, COFFER_MANIFEST_STATEMENT, NULL, 0, &text, &size, NULL),
                      COFFER_ERR_MANIFEST_ALGORITHM);
     assert_int_equal(coffer_manifest_write(manifest, COFFER_MANIFEST_LINES, NULL, 0, &text, &size, NULL), COFFER_OK);
     coffer_manifest_free(manifest);
     manifest = filled();
-    assert_int_equal(coffer_manifest_add(manifest, "sub//b", COFFER_SHA256, digest, NULL), COFFER_OK);
+    assert_int_equal(coffer_manifest_add(manifest, "sub//b", COFFER_SHA256, digest, sizeof digest, NULL), COFFER_OK);
     assert_int_equal(coffer_manifest_write(manifest, COFFER_MANIFEST_LINES, NULL, 0, &text, &size, NULL),
                      COFFER_ERR_MANIFEST_NAME);
     coffer_manifest_free(manifest);
     manifest = filled();
-    assert_int_equal(coffer_manifest_add(manifest, "latin1-\xfc", COFFER_SHA256, digest, NULL), COFFER_OK);
+    assert_int_equal(coffer_manifest_add(manifest, "latin1-\xfc", COFFER_SHA256, digest, sizeof digest, NULL),
+                     COFFER_OK);
     assert_int_equal(coffer_manifest_write(manifest, COFFER_MANIFEST_STATEMENT, NULL, 0, &text, &size, NULL),
                      COFFER_ERR_MANIFEST_NAME);
     coffer_manifest_free(manifest);

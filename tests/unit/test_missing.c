@@ -143,7 +143,7 @@ static void failures_name_the_first_few(void **state)
     put_index(6);
     put("m-00002-of-00006.safetensors");
     assert_missing("model.safetensors.index.json",
-                   "5 of the model's 6 files do not exist: the download is not complete, or the index is of another "
+                   "5 of the model's 6 files do not exist: the download is incomplete, or the index is of another "
                    "model: \"m-00001-of-00006.safetensors\", \"m-00003-of-00006.safetensors\", "
                    "\"m-00004-of-00006.safetensors\" and 2 more",
                    "m-00001-of-00006.safetensors", 6, 1);
@@ -154,14 +154,14 @@ static void failures_name_the_first_few(void **state)
                    "\"m-00005-of-00006.safetensors\"",
                    "m-00003-of-00006.safetensors", 6, 3);
     assert_int_equal(unlink(work_path("model.safetensors.index.json")), 0);
-    assert_missing(".",
-                   "3 of the model's 6 files do not exist: the download is not complete: "
-                   "\"m-00003-of-00006.safetensors\", \"m-00004-of-00006.safetensors\" and "
-                   "\"m-00005-of-00006.safetensors\"",
-                   "m-00003-of-00006.safetensors", 6, 3);
+    assert_missing(
+        ".",
+        "3 of the model's 6 files do not exist: the download is incomplete: \"m-00003-of-00006.safetensors\", "
+        "\"m-00004-of-00006.safetensors\" and \"m-00005-of-00006.safetensors\"",
+        "m-00003-of-00006.safetensors", 6, 3);
     put("m-00004-of-00006.safetensors");
     assert_missing(".",
-                   "2 of the model's 6 files do not exist: the download is not complete: "
+                   "2 of the model's 6 files do not exist: the download is incomplete: "
                    "\"m-00003-of-00006.safetensors\" and \"m-00005-of-00006.safetensors\"",
                    "m-00003-of-00006.safetensors", 6, 4);
     put("m-00005-of-00006.safetensors");

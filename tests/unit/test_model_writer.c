@@ -95,10 +95,10 @@ static void test_plan(void **state)
     (void)state;
     coffer_header *header = model_header(3, coffer_libc_allocator());
     coffer_model_writer *writer = open_writer(header, 80);
-    assert_int_equal(coffer_model_writer_count(writer), 3);
-    assert_string_equal(coffer_model_writer_name(writer, 0), "model-00001-of-00003.safetensors");
-    assert_string_equal(coffer_model_writer_name(writer, 2), "model-00003-of-00003.safetensors");
-    assert_null(coffer_model_writer_name(writer, 3));
+    assert_int_equal(coffer_model_writer_shard_count(writer), 3);
+    assert_string_equal(coffer_model_writer_shard_name(writer, 0), "model-00001-of-00003.safetensors");
+    assert_string_equal(coffer_model_writer_shard_name(writer, 2), "model-00003-of-00003.safetensors");
+    assert_null(coffer_model_writer_shard_name(writer, 3));
     assert_int_equal(coffer_model_writer_shard_of(writer, 2), 2);
     assert_true(coffer_model_writer_shard_of(writer, 3) == SIZE_MAX);
     coffer_model_writer_free(writer);
@@ -168,7 +168,7 @@ static void test_pieces_of_threads(void **state)
     for (size_t i = 0; i < PIECE_TENSORS; i++) {
         char name[32];
         snprintf(name, sizeof name, "t%zu", i);
-        assert_tensor(coffer_model_writer_name(writer, coffer_model_writer_shard_of(writer, i)), name, 40 + i, 3);
+        assert_tensor(coffer_model_writer_shard_name(writer, coffer_model_writer_shard_of(writer, i)), name, 40 + i, 3);
     }
     coffer_model_writer_free(writer);
     coffer_header_free(header);

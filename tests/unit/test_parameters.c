@@ -223,8 +223,7 @@ static void test_mlx_modules_with_bits_of_their_own(void **state)
     assert_int_equal(counts.compatible[COFFER_U32], 4 * 8 + 4 * 4 + 4 * 8 + 4 * 16);
     assert_int_equal(counts.trained[COFFER_F16], 0);
     assert_string_equal(counts.assumed,
-                        "\"mlx\": weights of 4 bits, or what a module states of itself, unpacked; scales do "
-                        "not count");
+                        "\"mlx\": weights of 4 bits, or what a module states, unpacked; scales do not count");
     /* The same module twice is no JSON that anybody writes: the first counts. */
     counts = COUNTED(specs, "{\"quantization\": {\"bits\": 4, \"b\": {\"bits\": 8}, \"b\": {\"bits\": 2}}}");
     assert_int_equal(counts.trained[COFFER_U32], 3 * 4 * 8 + 4 * 4);
@@ -283,8 +282,7 @@ static void test_configurations_that_are_none(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         const coffer_parameters counts = COUNTED(gptq, broken[i]);
         assert_int_equal(total(counts.trained), total(counts.plain));
-        assert_string_equal(counts.assumed,
-                            "config.json is not JSON as it should be: everything counts as it is stored");
+        assert_string_equal(counts.assumed, "config.json is not valid JSON: everything counts as it is stored");
     }
 }
 

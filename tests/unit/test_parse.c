@@ -532,11 +532,11 @@ static void test_messages_with_numbers(void **state)
         { "{\"a\":{\"dtype\":\"F128\",\"shape\":[1],\"data_offsets\":[0,16]}}",
           "at byte 22, the dtype \"F128\" is not one of the 22 that coffer " COFFER_VERSION_STRING " knows", 0, 0 },
         { "{\"a\":{\"dtype\":\"I16\",\"shape\":[7],\"data_offsets\":[8,21]}}",
-          "dtype and shape make 14 bytes, but data_offsets [8, 21] span 13", 14, 13 },
+          "dtype and shape give 14 bytes, but data_offsets [8, 21] span 13", 14, 13 },
         { "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}",
           "elements of F4 that take 12 bits do not fill whole bytes", 0, 0 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,1]}}",
-          "data_offsets [2, 1] are not the begin and end of a range", 0, 0 },
+          "data_offsets [2, 1] are not the beginning and end of a range", 0, 0 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
           "bytes 0 to 2 of the data belong to no tensor; tensor \"a\" begins behind them", 0, 2 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"

@@ -218,7 +218,7 @@ static void test_name_is_not_durable(void **state)
     file_write("model", old, OLD_SIZE);
     faults.always[FAULT_SYNC_NAMES] = EIO;
     assert_int_equal(save(work_path("model"), COFFER_SYNC_ALWAYS, false, &err), COFFER_ERR_IO);
-    assert_non_null(strstr(err.message, "which is in place"));
+    assert_non_null(strstr(err.message, "the file is in place"));
     assert_file("model", fresh, FRESH_SIZE);
     assert_int_equal(work_dir_count(), 1);
 }
@@ -409,8 +409,8 @@ static unsigned check_every_call(bool exists, bool named, bool in_place, coffer_
             assert_file("model", fresh, FRESH_SIZE);
         } else if (!in_place) {
             /* The one failure that comes too late is that of the name's durability. */
-            assert_true(exists ? file_is("model", old, OLD_SIZE) || strstr(err.message, "which is in place") != NULL
-                               : !there || strstr(err.message, "which is in place") != NULL);
+            assert_true(exists ? file_is("model", old, OLD_SIZE) || strstr(err.message, "the file is in place") != NULL
+                               : !there || strstr(err.message, "the file is in place") != NULL);
         }
         if (there) {
             assert_int_equal(unlink(work_path("model")), 0);

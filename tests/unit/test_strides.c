@@ -6,6 +6,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "landing.h"
 #include "source.h"
 #include "support_file.h"
 #include "tile.h"
@@ -141,6 +142,22 @@ static void view_random(view *v)
     view_finish(v, rank, item);
 }
 
+/* Into a sink, from a file. */
+static void check_sink(const view *v, const coffer__box *box, const coffer__tile_limits *tiles, const uint8_t *wanted,
+                       uint8_t *got)
+{
+    coffer__sink sink;
+    const coffer__transfer_options options = { .allocator = coffer_libc_allocator(), .threads = 1, .tiles = tiles };
+    const coffer__row row = { .source = &stored.sources[1], .box = box, .size = v->size };
+    memset(got, 0x5a, (size_t)v->size + 1);
+    assert_int_equal(coffer__sink_memory(&sink, coffer_libc_allocator(), got, (size_t)v->size, NULL), COFFER_OK);
+    assert_int_equal(sink.ops->reserve(&sink, v->size, NULL), COFFER_OK);
+    assert_int_equal(coffer__land_in_sink(&sink, &row, 1, &options, NULL), COFFER_OK);
+    assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);
+    assert_memory_equal(got, wanted, (size_t)v->size);
+    assert_int_equal(got[v->size], 0x5a);
+}
+
 /* By every source and by a map, with one thread and with several. */
 static void check_view(const view *v, const coffer__tile_limits *tiles)
 {
@@ -165,6 +182,7 @@ static void check_view(const view *v, const coffer__tile_limits *tiles)
         assert_memory_equal(got, wanted, (size_t)v->size);
         assert_int_equal(got[v->size], 0x5a);
     }
+    check_sink(v, &box, tiles, wanted, got);
     free(wanted);
     free(got);
 }

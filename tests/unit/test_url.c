@@ -4,6 +4,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "hub.h"
 #include "url.h"
 
 #include <stdio.h>
@@ -56,16 +57,16 @@ static void refuses(const char *text, const char *words)
 static void what_cannot_be_meant_is_refused(void **state)
 {
     (void)state;
-    refuses("ftp://a/b", "\"ftp\" is no scheme");
-    refuses("://a", "is no scheme");
-    refuses("http:/a", "is no scheme");
-    refuses("http://", "no host");
-    refuses("http:///b", "no host");
-    refuses("http://a b/c", "no host");
-    refuses("http://a\\b/c", "no host");
-    refuses("http://[::1/b", "no host");
-    refuses("http://u:secret@a/b", "do not belong into a URL");
-    refuses("http://u@a/b", "do not belong into a URL");
+    refuses("ftp://a/b", "scheme \"ftp\" is not supported");
+    refuses("://a", "is not supported");
+    refuses("http:/a", "is not supported");
+    refuses("http://", "no valid host");
+    refuses("http:///b", "no valid host");
+    refuses("http://a b/c", "no valid host");
+    refuses("http://a\\b/c", "no valid host");
+    refuses("http://[::1/b", "no valid host");
+    refuses("http://u:secret@a/b", "do not belong in a URL");
+    refuses("http://u@a/b", "do not belong in a URL");
     refuses("http://a:0/", "port");
     refuses("http://a:65536/", "port");
     refuses("http://a:80x/", "port");
@@ -192,6 +193,66 @@ static void appending_escapes_all_but_what_is_kept(void **state)
     assert_int_equal(coffer__url_append(out, sizeof out - 4, "%", 1, ""), sizeof out - 1);
 }
 
+/* ---- files beside others --------------------------------------------------------------------------------------------- */
+
+static void check_beside(const char *text, const char *name, const char *wanted)
+{
+    coffer__url url;
+    coffer__url again;
+    assert_int_equal(coffer__url_read(&url, text, NULL), COFFER_OK);
+    assert_true(coffer__url_beside(&url, name, strlen(name)));
+    assert_string_equal(url.text, wanted);
+    /* It is what reading its text would have made. */
+    assert_int_equal(coffer__url_read(&again, wanted, NULL), COFFER_OK);
+    assert_memory_equal(&url.scheme, &again.scheme, sizeof url - offsetof(coffer__url, scheme));
+}
+
+static void files_beside_a_url(void **state)
+{
+    (void)state;
+    check_beside("https://h/a/b.safetensors", "c", "https://h/a/c");
+    check_beside("https://h/a/b?token=x/y", "c", "https://h/a/c");
+    check_beside("https://h/a/", "model.safetensors.index.json", "https://h/a/model.safetensors.index.json");
+    check_beside("https://h", "c", "https://h/c");
+    check_beside("https://h:8443/b", "a b?#%/c", "https://h:8443/a%20b%3F%23%25%2Fc");
+    coffer__url url;
+    char longest[COFFER__URL_SIZE];
+    memset(longest, 'a', sizeof longest);
+    assert_int_equal(coffer__url_read(&url, "https://h/b", NULL), COFFER_OK);
+    assert_false(coffer__url_beside(&url, longest, sizeof longest - strlen("https://h/")));
+    assert_int_equal(coffer__url_read(&url, "https://h/b", NULL), COFFER_OK);
+    assert_true(coffer__url_beside(&url, longest, sizeof longest - strlen("https://h/") - 1));
+}
+
+static void check_hub(const char *text, bool is_folder, const char *folder, const char *file)
+{
+    coffer__hub_name name;
+    char found[COFFER__HUB_MOST_FILE + 1];
+    assert_int_equal(coffer__hub_read(&name, text, NULL), COFFER_OK);
+    coffer__hub_folder(&name, is_folder, found);
+    assert_string_equal(found, folder);
+    assert_true(coffer__hub_beside(&name, is_folder, "c.json", 6));
+    assert_string_equal(name.file, file);
+}
+
+static void files_beside_a_name_of_the_hub(void **state)
+{
+    (void)state;
+    check_hub("hf://o/n", true, "", "c.json");
+    check_hub("hf://o/n/b", false, "", "c.json");
+    check_hub("hf://o/n@main/a/", true, "a/", "a/c.json");
+    check_hub("hf://o/n@main/a/d/b", false, "a/d/", "a/d/c.json");
+    coffer__hub_name name;
+    char longest[COFFER__HUB_MOST_FILE];
+    memset(longest, 'a', sizeof longest);
+    assert_int_equal(coffer__hub_read(&name, "hf://o/n/a/b", NULL), COFFER_OK);
+    assert_false(coffer__hub_beside(&name, false, longest, sizeof longest - 2));
+    assert_int_equal(coffer__hub_read(&name, "hf://o/n/a/b", NULL), COFFER_OK);
+    assert_true(coffer__hub_beside(&name, false, longest, sizeof longest - 3));
+    assert_false(coffer__hub_beside(&name, false, "..", 2));
+    assert_false(coffer__hub_beside(&name, false, "", 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +265,8 @@ int main(void)
         cmocka_unit_test(an_origin_is_scheme_host_and_port),
         cmocka_unit_test(only_a_scheme_makes_a_url),
         cmocka_unit_test(appending_escapes_all_but_what_is_kept),
+        cmocka_unit_test(files_beside_a_url),
+        cmocka_unit_test(files_beside_a_name_of_the_hub),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build backend: scikit-build-core, which also puts the library's sources into an sdist, and says in a line what is missing.
+"""The build backend: scikit-build-core, which also puts the library's and the command's sources into an sdist, and says in a line what is missing.
 
-In a checkout the extension is built from the sources of the library two folders up. An sdist has to stand alone, so they are
+In a checkout the extension and the command are built from the sources two folders up. An sdist has to stand alone, so they are
 copied to `library` while it is made; CMakeLists.txt looks there first.
 """
 
@@ -116,7 +116,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
         return _build.build_sdist(sdist_directory, config_settings)
     try:
         COPY.mkdir()
-        for folder in ("include", "src"):
+        for folder in ("cli", "include", "src"):
             shutil.copytree(CHECKOUT / folder, COPY / folder)
         for file in ("CMakeLists.txt", "LICENSE"):
             shutil.copy2(CHECKOUT / file, COPY / file)

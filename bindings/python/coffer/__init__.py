@@ -5,8 +5,8 @@
         weight = f["wte.weight"]            # lazy: dtype, shape, offset; slices are lazy too
         rows = weight[1000:1010].numpy()    # a view of the file where that is possible, else just these bytes
 
-`coffer.numpy`, `coffer.torch` and their siblings load and save whole files, `coffer.bintensors` those of the kind `.bt`;
-`coffer.drop_in` puts them where a program looks for safetensors and bintensors.
+`coffer.numpy`, `coffer.torch` and their siblings load and save whole files. `coffer.compat` imitates the packages safetensors and
+bintensors, and `coffer.drop_in` puts the imitations where a program looks for these.
 """
 
 from ._check import Note as Note
@@ -16,7 +16,6 @@ from ._diff import Difference as Difference
 from ._diff import TensorDifference as TensorDifference
 from ._diff import diff as diff
 from ._errors import Error as Error
-from ._errors import SafetensorError as SafetensorError
 from ._file import File as File
 from ._file import Parameters as Parameters
 from ._file import open as open
@@ -33,5 +32,10 @@ from ._native import Tensor as Tensor
 from ._native import Writer as Writer
 from ._native import record_digests as record_digests
 from ._native import recover as recover
+from ._rewrite import Place as Place
+from ._rewrite import Rewrite as Rewrite
+from ._rewrite import TensorRewrite as TensorRewrite
+from ._rewrite import rewrite as rewrite
 from ._whole import load_file as load_file
 from ._whole import save_file as save_file
+from .compat import SafetensorError as SafetensorError

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ._dtypes import FORMAT, numpy_dtype
-from ._frameworks import framework_shape, to_flax, torch_dtype
+from ._dtypes import framework_shape
+from ._frameworks import to_flax, torch_dtype
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
+from ._dtypes import is_complex
 from ._models import RECORDED, Source, _opened
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def diff(a: Source, b: Source, *, tolerance: float | None = None, progress: Prog
 
 def _compared(a: Tensor, b: Tensor) -> TensorDifference | None:
     """How two tensors of one name differ; None when they do not."""
-    complex_numbers = [tensor.dtype == "C64" for tensor in (a, b)]
+    complex_numbers = [is_complex(tensor.dtype) for tensor in (a, b)]
     numbers = a.size * (2 if complex_numbers[0] else 1)
     dtypes, shapes = (a.dtype, b.dtype), (a.shape, b.shape)
     if a.shape != b.shape or complex_numbers[0] != complex_numbers[1]:

@@ -1,44 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The element types that frameworks have: their names there, and in files.
 
-numpy (with ml_dtypes), torch, tensorflow, jax and mlx call them by the same names; `FORMAT` is the one list of these. What the
-format knows beyond it (F6_E2M3, F6_E3M2), no framework has.
+numpy (with ml_dtypes), torch, tensorflow, jax and mlx call them by the same names. The extension derives these from the library's
+one table of dtypes, so nothing is listed here. What a framework could only hold in another layout (F6_E2M3, F6_E3M2) has no name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ._errors import SafetensorError
+from ._errors import PackedError, build, no_dtype
+from ._native import DTYPES
 
 if TYPE_CHECKING:
     import numpy as np
 
-FORMAT = {
-    "bool": "BOOL",
-    "int8": "I8",
-    "uint8": "U8",
-    "int16": "I16",
-    "uint16": "U16",
-    "int32": "I32",
-    "uint32": "U32",
-    "int64": "I64",
-    "uint64": "U64",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "float4_e2m1fn_x2": "F4",  # two elements in one
-    "complex64": "C64",
-}
-
-FRAMEWORK = {name: ours for ours, name in FORMAT.items()}
+FRAMEWORK = DTYPES
+FORMAT = {name: dtype for dtype, name in FRAMEWORK.items()}
 
 
 def format_name(name: str) -> str:
@@ -46,8 +26,7 @@ def format_name(name: str) -> str:
     try:
         return FORMAT[name]
     except KeyError:
-        known = ", ".join(FORMAT)
-        raise SafetensorError(f'Unknown dtype "{name}". Supported dtypes: {known}') from None
+        raise no_dtype(name, f"files have no dtype for {name}; convert the tensor to another one") from None
 
 
 def framework_name(dtype: str) -> str:
@@ -55,23 +34,53 @@ def framework_name(dtype: str) -> str:
     try:
         return FRAMEWORK[dtype]
     except KeyError:
-        raise SafetensorError(f"Dtype not understood: {dtype}") from None
+        raise no_dtype(dtype, f"no framework has a dtype for {dtype}") from None
+
+
+def is_complex(dtype: str) -> bool:
+    return FRAMEWORK.get(dtype, "").startswith("complex")
+
+
+# ---- Packed elements --------------------------------------------------------------------------------------------------
+
+
+def is_packed(dtype: str) -> bool:
+    """Whether one element of a framework's holds two of the file's."""
+    return FRAMEWORK.get(dtype, "").endswith("_x2")
+
+
+def framework_shape(dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that frameworks give a tensor: that in the file, but of packed elements in pairs."""
+    if not is_packed(dtype):
+        return shape
+    if not shape or shape[-1] % 2:
+        message = f"{dtype} has two elements in a byte, so the last dimension has to be even, not that of {list(shape)}"
+        raise build(PackedError, "PARTIAL_BYTE", {"message": message, "shape": shape})
+    return (*shape[:-1], shape[-1] // 2)
+
+
+def file_shape(dtype: str, shape: Sequence[int]) -> Sequence[int]:
+    """The shape in files of a framework's tensor: the opposite of `framework_shape`."""
+    return [*shape[:-1], 2 * shape[-1]] if shape and is_packed(dtype) else shape
+
+
+# ---- numpy ------------------------------------------------------------------------------------------------------------
 
 
 @cache
-def numpy_dtype(dtype_str: str) -> np.dtype[Any]:
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """numpy's dtype for one of a file, from ml_dtypes where numpy itself has none."""
     import numpy as np
 
-    name = framework_name(dtype_str)
-    if dtype_str == "F4":
-        raise SafetensorError("F4 packs two elements into a byte, which numpy has no dtype for; torch has one")
+    name = framework_name(dtype)
+    if is_packed(dtype):
+        raise no_dtype(dtype, f"{dtype} packs two elements into a byte, which numpy has no dtype for; torch has one")
     if hasattr(np, name):
         found: np.dtype[Any] = np.dtype(getattr(np, name))
         return found
     try:
         import ml_dtypes
     except ImportError:
-        raise SafetensorError(f"numpy has no dtype for {dtype_str}; ml_dtypes has one: pip install ml_dtypes") from None
+        raise no_dtype(dtype, f"numpy has no dtype for {dtype}; ml_dtypes has one: pip install ml_dtypes") from None
     extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return extended

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 
-class SafetensorError(Exception):
-    """A file or a call that the format does not allow. What callers of safetensors catch."""
+from .compat import SafetensorError
 
 
 class Error(SafetensorError):
@@ -43,6 +43,10 @@ class ArgumentError(Error, ValueError):
     """The call itself is wrong, or its object is closed."""
 
 
+class WrongTypeError(Error, TypeError):
+    """What was given is of the wrong type."""
+
+
 class NoTensorError(Error, KeyError):
     """No tensor of that name."""
 
@@ -64,7 +68,7 @@ class UnreachableError(Error, ConnectionError):
 
 
 class SilenceError(Error, TimeoutError):
-    """The host said nothing for too long."""
+    """The host sent nothing for too long."""
 
 
 class RefusedError(Error, PermissionError):
@@ -72,7 +76,19 @@ class RefusedError(Error, PermissionError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The memory for it is not to be had."""
+    """There is not enough memory."""
+
+
+class NoDtypeError(Error):
+    """A framework has no dtype for this one."""
+
+    dtype: str  # of the file, or what the framework calls its own
+
+
+class PackedError(Error):
+    """Elements that share bytes, of which a row ends within one."""
+
+    shape: Sequence[int]
 
 
 _CLASSES: dict[str, type[Error]] = {
@@ -100,6 +116,21 @@ _CLASSES: dict[str, type[Error]] = {
 def _make(code: str, attributes: dict[str, object]) -> Error:
     """What the extension raises."""
     return build(_CLASSES.get(code, Error), code, attributes)
+
+
+def wrong_argument(message: str) -> Error:
+    """A call that is wrong."""
+    return _make("ARGUMENT", {"message": message})
+
+
+def wrong_type(message: str) -> Error:
+    """A call with something of the wrong type."""
+    return build(WrongTypeError, "ARGUMENT", {"message": message})
+
+
+def no_dtype(dtype: str, message: str) -> Error:
+    """A framework that has no dtype for this one."""
+    return build(NoDtypeError, "DTYPE", {"message": message, "dtype": dtype})
 
 
 def build(kind: type[Error], code: str, attributes: dict[str, object]) -> Error:

@@ -8,15 +8,15 @@ private map, which lives as long as the last of them.
 
 from __future__ import annotations
 
+import math
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from . import _indexing
-from ._dtypes import FORMAT, FRAMEWORK, framework_name, numpy_dtype
-from ._errors import Error, SafetensorError
-from ._wording import sub_byte_slice
+from ._dtypes import FORMAT, FRAMEWORK, framework_name, framework_shape, is_packed, numpy_dtype
+from ._errors import no_dtype, wrong_argument, wrong_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 Progress = Callable[[int, int], object]
+# The part of a tensor that an index names, unread.
+Choose = Callable[["_native.Model", str, object], "_native.Tensor"]
+# A tensor to write: its name, its framework's name of its dtype, its shape, and where in memory its bytes are, and how many.
+Described = tuple[str, str, Sequence[int], int, int]
 
 
 class Framework(ABC):
@@ -36,45 +40,42 @@ class Framework(ABC):
         """One tensor."""
 
     @abstractmethod
-    def part(self, model: _native.Model, name: str, index: object) -> Any:
-        """What `index`, between brackets, takes of one tensor."""
+    def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
+        """What `index`, between brackets, takes of one tensor; where the framework does not index it itself, `choose` does."""
 
     @abstractmethod
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
         """Every tensor, in the order of the file."""
 
+    @abstractmethod
+    def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
+        """The tensors as they are written; what is put into `kept` holds the memory."""
 
-def choose_part(model: _native.Model, name: str, index: object) -> _native.Tensor:
-    """The part of a tensor that `index` names, unread."""
-    tensor = model.find(name)
-    entries = _indexing.entries(index, tensor.shape)
-    try:
-        return tensor[tuple(entries)]
-    except Error as error:
-        if error.code != "SLICE_BITS":
-            raise
-        raise sub_byte_slice(_indexing.text(entries), list(tensor.shape)) from error
+    def of_bytes(self, data: bytes, model: _native.Model) -> dict[str, Any]:
+        """Every tensor of a file that is in memory, copied; `model` is that file."""
+        return self.all(model)
 
 
 # ---- Frameworks that take numpy's arrays -----------------------------------------------------------------------------
 
 
 class ArrayFramework(Framework):
-    """Reads arrays, and has `convert` make the framework's tensors of them."""
+    """Reads arrays, and has `convert` make the framework's tensors of them; `back` makes arrays of its tensors."""
 
-    def __init__(self, convert: Callable[[Array], Any] | None = None) -> None:
+    def __init__(self, convert: Callable[[Array], Any] | None = None, back: Callable[[Any], Array] | None = None) -> None:
         import numpy as np
 
         self._convert = convert
+        self._back = back
         self._ndarray = np.ndarray
 
     def whole(self, model: _native.Model, name: str) -> Any:
         return self._made(*model.array(name))
 
-    def part(self, model: _native.Model, name: str, index: object) -> Any:
+    def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
         found = model.array(name, index)
         if found is None:
-            chosen = choose_part(model, name, index)
+            chosen = choose(model, name, index)
             found = chosen.dtype, chosen.shape, chosen.read()
         return self._made(*found)
 
@@ -84,6 +85,12 @@ class ArrayFramework(Framework):
             for name, array in found.items():
                 found[name] = self._convert(array)
         return found
+
+    def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
+        for name, tensor in tensors.items():
+            if not (hasattr(tensor, "dtype") and hasattr(tensor, "shape")):
+                raise wrong_type(f"'{name}' is no tensor, but of the type {type(tensor).__name__}")
+        yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
 
     def _made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer) -> Any:
         # numpy takes whatever has a buffer.
@@ -102,6 +109,28 @@ def arrays(model: _native.Model, progress: Progress | None = None) -> dict[str, 
         name: np.ndarray(shape, dtypes[dtype], buffer=memoryview(buffer))
         for (name, dtype, shape, _, _), buffer in zip(infos, memory, strict=True)
     }
+
+
+def described_arrays(arrays: Mapping[str, Array], kept: list[Any]) -> Iterator[Described]:
+    """Arrays as they are written: contiguous, and little-endian as files are."""
+    import numpy as np
+
+    for name, array in arrays.items():
+        dtype = array.dtype
+        contiguous = np.ascontiguousarray(array).reshape(array.shape)
+        if not is_little_endian(array):
+            contiguous = contiguous.byteswap()
+        kept.append(contiguous)
+        yield name, dtype.name, array.shape, contiguous.ctypes.data, contiguous.nbytes
+
+
+def is_little_endian(array: Array) -> bool:
+    order = array.dtype.byteorder
+    return order in "<|" or (order == "=" and sys.byteorder == "little")
+
+
+def map_values(convert: Callable[[Any], Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: convert(tensor) for name, tensor in tensors.items()}
 
 
 # ---- Frameworks whose tensors view the map ---------------------------------------------------------------------------
@@ -129,11 +158,11 @@ class ViewFramework(Framework):
     def whole(self, model: _native.Model, name: str) -> Any:
         return self.moved(self._here(model, name))
 
-    def part(self, model: _native.Model, name: str, index: object) -> Any:
-        # Two elements of F4 are one of a framework, but not to those who ask a slice for its shape.
-        if model.access == "private" and model.find(name).dtype != "F4":
+    def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
+        # Two packed elements are one of a framework, but not to those who ask a slice for its shape.
+        if model.access == "private" and not is_packed(model.find(name).dtype):
             return self.moved(self._here(model, name)[index])
-        part = choose_part(model, name, index)
+        part = choose(model, name, index)
         self.dtype(part.dtype)
         return self.moved(self.from_part(part))
 
@@ -169,18 +198,10 @@ def typed(tensor: Any, dtype: Any, format_dtype: str, shape: tuple[int, ...]) ->
     return tensor.view(dtype).view(framework_shape(format_dtype, shape))
 
 
-def framework_shape(dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that frameworks give a tensor: that in the file, but of F4 in pairs of elements."""
-    if dtype != "F4":
-        return shape
-    if not shape or shape[-1] % 2:
-        what = "f4_x2 dtype requires that the last dim be divisible by 2 in torch"
-        raise SafetensorError(f"{what}: got {list(shape)}")
-    return (*shape[:-1], shape[-1] // 2)
-
-
 class TorchFramework(ViewFramework):
-    as_bytes = frozenset(FRAMEWORK) - {"BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64"}
+    as_bytes = frozenset(
+        dtype for dtype, name in FRAMEWORK.items() if name.startswith(("uint", "float8", "float4")) and name != "uint8"
+    )
 
     def __init__(self, device: str | int) -> None:
         import torch.utils.dlpack
@@ -198,6 +219,37 @@ class TorchFramework(ViewFramework):
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
 
+    def of_bytes(self, data: bytes, model: _native.Model) -> dict[str, Any]:
+        # Of small tensors, making them takes the time, and of large ones copying them, which bytearray does as fast as anything.
+        infos = model.infos()
+        small = [name for name, _, _, _, size in infos if size <= _SMALL]
+        made = self.some(model, small) if small else {}
+        if len(small) == len(infos):
+            return made
+        view = memoryview(data)
+        for name, dtype, shape, offset, size in infos:
+            if size > _SMALL:
+                made[name] = of_memory(bytearray(view[offset : offset + size]), dtype, shape)
+        return {info[0]: made[info[0]] for info in infos}
+
+    def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
+        from ._torch_memory import described, refuse_what_files_cannot_hold
+
+        refuse_what_files_cannot_hold(tensors)
+        return described(tensors, kept)
+
+
+# Bytes of a tensor that is copied together with all others.
+_SMALL = 1 << 17
+
+
+def of_memory(memory: bytearray, dtype: str, shape: tuple[int, ...]) -> Any:
+    """A torch tensor that owns these bytes."""
+    import torch
+
+    flat = torch.frombuffer(memory, dtype=torch.uint8) if memory else torch.empty(0, dtype=torch.uint8)
+    return typed(flat, torch_dtype(dtype), dtype, shape)
+
 
 def torch_dtype(dtype_str: str) -> Any:
     """torch's dtype for one of a file."""
@@ -206,8 +258,8 @@ def torch_dtype(dtype_str: str) -> Any:
     try:
         return getattr(torch, framework_name(dtype_str))
     except AttributeError:
-        what = f"torch {torch.__version__} has no dtype for {dtype_str}; a newer one may have it"
-        raise SafetensorError(what) from None
+        message = f"torch {torch.__version__} has no dtype for {dtype_str}; a newer one may have it"
+        raise no_dtype(dtype_str, message) from None
 
 
 class PaddleFramework(ViewFramework):
@@ -219,6 +271,23 @@ class PaddleFramework(ViewFramework):
     def from_part(self, part: _native.Tensor) -> Any:
         return self.from_capsule(part.__dlpack__(copy=True))
 
+    def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
+        import paddle
+
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, paddle.Tensor):
+                raise wrong_type(f"'{name}' is no tensor of paddle, but of the type {type(tensor).__name__}")
+            if paddle_size(tensor) and not tensor.is_contiguous():
+                raise wrong_argument(f"'{name}' is not contiguous: copy it with contiguous()")
+            held = tensor.cpu()
+            kept.append(held)
+            yield name, str(held.dtype).removeprefix("paddle."), held.shape, held.data_ptr(), paddle_size(held)
+
+
+def paddle_size(tensor: Any) -> int:
+    """Bytes of a paddle tensor."""
+    return int(math.prod(tensor.shape) * tensor.element_size())
+
 
 def paddle_dtype(dtype_str: str) -> Any:
     """paddle's dtype for one of a file."""
@@ -227,7 +296,7 @@ def paddle_dtype(dtype_str: str) -> Any:
     name = framework_name(dtype_str)
     # What paddle calls uint16 is bfloat16.
     if dtype_str == "U16" or not hasattr(paddle, name):
-        raise SafetensorError(f"paddle has no dtype for {dtype_str}")
+        raise no_dtype(dtype_str, f"paddle has no dtype for {dtype_str}")
     return getattr(paddle, name)
 
 
@@ -258,45 +327,55 @@ def to_mlx(array: Array) -> Any:
         raise _no_dtype("mlx", array) from error
 
 
-def _no_dtype(framework: str, array: Array) -> SafetensorError:
-    return SafetensorError(f"{framework} cannot take {FORMAT[array.dtype.name]} from numpy")
+def _no_dtype(framework: str, array: Array) -> Exception:
+    dtype = FORMAT[array.dtype.name]
+    return no_dtype(dtype, f"{framework} cannot take {dtype} from numpy")
 
 
-_NAMES = {
-    "pt": "torch",
-    "torch": "torch",
-    "pytorch": "torch",
-    "np": "numpy",
-    "numpy": "numpy",
-    "tf": "tensorflow",
-    "tensorflow": "tensorflow",
-    "jax": "flax",
-    "flax": "flax",
-    "mlx": "mlx",
-    "paddle": "paddle",
-}
+def from_flax(tensor: Any) -> Array:
+    import numpy as np
+
+    return np.asarray(tensor)
+
+
+def from_tensorflow(tensor: Any) -> Array:
+    import numpy as np
+
+    return np.asarray(tensor.numpy())
+
+
+def from_mlx(tensor: Any) -> Array:
+    import mlx.core
+    import numpy as np
+
+    if getattr(tensor, "dtype", None) == mlx.core.bfloat16:  # which numpy cannot take from a buffer
+        return np.array(tensor.view(mlx.core.uint16)).view(numpy_dtype("BF16"))
+    return np.array(tensor)
+
+
 _ON_ANY_DEVICE = {"torch": TorchFramework, "paddle": PaddleFramework}
-_ON_CPU: dict[str, Callable[[Array], Any] | None] = {
-    "numpy": None,
-    "tensorflow": to_tensorflow,
-    "flax": to_flax,
-    "mlx": to_mlx,
+_ON_CPU: dict[str, tuple[Callable[[Array], Any] | None, Callable[[Any], Array] | None]] = {
+    "numpy": (None, None),
+    "tensorflow": (to_tensorflow, from_tensorflow),
+    "flax": (to_flax, from_flax),
+    "mlx": (to_mlx, from_mlx),
 }
+_OTHER_NAMES = {"pt": "torch", "pytorch": "torch", "np": "numpy", "tf": "tensorflow", "jax": "flax"}
 
 
 def framework_of(name: str) -> str:
     """The framework that one of its names means."""
-    try:
-        return _NAMES[name]
-    except KeyError:
-        raise SafetensorError(f"framework {name} is invalid") from None
+    found = _OTHER_NAMES.get(name, name)
+    if found not in _ON_ANY_DEVICE and found not in _ON_CPU:
+        raise wrong_argument(f"there is no framework '{name}': {', '.join((*_ON_ANY_DEVICE, *_ON_CPU))}")
+    return found
 
 
 @cache
-def framework(name: str, device: str | int) -> Framework:
+def framework(name: str, device: str | int = "cpu") -> Framework:
     """A framework by the name that `framework_of` gives, and the device for its tensors."""
     if name in _ON_ANY_DEVICE:
         return _ON_ANY_DEVICE[name](device)
     if device != "cpu":
-        raise SafetensorError(f"Device {device} is not supported for framework {name}")
-    return ArrayFramework(_ON_CPU[name])
+        raise wrong_argument(f"{name} has no device '{device}'")
+    return ArrayFramework(*_ON_CPU[name])

@@ -12,7 +12,7 @@ from . import _native
 from ._errors import _make
 from ._file import File
 from ._native import Model
-from ._serialization import Sync, size_of
+from ._options import Sync, size_of
 
 if TYPE_CHECKING:
     from ._native import Algorithm, EditMode, EditWay, Format, Progress

@@ -26,10 +26,16 @@ Algorithm = Literal["sha256", "xxh3-128"]
 EditMode = Literal["auto", "in place", "rewrite"]
 EditWay = Literal["nothing", "clone", "in place", "rewrite"]
 ManifestFormat = Literal["lines", "statement", "bundle"]
+RewriteKind = Literal["drop", "keep", "rename", "cast"]
+RewriteWay = Literal["nothing", "headers", "files"]
+RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
+# before, afterwards (None: left out), and how many numbers a cast made infinite and zero
+RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int]
 Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
 VERSION: str  # of the C library
+DTYPES: dict[str, str]  # the names that frameworks have for dtypes, by those in files
 
 @final
 class Model:
@@ -164,6 +170,26 @@ class Model:
         threads: int = 0,
     ) -> None:
         """Downloads it, or those tensors of it, into a folder that exists."""
+    def rewrite(
+        self,
+        rules: Iterable[tuple[RewriteKind, str, str | None]],
+        edits: Iterable[tuple[str, str | None]],
+        *,
+        output: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
+        format: Format | None = None,
+        alignment: int = 0,
+        max_shard_size: int = 0,
+        digests: Algorithm | None = None,
+        sync: Sync = "replace",
+        follow_links: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]:
+        """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
+        the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
+        becomes of each tensor."""
     def parameters(self, config: str | None = None) -> tuple[dict[str, int], dict[str, int], dict[str, int], str]:
         """How many, by dtype: elements as stored, weights as trained, as @huggingface/hub counts; and what was assumed of the
         quantisation. By the text of a config.json; None: by the one beside the file, if there is one; "": by none."""

@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.load_file and coffer.save_file: the modules' functions of these names, for whichever framework it is."""
+"""Files as a whole, loaded and saved for a framework: what `coffer.numpy`, `coffer.torch` and their siblings do, and
+`coffer.load_file` and `coffer.save_file`, which are these functions for whichever framework it is."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from . import _native
-from ._errors import Error
-from ._frameworks import framework_of
-from ._native import Tensor
+from ._dtypes import file_shape, format_name
+from ._errors import wrong_argument, wrong_type
+from ._frameworks import Framework, framework, framework_of
+from ._options import Backend, Reading, Sync, Writing
 from ._progress import Shown, shown
-from ._safe_open import Backend
-from ._serialization import Sync
-from ._wording import writing_failed, wrong_type
 
 if TYPE_CHECKING:
-    from ._native import Algorithm
+    from ._native import Access, Algorithm
 
-# The module of the package that takes the tensors of a module.
-_MODULES = {
+# The framework that takes the tensors of a module.
+_FRAMEWORKS = {
     "jax": "flax",
     "jaxlib": "flax",
     "mlx": "mlx",
@@ -31,58 +29,131 @@ _MODULES = {
     "tensorflow": "tensorflow",
     "torch": "torch",
 }
+# "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
+_ACCESS: dict[str, Access] = {"mmap": "auto", "pread": "read"}
 
 
 def load_file(
-    filename: str | os.PathLike[str],
-    framework: str = "numpy",
-    device: str | int = "cpu",
-    *,
-    backend: Backend = "mmap",
-    verify: bool = False,
-    progress: Shown = False,
+    filename: str | os.PathLike[str], framework: str = "numpy", device: Any = "cpu", **options: Unpack[Reading]
 ) -> dict[str, Any]:
     """The tensors of a file, of a model of several files by its index, or behind a URL.
 
     framework  "numpy" (the default), "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …)
     device     where they go, of those frameworks that have devices
-    backend, verify, progress  as in `coffer.torch.load_file`
+    backend    "mmap", the default: tensors of torch and paddle view a private map of the file; "pread": they are read
+    verify     whether tensors are held against the digests that the file records
+    progress   is called with the bytes done and in all; True shows a bar, where tqdm is installed
     """
-    name = framework_of(framework)
-    module = importlib.import_module(f"coffer.{name}")
-    options: dict[str, Any] = {"backend": backend, "verify": verify, "progress": progress}
-    if name in ("torch", "paddle"):
-        options["device"] = device
-    elif device != "cpu":
-        raise ValueError(f"{name} has no device {device!r}")
-    loaded: dict[str, Any] = module.load_file(filename, **options)
-    return loaded
+    return load_path(of_name(framework, device), filename, **options)
 
 
 def save_file(
     tensors: Mapping[str, Any],
     filename: str | os.PathLike[str],
-    metadata: dict[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    **options: Unpack[Writing],
+) -> None:
+    """Writes a file that holds these tensors, of one framework, which is known by the first of them; or `coffer.Tensor` of files
+    that are open, whose bytes go from file to file. It takes the place of an older one when it is complete.
+
+    sync      when it is made to survive a power cut: "replace", the default, before an older file is replaced; "always"; "never"
+    digests   "sha256" or "xxh3-128" records those of the tensors in the metadata
+    progress  as in `load_file`
+    """
+    first = next(iter(tensors.values()), None)
+    if isinstance(first, _native.Tensor):
+        _copy(tensors, filename, metadata, **options)
+        return
+    origin = "numpy" if first is None else type(first).__module__.partition(".")[0]
+    if origin not in _FRAMEWORKS:
+        what = f"of the type {type(first).__name__}"
+        raise wrong_type(f"what is saved is a tensor of numpy, torch, jax, tensorflow, mlx, paddle or coffer, and the first is {what}")
+    save_path(framework(_FRAMEWORKS[origin]), tensors, filename, metadata, **options)
+
+
+def of_name(name: str, device: Any = "cpu") -> Framework:
+    """The framework that a caller names."""
+    return framework(framework_of(name), device)
+
+
+# ---- For one framework ------------------------------------------------------------------------------------------------
+
+
+def load_path(
+    framework: Framework,
+    filename: str | os.PathLike[str],
+    *,
+    backend: Backend = "mmap",
+    verify: bool = False,
+    progress: Shown = False,
+) -> dict[str, Any]:
+    """The tensors of a file; the options are those of `Reading`."""
+    if backend not in _ACCESS:
+        raise wrong_argument(f"there is no backend '{backend}': mmap, pread")
+    path = os.fspath(filename)
+    access = "read" if progress else _ACCESS[backend]  # of a map there would be nothing to show
+    model = _native.Model.open(os.fsdecode(path), access=access, format="safetensors", verify=verify)
+    with shown(progress, path) as advance:
+        return framework.all(model, advance)
+
+
+def load_bytes(framework: Framework, data: bytes) -> dict[str, Any]:
+    """The tensors of a file that is in memory, copied."""
+    if not isinstance(data, bytes):
+        raise wrong_type(f"a file in memory is of the type bytes, not {type(data).__name__}")
+    return framework.of_bytes(data, _native.Model.open(data, format="safetensors"))
+
+
+def save_path(
+    framework: Framework,
+    tensors: Mapping[str, Any],
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None,
+    *,
+    sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    progress: Shown = False,
+    max_shard_size: int = 0,
+) -> None:
+    """Writes a file that holds these tensors, or with a limit as many as it takes, and their index; the other options are those of
+    `Writing`."""
+    kept: list[Any] = []
+    entries = _entries(framework, tensors, kept)
+    with shown(progress, filename) as advance:
+        if max_shard_size == 0:
+            _native.serialize_file(entries, filename, metadata, sync=sync, digests=digests, progress=advance)
+        else:
+            _native.serialize_model(
+                entries, filename, metadata, max_shard_size=max_shard_size, sync=sync, digests=digests, progress=advance
+            )
+
+
+def save_bytes(framework: Framework, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> bytes:
+    """The bytes of a file that holds these tensors."""
+    kept: list[Any] = []
+    return _native.serialize(_entries(framework, tensors, kept), metadata)
+
+
+def _entries(framework: Framework, tensors: Mapping[str, Any], kept: list[Any]) -> list[_native.Entry]:
+    """What the extension writes of tensors; what is put into `kept` holds the memory."""
+    if not isinstance(tensors, Mapping):
+        raise wrong_type(f"what is saved is a mapping of names to tensors, not {type(tensors).__name__}")
+    found: list[_native.Entry] = []
+    for name, framework_dtype, shape, address, size in framework.described(tensors, kept):
+        dtype = format_name(framework_dtype)
+        found.append((name, dtype, file_shape(dtype, shape), (address, size)))
+    return found
+
+
+def _copy(
+    tensors: Mapping[str, _native.Tensor],
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None,
     *,
     sync: Sync = "replace",
     digests: Algorithm | None = None,
     progress: Shown = False,
 ) -> None:
-    """Writes a file that holds these tensors, of one framework, which is known by the first of them; or `coffer.Tensor` of files
-    that are open, whose bytes go from file to file. The options are those of `coffer.numpy.save_file`.
-    """
-    first = next(iter(tensors.values()), None)
-    if isinstance(first, Tensor):
-        with shown(progress, filename) as advance:
-            try:
-                _native.copy_tensors(
-                    tensors.items(), filename, metadata, sync=sync, digests=digests, progress=advance
-                )
-            except Error as error:
-                writing_failed(error)
-        return
-    origin = "numpy" if first is None else type(first).__module__.partition(".")[0]
-    if origin not in _MODULES:
-        raise wrong_type("tensors", first, "tensor of numpy, torch, jax, tensorflow, mlx, paddle or coffer")
-    module = importlib.import_module(f"coffer.{_MODULES[origin]}")
-    module.save_file(dict(tensors), filename, metadata, sync=sync, digests=digests, progress=progress)
+    """`save_file` of tensors of files that are open."""
+    with shown(progress, filename) as advance:
+        _native.copy_tensors(tensors.items(), filename, metadata, sync=sync, digests=digests, progress=advance)

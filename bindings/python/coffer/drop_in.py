@@ -22,9 +22,9 @@ import os
 import sys
 from pathlib import Path
 
-from . import _finder
+from .compat import _finder
 
-_STARTUP = str(Path(__file__).parent / "_startup")
+_STARTUP = str(Path(__file__).parent / "compat" / "_startup")
 
 
 def _activate() -> None:

@@ -1,60 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of jax arrays, by way of numpy's. jax makes float64 and int64 of 32 bits, unless it was told otherwise."""
+"""Files of jax arrays. jax makes float64 and int64 of 32 bits, unless it was told otherwise."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Unpack
 
-import jax.numpy as jnp  # noqa: F401  a name that the reference has
-import numpy as np
 from jax import Array
 
-from . import numpy
-from ._frameworks import to_flax
-from ._progress import Shown
-from ._safe_open import Backend
-from ._safe_open import safe_open as safe_open
-from ._serialization import Sync
+from . import _whole
+from ._options import Reading, Writing
 
-if TYPE_CHECKING:
-    from ._native import Algorithm
+_FRAMEWORK = _whole.of_name("flax")
 
 
-def save(tensors: dict[str, Array], metadata: dict[str, str] | None = None) -> bytes:
+def save(tensors: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file that holds these arrays."""
-    return numpy.save(_jnp2np(tensors), metadata=metadata)
+    return _whole.save_bytes(_FRAMEWORK, tensors, metadata)
 
 
 def save_file(
-    tensors: dict[str, Array],
+    tensors: Mapping[str, Array],
     filename: str | os.PathLike[str],
-    metadata: dict[str, str] | None = None,
-    *,
-    sync: Sync = "replace",
-    digests: Algorithm | None = None,
-    progress: Shown = False,
+    metadata: Mapping[str, str] | None = None,
+    **options: Unpack[Writing],
 ) -> None:
-    """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
-    arrays = _jnp2np(tensors)
-    numpy.save_file(arrays, filename, metadata=metadata, sync=sync, digests=digests, progress=progress)
+    """Writes a file that holds these arrays. The options are those of `coffer.save_file`."""
+    _whole.save_path(_FRAMEWORK, tensors, filename, metadata, **options)
 
 
 def load(data: bytes) -> dict[str, Array]:
     """The arrays of a file that is in memory."""
-    return _np2jnp(numpy.load(data))
+    return _whole.load_bytes(_FRAMEWORK, data)
 
 
-def load_file(
-    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
-) -> dict[str, Array]:
-    """The arrays of a file; see `coffer.numpy.load_file`."""
-    return _np2jnp(numpy.load_file(filename, backend=backend, verify=verify, progress=progress))
-
-
-def _np2jnp(numpy_dict: dict[str, Any]) -> dict[str, Array]:
-    return {name: to_flax(array) for name, array in numpy_dict.items()}
-
-
-def _jnp2np(jnp_dict: dict[str, Array]) -> dict[str, Any]:
-    return {name: np.asarray(array) for name, array in jnp_dict.items()}
+def load_file(filename: str | os.PathLike[str], **options: Unpack[Reading]) -> dict[str, Array]:
+    """The arrays of a file. The options are those of `coffer.load_file`."""
+    return _whole.load_path(_FRAMEWORK, filename, **options)

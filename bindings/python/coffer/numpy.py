@@ -4,104 +4,39 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import numpy as np
 
-from ._dtypes import FORMAT
-from ._dtypes import numpy_dtype as _getdtype
-from ._frameworks import ArrayFramework
-from ._progress import Shown, shown
-from ._safe_open import Backend, open_model
-from ._safe_open import safe_open as safe_open
-from ._serialization import Sync, TensorSpec, deserialize, serialize, serialize_file
-
-if TYPE_CHECKING:
-    from ._native import Algorithm
+from . import _whole
+from ._options import Reading, Writing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# The dtypes that numpy has by itself.
-_TYPES: dict[str, type] = {
-    name: bool if ours == "bool" else getattr(np, ours) for ours, name in FORMAT.items() if hasattr(np, ours)
-}
+_FRAMEWORK = _whole.of_name("numpy")
 
 
-def save(tensor_dict: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
+def save(tensor_dict: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file that holds these arrays."""
-    kept: list[Array] = []
-    return serialize(_flatten(tensor_dict, kept), metadata)
+    return _whole.save_bytes(_FRAMEWORK, tensor_dict, metadata)
 
 
 def save_file(
     tensor_dict: Mapping[str, Array],
     filename: str | os.PathLike[str],
-    metadata: dict[str, str] | None = None,
-    *,
-    sync: Sync = "replace",
-    digests: Algorithm | None = None,
-    progress: Shown = False,
+    metadata: Mapping[str, str] | None = None,
+    **options: Unpack[Writing],
 ) -> None:
-    """Writes a file that holds these arrays. It takes the place of an older one when it is complete.
-
-    `sync` says when it is made to survive a power cut: "replace" before an older file is replaced, "always", or "never".
-    `digests` ("sha256", "xxh3-128") records those of the arrays in the metadata, for `verify` of `load_file`. `progress` is called
-    with the bytes done and in all, or shows a bar, when it is True and tqdm is installed.
-    """
-    kept: list[Array] = []
-    specs = _flatten(tensor_dict, kept)
-    serialize_file(specs, filename, metadata, sync=sync, digests=digests, progress=progress)
+    """Writes a file that holds these arrays. The options are those of `coffer.save_file`."""
+    _whole.save_path(_FRAMEWORK, tensor_dict, filename, metadata, **options)
 
 
 def load(data: bytes) -> dict[str, Array]:
     """The arrays of a file that is in memory, copied."""
-    return _view2np(deserialize(data))
+    return _whole.load_bytes(_FRAMEWORK, data)
 
 
-def load_file(
-    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
-) -> dict[str, Array]:
-    """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads.
-
-    With `verify` they are held against the digests that the file records, on the way. `progress` is called with the bytes done and
-    in all, or shows a bar, when it is True and tqdm is installed.
-    """
-    model = open_model(filename, backend, verify)
-    with shown(progress, filename) as advance:
-        return ArrayFramework().all(model, advance)
-
-
-def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, Array]:
-    """The arrays of what `deserialize` gave."""
-    return {
-        name: np.ndarray(found["shape"], _getdtype(found["dtype"]), buffer=found["data"]) for name, found in safeview
-    }
-
-
-def _flatten(
-    tensor_dict: Mapping[str, Array], keep_alive_buffer: list[Array], spec: Callable[..., TensorSpec] = TensorSpec
-) -> dict[str, TensorSpec]:
-    """What to write, as `spec` makes it. The arrays put into `keep_alive_buffer` hold the memory."""
-    found = {}
-    for name, array in tensor_dict.items():
-        dtype = array.dtype
-        contiguous = np.ascontiguousarray(array).reshape(array.shape)
-        if not _is_little_endian(array):
-            contiguous = contiguous.byteswap()
-        keep_alive_buffer.append(contiguous)
-        found[name] = spec(
-            dtype=dtype.name, shape=array.shape, data_ptr=contiguous.ctypes.data, data_len=contiguous.nbytes
-        )
-    return found
-
-
-def _tobytes(tensor: Array) -> bytes:
-    """An array's values as a file has them."""
-    return (tensor if _is_little_endian(tensor) else tensor.byteswap()).tobytes()
-
-
-def _is_little_endian(tensor: Array) -> bool:
-    order = tensor.dtype.byteorder
-    return order in "<|" or (order == "=" and sys.byteorder == "little")
+def load_file(filename: str | os.PathLike[str], **options: Unpack[Reading]) -> dict[str, Array]:
+    """The arrays of a file, each with memory of its own, whatever the backend: they are read, in large pieces, by threads. The options are those of `coffer.load_file`."""
+    return _whole.load_path(_FRAMEWORK, filename, **options)

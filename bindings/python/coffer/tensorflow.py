@@ -1,59 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of tensorflow tensors, by way of numpy's arrays."""
+"""Files of tensorflow tensors."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Unpack
 
-import numpy as np
-import tensorflow as tf
+from tensorflow import Tensor
 
-from . import numpy
-from ._frameworks import to_tensorflow
-from ._progress import Shown
-from ._safe_open import Backend
-from ._safe_open import safe_open as safe_open
-from ._serialization import Sync
+from . import _whole
+from ._options import Reading, Writing
 
-if TYPE_CHECKING:
-    from ._native import Algorithm
+_FRAMEWORK = _whole.of_name("tensorflow")
 
 
-def save(tensors: dict[str, tf.Tensor], metadata: dict[str, str] | None = None) -> bytes:
+def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file that holds these tensors."""
-    return numpy.save(_tf2np(tensors), metadata=metadata)
+    return _whole.save_bytes(_FRAMEWORK, tensors, metadata)
 
 
 def save_file(
-    tensors: dict[str, tf.Tensor],
+    tensors: Mapping[str, Tensor],
     filename: str | os.PathLike[str],
-    metadata: dict[str, str] | None = None,
-    *,
-    sync: Sync = "replace",
-    digests: Algorithm | None = None,
-    progress: Shown = False,
+    metadata: Mapping[str, str] | None = None,
+    **options: Unpack[Writing],
 ) -> None:
-    """Writes a file that holds these tensors; see `coffer.numpy.save_file`."""
-    arrays = _tf2np(tensors)
-    numpy.save_file(arrays, filename, metadata=metadata, sync=sync, digests=digests, progress=progress)
+    """Writes a file that holds these tensors. The options are those of `coffer.save_file`."""
+    _whole.save_path(_FRAMEWORK, tensors, filename, metadata, **options)
 
 
-def load(data: bytes) -> dict[str, tf.Tensor]:
+def load(data: bytes) -> dict[str, Tensor]:
     """The tensors of a file that is in memory."""
-    return _np2tf(numpy.load(data))
+    return _whole.load_bytes(_FRAMEWORK, data)
 
 
-def load_file(
-    filename: str | os.PathLike[str], *, backend: Backend = "mmap", verify: bool = False, progress: Shown = False
-) -> dict[str, tf.Tensor]:
-    """The tensors of a file; see `coffer.numpy.load_file`."""
-    return _np2tf(numpy.load_file(filename, backend=backend, verify=verify, progress=progress))
-
-
-def _np2tf(numpy_dict: dict[str, Any]) -> dict[str, tf.Tensor]:
-    return {name: to_tensorflow(array) for name, array in numpy_dict.items()}
-
-
-def _tf2np(tf_dict: dict[str, tf.Tensor]) -> dict[str, Any]:
-    return {name: np.asarray(tensor.numpy()) for name, tensor in tf_dict.items()}
+def load_file(filename: str | os.PathLike[str], **options: Unpack[Reading]) -> dict[str, Tensor]:
+    """The tensors of a file. The options are those of `coffer.load_file`."""
+    return _whole.load_path(_FRAMEWORK, filename, **options)

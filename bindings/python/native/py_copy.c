@@ -72,8 +72,13 @@ static coffer_status copy_to_file(const copy_job *job, const char *path, const c
 {
     coffer_writer *writer = NULL;
     coffer_status status = coffer_writer_open(&writer, job->header, path, &job->writing.options, err);
-    status = status == COFFER_OK ? coffer_writer_copy(writer, job->copies, job->count, watched, err) : status;
-    status = status == COFFER_OK ? coffer_writer_finish(writer, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_writer_copy(writer, job->copies, job->count, watched, err);
+    if (status == COFFER_OK) {
+        status = coffer_writer_finish(writer, err);
+    }
     coffer_writer_free(writer);
     return status;
 }
@@ -85,8 +90,13 @@ static coffer_status copy_to_files(const copy_job *job, const char *path, const 
     coffer_model_writer_options options = job->model;
     options.files = &job->writing.options;
     coffer_status status = coffer_model_writer_open(&writer, job->header, path, &options, err);
-    status = status == COFFER_OK ? coffer_model_writer_copy(writer, job->copies, job->count, watched, err) : status;
-    status = status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_model_writer_copy(writer, job->copies, job->count, watched, err);
+    if (status == COFFER_OK) {
+        status = coffer_model_writer_finish(writer, err);
+    }
     coffer_model_writer_free(writer);
     return status;
 }

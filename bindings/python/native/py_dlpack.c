@@ -18,18 +18,12 @@ enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 };
 
 enum { DLPACK_READ_ONLY = 1, DLPACK_IS_COPIED = 2 };
 
-typedef struct dlpack_type {
-    uint8_t code;
-    uint8_t bits;
-    uint16_t lanes;
-} dlpack_type;
-
 typedef struct dlpack_tensor {
     void *data;
     int32_t device_type;
     int32_t device_id;
     int32_t ndim;
-    dlpack_type dtype;
+    py_dlpack_type dtype;
     int64_t *shape;
     int64_t *strides; /* in elements */
     uint64_t byte_offset;
@@ -50,23 +44,9 @@ typedef struct dlpack_versioned {
     dlpack_tensor tensor;
 } dlpack_versioned;
 
-/* ---- Types --------------------------------------------------------------------------------------------------------- */
-
-/* The codes: 0 signed, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool, from 8 on each narrow float has its own. Packed floats
-   of six bits are left out: consumers do not agree on how they are packed. */
-static const dlpack_type dlpack_types[COFFER_DTYPE_COUNT + 1] = {
-    [COFFER_BOOL] = { 6, 8, 1 },     [COFFER_F4] = { 17, 4, 2 },          [COFFER_U8] = { 1, 8, 1 },
-    [COFFER_I8] = { 0, 8, 1 },       [COFFER_F8_E5M2] = { 12, 8, 1 },     [COFFER_F8_E4M3] = { 10, 8, 1 },
-    [COFFER_F8_E8M0] = { 14, 8, 1 }, [COFFER_F8_E4M3FNUZ] = { 11, 8, 1 }, [COFFER_F8_E5M2FNUZ] = { 13, 8, 1 },
-    [COFFER_I16] = { 0, 16, 1 },     [COFFER_U16] = { 1, 16, 1 },         [COFFER_F16] = { 2, 16, 1 },
-    [COFFER_BF16] = { 4, 16, 1 },    [COFFER_I32] = { 0, 32, 1 },         [COFFER_U32] = { 1, 32, 1 },
-    [COFFER_F32] = { 2, 32, 1 },     [COFFER_C64] = { 5, 64, 1 },         [COFFER_F64] = { 2, 64, 1 },
-    [COFFER_I64] = { 0, 64, 1 },     [COFFER_U64] = { 1, 64, 1 },
-};
-
 bool py_dlpack_knows(coffer_dtype dtype)
 {
-    return dlpack_types[dtype].bits != 0;
+    return py_dlpack_type_of(dtype).bits != 0;
 }
 
 /* ---- Exports ------------------------------------------------------------------------------------------------------- */
@@ -121,8 +101,7 @@ static void dlpack_fill_lengths(int64_t *shape, int64_t *strides, const uint64_t
 
 static dlpack_tensor dlpack_describe(dlpack_export *export, const py_part *part, bool as_bytes)
 {
-    const dlpack_type bytes = { 1, 8, 1 };
-    const dlpack_type type = as_bytes ? bytes : dlpack_types[part->tensor->dtype];
+    const py_dlpack_type type = py_dlpack_type_of(as_bytes ? COFFER_U8 : part->tensor->dtype);
     const uint64_t *lengths = as_bytes ? &part->size : py_part_shape(part);
     const size_t rank = as_bytes ? 1 : part->rank;
     dlpack_fill_lengths(export->lengths, export->lengths + rank, lengths, rank, type.lanes);

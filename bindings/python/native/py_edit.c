@@ -30,8 +30,7 @@ static const char *edit_text(PyObject *text, size_t *length)
     return found;
 }
 
-/* An edit of (key, value); a value of None removes the key. */
-static int edit_from(coffer_edit *edit, PyObject *pair)
+int py_edit_from(coffer_edit *edit, PyObject *pair)
 {
     PyObject *items[2];
     memset(edit, 0, sizeof *edit);
@@ -87,7 +86,7 @@ PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs)
                     ? 0
                     : -1;
     for (size_t i = 0; ready == 0 && edits != NULL && i < count; i++) {
-        ready = edit_from(&edits[i], PyTuple_GetItem(pairs, (Py_ssize_t)i));
+        ready = py_edit_from(&edits[i], PyTuple_GetItem(pairs, (Py_ssize_t)i));
     }
     PyObject *result = NULL;
     if (ready == 0) {

@@ -85,11 +85,9 @@ static PyObject *manifest_add(PyObject *self, PyObject *args)
     }
     coffer_status status = COFFER_ERR_ARGUMENT;
     if (py_algorithm_from(state, algorithm_name, &algorithm) == 0) {
-        if ((size_t)digest.len != coffer_algorithm_digest_size(algorithm)) {
-            py_fail_sizes(state, COFFER_ERR_ARGUMENT, NULL, coffer_algorithm_digest_size(algorithm),
-                          (uint64_t)digest.len, "the digest has another size than its algorithm's");
-        } else if ((status = coffer_manifest_add(manifest_of(self), PyBytes_AsString(name), algorithm, digest.buf,
-                                                 &err)) != COFFER_OK) {
+        status = coffer_manifest_add(manifest_of(self), PyBytes_AsString(name), algorithm, digest.buf,
+                                     (size_t)digest.len, &err);
+        if (status != COFFER_OK) {
             py_raise(state, &err);
         }
     }

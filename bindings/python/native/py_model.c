@@ -677,6 +677,8 @@ static PyMethodDef model_methods[] = {
       "The digests of all tensors' data, in the order of their data." },
     { "fetch", (PyCFunction)(void (*)(void))py_model_fetch, METH_VARARGS | METH_KEYWORDS,
       "Downloads the model, or some tensors of it, into a folder." },
+    { "rewrite", (PyCFunction)(void (*)(void))py_model_rewrite, METH_VARARGS | METH_KEYWORDS,
+      "Writes the model again by rules, or only tells what that would do." },
     { "parameters", (PyCFunction)(void (*)(void))py_model_parameters, METH_VARARGS | METH_KEYWORDS,
       "How many parameters, by dtype: (plain, trained, compatible, assumed)." },
     { NULL, NULL, 0, NULL },

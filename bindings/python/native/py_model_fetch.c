@@ -2,40 +2,6 @@
 /* Model: fetching it into a folder. */
 #include "py_model.h"
 
-/* A flag for each tensor, whether its name is among `names`; NULL and an exception on failure. */
-static bool *fetch_wanted(const py_state *state, const py_handle *handle, PyObject *names)
-{
-    const coffer *model = py_handle_model(handle);
-    const size_t count = coffer_count(model);
-    py_choice choice = { NULL, 0 };
-    if (py_choice_init(state, &choice, handle, names) < 0) {
-        return NULL;
-    }
-    bool *wanted = PyMem_Calloc(count + 1, sizeof *wanted);
-    PyObject *chosen = PySet_New(NULL);
-    for (size_t i = 0; chosen != NULL && i < choice.count; i++) {
-        PyObject *address = PyLong_FromVoidPtr((void *)(uintptr_t)choice.tensors[i]);
-        if (address == NULL || PySet_Add(chosen, address) < 0) {
-            Py_CLEAR(chosen);
-        }
-        Py_XDECREF(address);
-    }
-    int found = wanted == NULL || chosen == NULL ? -1 : 0;
-    for (size_t i = 0; found >= 0 && i < count; i++) {
-        PyObject *address = PyLong_FromVoidPtr((void *)(uintptr_t)coffer_at(model, i));
-        found = address == NULL ? -1 : PySet_Contains(chosen, address);
-        wanted[i] = found == 1;
-        Py_XDECREF(address);
-    }
-    Py_XDECREF(chosen);
-    PyMem_Free(choice.tensors);
-    if (found < 0) {
-        PyMem_Free(wanted);
-        return PyErr_Occurred() == NULL ? (PyErr_NoMemory(), NULL) : NULL;
-    }
-    return wanted;
-}
-
 PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = { "folder", "names", "force", "progress", "threads", NULL };
@@ -50,9 +16,11 @@ PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     py_handle *handle = py_model_use(self);
-    bool *wanted = handle == NULL || names == Py_None ? NULL : fetch_wanted(state, handle, names);
+    py_choice choice = { NULL, 0 };
     coffer_status status = COFFER_ERR_ARGUMENT;
-    if (handle != NULL && (names == Py_None || wanted != NULL)) {
+    if (handle != NULL && py_choice_init(state, &choice, handle, names) == 0) {
+        /* NULL, for all, also takes every file as it is. */
+        const coffer_tensor *const *tensors = names == Py_None ? NULL : choice.tensors;
         coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
         const char *path = PyBytes_AsString(folder);
         py_watch watch;
@@ -62,13 +30,13 @@ PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs)
         options.progress_ctx = watch.options.progress_ctx;
         options.threads = threads;
         options.force = force != 0;
-        status = coffer_fetch(py_handle_model(handle), wanted, path, &options, &err);
+        status = coffer_fetch(py_handle_model(handle), tensors, choice.count, path, &options, &err);
         py_watch_end(&watch);
         if (status != COFFER_OK) {
             py_raise(state, &err);
         }
     }
-    PyMem_Free(wanted);
+    PyMem_Free(choice.tensors);
     py_handle_release(handle);
     Py_DECREF(folder);
     return status == COFFER_OK ? Py_NewRef(Py_None) : NULL;

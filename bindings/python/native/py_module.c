@@ -57,7 +57,10 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0) {
         return -1;
     }
-    return PyModule_AddStringConstant(module, "VERSION", coffer_version());
+    PyObject *dtypes = py_dtypes_of_frameworks();
+    const int added = dtypes == NULL ? -1 : PyModule_AddObjectRef(module, "DTYPES", dtypes);
+    Py_XDECREF(dtypes);
+    return added < 0 ? -1 : PyModule_AddStringConstant(module, "VERSION", coffer_version());
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

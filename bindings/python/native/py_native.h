@@ -56,6 +56,8 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
+/* An edit of (key, value), borrowed; a value of None removes the key. */
+int py_edit_from(coffer_edit *edit, PyObject *pair);
 PyObject *py_compare(PyObject *module, PyObject *args);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
@@ -202,6 +204,21 @@ coffer_status py_write_one(void *writer, size_t i, uint64_t offset, const void *
 /* Reads them, watched. */
 int py_read_targets(const py_state *state, const py_handle *handle, const coffer_read_target *targets, size_t count,
                     PyObject *progress, unsigned threads);
+
+/* ---- Dtypes (py_dtypes.c) ----------------------------------------------------------------------------------------- */
+
+/* DLPack's DLDataType: no bits where it has none. */
+typedef struct py_dlpack_type {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} py_dlpack_type;
+
+py_dlpack_type py_dlpack_type_of(coffer_dtype dtype);
+/* The buffer protocol's format; NULL where it has none. */
+const char *py_buffer_format_of(coffer_dtype dtype);
+/* A dict: the names that frameworks have for dtypes, by those in files. */
+PyObject *py_dtypes_of_frameworks(void);
 
 /* ---- DLPack (py_dlpack.c) ----------------------------------------------------------------------------------------- */
 

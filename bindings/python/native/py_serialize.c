@@ -118,14 +118,17 @@ static int job_init(const py_state *state, serialize_job *job, PyObject *entries
 static coffer_status job_write(const serialize_job *job, py_write_function write, void *writer, py_watch *watch,
                                coffer_error *err)
 {
-    coffer_status status = COFFER_OK;
     for (size_t i = 0; i < job->count; i++) {
         watch->total += job->bodies[i].size;
     }
-    for (size_t i = 0; status == COFFER_OK && i < job->count; i++) {
-        status = py_write(watch, write, writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+    for (size_t i = 0; i < job->count; i++) {
+        const coffer_status status =
+            py_write(watch, write, writer, i, 0, job->bodies[i].bytes, job->bodies[i].size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
-    return status;
+    return COFFER_OK;
 }
 
 static coffer_status job_write_file(const serialize_job *job, coffer_writer *writer, py_watch *watch, coffer_error *err)
@@ -156,7 +159,9 @@ static PyObject *job_to_bytes(const py_state *state, const serialize_job *job)
     py_watch watch;
     py_watch_begin(&watch, NULL, 0);
     coffer_status status = coffer_writer_open_memory(&writer, job->header, memory, (size_t)size, NULL, &err);
-    status = status == COFFER_OK ? job_write_file(job, writer, &watch, &err) : status;
+    if (status == COFFER_OK) {
+        status = job_write_file(job, writer, &watch, &err);
+    }
     coffer_writer_free(writer);
     py_watch_end(&watch);
     if (status != COFFER_OK) {
@@ -229,17 +234,30 @@ static coffer_status job_write_one(void *writer, size_t i, uint64_t offset, cons
     return coffer_model_writer_write(writer, i, offset, bytes, size, err);
 }
 
+/* Writes all of them, and closes the writer. Needs no GIL. */
+static coffer_status job_write_model(const serialize_job *job, const char *path,
+                                     const coffer_model_writer_options *options, py_watch *watch, coffer_error *err)
+{
+    coffer_model_writer *writer = NULL;
+    coffer_status status = coffer_model_writer_open(&writer, job->header, path, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = job_write(job, job_write_one, writer, watch, err);
+    if (status == COFFER_OK) {
+        status = coffer_model_writer_finish(writer, err);
+    }
+    coffer_model_writer_free(writer);
+    return status;
+}
+
 static PyObject *job_to_model(const py_state *state, const serialize_job *job, const char *path,
                               const coffer_model_writer_options *options, PyObject *progress)
 {
-    coffer_model_writer *writer = NULL;
     py_watch watch;
     coffer_error err;
     py_watch_begin(&watch, progress, 0);
-    coffer_status status = coffer_model_writer_open(&writer, job->header, path, options, &err);
-    status = status == COFFER_OK ? job_write(job, job_write_one, writer, &watch, &err) : status;
-    status = status == COFFER_OK ? coffer_model_writer_finish(writer, &err) : status;
-    coffer_model_writer_free(writer);
+    const coffer_status status = job_write_model(job, path, options, &watch, &err);
     py_watch_end(&watch);
     return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }

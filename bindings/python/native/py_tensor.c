@@ -178,22 +178,6 @@ static PyObject *tensor_at(PyObject *self, Py_ssize_t i)
 
 /* ---- The buffer protocol ------------------------------------------------------------------------------------------ */
 
-/* Formats of the struct module; NULL where it has none. Files are little-endian, which needs saying only on other machines. */
-static const char *tensor_format(coffer_dtype dtype)
-{
-    static const char *const formats[COFFER_DTYPE_COUNT + 1] = {
-        [COFFER_BOOL] = "<?", [COFFER_U8] = "<B",  [COFFER_I8] = "<b",  [COFFER_I16] = "<h", [COFFER_U16] = "<H",
-        [COFFER_F16] = "<e",  [COFFER_I32] = "<i", [COFFER_U32] = "<I", [COFFER_F32] = "<f", [COFFER_C64] = "<Zf",
-        [COFFER_F64] = "<d",  [COFFER_I64] = "<q", [COFFER_U64] = "<Q",
-    };
-    const char *format = formats[dtype];
-#if PY_LITTLE_ENDIAN
-    return format == NULL ? NULL : format + 1;
-#else
-    return format;
-#endif
-}
-
 static void tensor_fill_lengths(Py_ssize_t *shape, Py_ssize_t *strides, const uint64_t *lengths, int rank,
                                 Py_ssize_t itemsize)
 {
@@ -206,7 +190,7 @@ static void tensor_fill_lengths(Py_ssize_t *shape, Py_ssize_t *strides, const ui
 
 static bool tensor_is_typed(const py_part *part)
 {
-    return tensor_format(part->tensor->dtype) != NULL && part->rank <= PyBUF_MAX_NDIM;
+    return py_buffer_format_of(part->tensor->dtype) != NULL && part->rank <= PyBUF_MAX_NDIM;
 }
 
 /* The view that every buffer shares; NULL and an exception on failure. */
@@ -249,7 +233,7 @@ static void tensor_fill_buffer(Py_buffer *buffer, const py_view *view, const py_
     buffer->ndim = rank;
     buffer->format = NULL;
     if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT) {
-        buffer->format = (char *)(uintptr_t)tensor_format(part->tensor->dtype);
+        buffer->format = (char *)(uintptr_t)py_buffer_format_of(part->tensor->dtype);
     }
     buffer->shape = lengths;
     buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + rank : NULL;

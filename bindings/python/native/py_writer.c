@@ -331,7 +331,7 @@ static const char writer_doc[] =
     "sync       when the file is made to survive a power cut: \"replace\", before it takes the place of an older one,\n"
     "           \"always\", or \"never\"\n"
     "alignment  of the data's start in the file, in bytes: a power of two from 8 on; 0: 8\n"
-    "slack      spaces to reserve behind the header, for later edits of the metadata\n"
+    "slack      spaces to reserve after the header, for later edits of the metadata\n"
     "in_place   overwrite the file at the path itself, where a rename cannot replace it, as in bind mounts: neither "
     "atomic nor\n"
     "           safe in a crash\n"

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 python=$PWD/build/frameworks-venv/bin/python
-"$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall build/python/dist/coffer-*.whl
+"$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall build/python/dist/libcoffer-*.whl
 
 cd bindings/python/tests
 export HF_HUB_OFFLINE=1 JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=3

@@ -92,7 +92,7 @@ def test_checking_a_model(tmp_path):
     assert report
     assert {(note.text, note.count, note.subject) for note in report.notes} == {
         ("a tensor is not in the index", 1, "c"),
-        ("the index states another total_size than the tensors have", 1, None),
+        ("the index states a total_size that is not that of the tensors", 1, None),
         ("a file is named like a shard and is not in the index", 1, "model-00003-of-00003.safetensors"),
     }
     assert {note.path for note in report.notes} == {str(folder)}

@@ -20,11 +20,11 @@ from coffer import _native
 def test_one_version():
     header = Path(os.environ["COFFER_SOURCE_DIR"], "include/coffer/base.h").read_text()
     stated = re.search(r'COFFER_VERSION_STRING "(.*)"', header)[1]
-    assert coffer.__version__ == _native.VERSION == importlib.metadata.version("coffer") == stated
+    assert coffer.__version__ == _native.VERSION == importlib.metadata.version("libcoffer") == stated
 
 
 def test_no_dependencies():
-    assert importlib.metadata.requires("coffer") in (None, [])
+    assert importlib.metadata.requires("libcoffer") in (None, [])
 
 
 def test_it_is_typed():

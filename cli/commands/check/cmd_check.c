@@ -256,11 +256,11 @@ const cli_command cli_check = {
     .run = run_check,
     .summary = "check files against every rule of the format",
     .usage = "PATH...",
-    .about = "Checks the header and the size of every file, several files at a time, and prints for each `PATH: ok`,\n"
-             "or what is wrong, with the tensor and the byte. What is legal but odd is a note. Nothing is ever\n"
-             "repaired. With --quiet only files that fail are named. - is standard input. The index of a model\n"
-             "stands for all its files: they are checked, and compared with the index. In a folder every model\n"
-             "below it is checked, and skipped files are named.\n"
+    .about = "Checks the header and the size of every file, several files at a time, and prints for each `PATH:\n"
+             "ok`, or what is wrong, with the tensor and the byte. What is legal but odd is a note. Nothing is\n"
+             "ever repaired. With --quiet only files that fail are named. - is standard input. The index of a\n"
+             "model stands for all its files: they are checked, and compared with the index. In a folder every\n"
+             "model below it is checked, and skipped files are named.\n"
              "\n"
              "A hole in a file, which reads as zeros, is a note if the file system reports it; an interrupted\n"
              "download into reserved space leaves holes. With --data tensors of zeros are notes, too.\n"

@@ -178,7 +178,8 @@ static void show_one(void *ctx, size_t i)
     hash_file *file = &run->files[i];
     coffer_error *err = &file->err;
     if (file->status == COFFER_OK && run->as_manifest) {
-        file->status = coffer_manifest_add(run->manifest, file->name, run->algorithm, file->digest.bytes, err);
+        const size_t size = coffer_algorithm_digest_size(run->algorithm);
+        file->status = coffer_manifest_add(run->manifest, file->name, run->algorithm, file->digest.bytes, size, err);
     }
     if (file->status != COFFER_OK) {
         run->code = cli_worse(run->code, cli_fail(run->app, file->path, err));
@@ -389,22 +390,22 @@ const cli_command cli_hash = {
     .summary = "write digests of files, or the signed manifest of a model",
     .usage = "PATH...",
     .about =
-        "Writes a line for each file, \"DIGEST  PATH\", several files at a time: what sha256sum -c, xxhsum -c and\n"
-        "coffer verify check. A folder stands for all files in it, except git's own. - is standard input.\n"
+        "Writes a line for each file, \"DIGEST  PATH\", several files at a time: what sha256sum -c, xxhsum -c\n"
+        "and coffer verify check. A folder stands for all files in it, except git's own. - is standard input.\n"
         "\n"
-        "With --manifest it writes the manifest of OpenSSF model signing, with --sign a bundle that is signed with a\n"
-        "P-256, P-384 or P-521 key: `model_signing verify key PATH --signature FILE --public_key PUB` checks it, and\n"
-        "so does `coffer verify PATH --manifest FILE --key PUB`.\n"
+        "With --manifest it writes the manifest of OpenSSF model signing, with --sign a bundle that is signed\n"
+        "with a P-256, P-384 or P-521 key: `model_signing verify key PATH --signature FILE --public_key PUB`\n"
+        "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`.\n"
         "\n"
-        "With --content the digest is that of all tensors of a model, in one file or several: two copies have the\n"
-        "same digest if names, dtypes, shapes and data are the same, whatever the order, the division into files and\n"
-        "the metadata. With --write digests are recorded in the metadata of each file, in place if they fit into the\n"
-        "header's slack, and those of the whole model in the index of several files; nothing is verified first.\n"
+        "With --content the digest is that of all tensors of a model, in one file or several: two copies have\n"
+        "the same digest if names, dtypes, shapes and data are the same, whatever the order, the division\n"
+        "into files and the metadata. With --write digests are recorded in the metadata of each file, in\n"
+        "place if they fit into the header's slack, and those of the whole model in the index of several\n"
+        "files; nothing is verified first.\n"
         "\n"
-        "JSON: an array of {path, algorithm, digest, size (of a model's tensors, of a file)}; with --write of {path,\n"
-        "done (\"clone\", \"in_place\", \"rewrite\", \"nothing\"), seconds}. A file that fails has path and error (see "
-        "coffer help\n"
-        "info).\n",
+        "JSON: an array of {path, algorithm, digest, size (of a model's tensors, of a file)}; with --write of\n"
+        "{path, done (\"clone\", \"in_place\", \"rewrite\", \"nothing\"), seconds}. A file that fails has path and\n"
+        "error (see coffer help info).\n",
     .options = HASH_OPTIONS,
     .examples = HASH_EXAMPLES,
     .least_names = 1,

@@ -361,9 +361,9 @@ const cli_command cli_stats = {
     .usage = "PATH [GLOB...]",
     .about = "Shows for each tensor, or for those whose names match a pattern (see coffer help drop), and for all\n"
              "together: the minimum, the maximum, the mean and the standard deviation (of the population, not of a\n"
-             "sample), and how many numbers are NaN, infinite, zero and subnormal. The first four are of the finite\n"
-             "numbers. Every dtype counts: BOOL as 0 and 1, a complex number as two numbers; integers beyond\n"
-             "2^53 are rounded to a double. Results do not depend on the number of processors.\n"
+             "sample), and how many numbers are NaN, infinite, zero and subnormal. The first four are of the\n"
+             "finite numbers. Every dtype counts: BOOL as 0 and 1, a complex number as two numbers; integers\n"
+             "beyond 2^53 are rounded to a double. Results do not depend on the number of processors.\n"
              "\n"
              "Tensors whose names differ only in their numbers, such as those of layers, share a row, unless --all\n"
              "is given. On a narrow terminal rows are shorter: zeros in percent, and NaN, infinite and subnormal\n"

@@ -254,21 +254,23 @@ const cli_command cli_verify = {
     .summary = "verify files against their digests, or against a manifest",
     .usage = "PATH...",
     .about =
-        "Reads files and says which of them, and which tensors, do not match the recorded digests: those inside each\n"
-        "file, or those of a manifest: lines of sha256sum or xxhsum, or the JSON of model signing, whose signature\n"
-        "--key checks. Names in a manifest are relative to PATH. Missing and changed files are problems; with a\n"
-        "manifest of model signing, files that it does not name are, too. Several files or tensors at a time.\n"
+        "Reads files and says which of them, and which tensors, do not match the recorded digests: those\n"
+        "inside each file, or those of a manifest: lines of sha256sum or xxhsum, or the JSON of model\n"
+        "signing, whose signature --key checks. Names in a manifest are relative to PATH. Missing and changed\n"
+        "files are problems; with a manifest of model signing, files that it does not name are, too. Several\n"
+        "files or tensors at a time.\n"
         "\n"
-        "The index of several files records which belong together, so that a mixture of two versions is noticed.\n"
-        "A file without digests is not verifiable: exit code 1, never 0. Digests catch accidents; against\n"
-        "attackers only a signature helps, by a key from a trusted source.\n"
+        "The index of several files records which belong together, so that a mixture of two versions is\n"
+        "noticed. A file without digests is not verifiable: exit code 1, never 0. Digests catch accidents;\n"
+        "against attackers only a signature helps, by a key from a trusted source.\n"
         "\n"
-        "With --state, files that have not changed since they were verified (device, inode, size, times) are not\n"
-        "read again. It is for resuming a run: it does not detect bytes that a disk has lost since.\n"
+        "With --state, files that have not changed since they were verified (device, inode, size, times) are\n"
+        "not read again. It is for resuming a run: it does not detect bytes that a disk has lost since.\n"
         "\n"
         "Exit code: 0 everything matches, 1 something does not, or cannot be verified, 3 something could not\n"
-        "be read. JSON: an array of {path, tensor (of problems with one), verdict (\"ok\", \"changed\", \"missing\",\n"
-        "\"extra\", \"not verifiable\"), message}; what cannot be read has path and error (see coffer help info).\n",
+        "be read. JSON: an array of {path, tensor (of problems with one), verdict (\"ok\", \"changed\",\n"
+        "\"missing\", \"extra\", \"not verifiable\"), message}; what cannot be read has path and error (see coffer\n"
+        "help info).\n",
     .options = VERIFY_OPTIONS,
     .examples = VERIFY_EXAMPLES,
     .least_names = 1,

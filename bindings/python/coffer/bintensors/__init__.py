@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the kind `.bt`, by the names of the package bintensors, in whose place `coffer.drop_in` puts this one.
+"""`coffer.compat.bintensors` by a shorter name: files of the kind `.bt`, by the names of the package bintensors.
 
     tensors = coffer.bintensors.torch.load_file("model.bt")
 
 It refuses what is no `.bt` file. `coffer.open` takes both kinds, and `coffer.Writer` writes both.
 """
 
-from ._safe_open import PySafeSlice as PySafeSlice
-from ._safe_open import safe_open as safe_open
-from ._serialization import deserialize as deserialize
-from ._serialization import serialize as serialize
-from ._serialization import serialize_file as serialize_file
-from ._wording import BintensorError as BintensorError
-
-__version__ = "0.2.0"  # the release whose behaviour this is
-__all__ = ["BintensorError", "__version__", "deserialize", "safe_open", "serialize", "serialize_file"]
+from ..compat.bintensors import *  # noqa: F403
+from ..compat.bintensors import PySafeSlice as PySafeSlice
+from ..compat.bintensors import __version__ as __version__

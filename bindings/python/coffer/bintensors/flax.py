@@ -1,50 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.bt` files of jax arrays, by way of numpy's."""
+"""`coffer.compat.bintensors.flax` by a shorter name: both are one module. What is imported from it is for type checkers."""
 
-from __future__ import annotations
+import sys
 
-import hashlib
-import os
+from ..compat.bintensors import flax
+from ..compat.bintensors.flax import *  # noqa: F403
 
-import jax.numpy as jnp  # noqa: F401  names that bintensors has
-import numpy as np  # noqa: F401
-from jax import Array
-
-from .._serialization import Sync
-from ..flax import _jnp2np, _np2jnp
-from . import numpy
-from ._safe_open import safe_open as safe_open
-from ._serialization import Hasher, with_checksum
-
-
-def save(tensors: dict[str, Array], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a file that holds these arrays."""
-    return numpy.save(_jnp2np(tensors), metadata)
-
-
-def save_with_checksum(
-    tensor_dict: dict[str, Array], metadata: dict[str, str] | None = None, hasher: Hasher = hashlib.sha1
-) -> tuple[bytes, bytes]:
-    """The digest of a file that holds these arrays, and its bytes, in this order."""
-    return with_checksum(save(tensor_dict, metadata), hasher)
-
-
-def save_file(
-    tensors: dict[str, Array],
-    filename: str | os.PathLike[str],
-    metadata: dict[str, str] | None = None,
-    *,
-    sync: Sync = "replace",
-) -> None:
-    """Writes a file that holds these arrays; see `coffer.numpy.save_file`."""
-    numpy.save_file(_jnp2np(tensors), filename, metadata, sync=sync)
-
-
-def load(data: bytes) -> dict[str, Array]:
-    """The arrays of a file that is in memory."""
-    return _np2jnp(numpy.load(data))
-
-
-def load_file(filename: str | os.PathLike[str]) -> dict[str, Array]:
-    """The arrays of a file."""
-    return _np2jnp(numpy.load_file(filename))
+sys.modules[__name__] = flax

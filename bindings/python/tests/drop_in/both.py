@@ -16,7 +16,7 @@ import numpy as np
 import safetensors
 
 import coffer.bintensors
-from coffer import _safetensors
+import coffer.compat.safetensors
 
 for package in (safetensors, bintensors):
     assert "coffer" not in package.__file__, "these tests compare with the real packages: run them without the drop-in"
@@ -24,17 +24,17 @@ for package in (safetensors, bintensors):
 
 @dataclass(frozen=True)
 class Side:
-    """One of two packages, and where its modules are."""
+    """One of two packages, and what it is called here."""
 
     package: types.ModuleType
     name: str
 
     def module(self, name: str) -> types.ModuleType:
-        return importlib.import_module(f"{self.name}.{name}")
+        return importlib.import_module(f"{self.package.__name__}.{name}")
 
 
 REFERENCE = Side(safetensors, "safetensors")
-COFFER = Side(_safetensors, "coffer")
+COFFER = Side(coffer.compat.safetensors, "coffer")
 BT_REFERENCE = Side(bintensors, "bintensors")
 BT_COFFER = Side(coffer.bintensors, "coffer.bintensors")
 

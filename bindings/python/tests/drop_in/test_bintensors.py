@@ -230,7 +230,7 @@ def test_the_library_s_error_is_the_cause(tmp_path):
 def test_drop_ins_refuse_each_other_s_files(tmp_path):
     (tmp_path / "x").write_bytes(GOOD)
     with pytest.raises(coffer.SafetensorError, match="invalid JSON in header"):
-        coffer._safe_open.safe_open(tmp_path / "x", "np")
+        coffer.compat.safetensors.safe_open(tmp_path / "x", "np")
     with coffer.open(tmp_path / "x") as f:
         assert f.format == "bintensors" and list(f) == ["a", "b"]
     with pytest.raises(coffer.Error, match="not valid JSON"):

@@ -32,15 +32,15 @@ def test_without_it_the_real_one_is_imported():
 def test_imports():
     assert python("-c", """
 import coffer.drop_in
-import coffer, coffer.numpy, coffer.torch
+import coffer, coffer.compat.safetensors.numpy as numpy, coffer.compat.safetensors.torch as torch
 import safetensors, safetensors.torch
 from safetensors import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file
 from safetensors.numpy import load_file
 import safetensors.numpy as module
 import safetensors._safetensors_rust as rust
-assert safetensors.torch is coffer.torch and module is coffer.numpy and load_file is coffer.numpy.load_file
+assert safetensors.torch is torch and module is numpy and load_file is numpy.load_file
 assert SafetensorError is coffer.SafetensorError and rust.safe_open is safe_open
-assert safetensors.__name__ == safetensors.__spec__.name == "safetensors" and coffer.torch.__spec__.name == "coffer.torch"
+assert safetensors.__name__ == safetensors.__spec__.name == "safetensors" and torch.__spec__.name == "coffer.compat.safetensors.torch"
 try:
     import safetensors.nothing
 except ModuleNotFoundError as error:
@@ -132,7 +132,7 @@ importlib.reload(coffer.drop_in)
 import safetensors
 importlib.reload(coffer.drop_in)
 assert os.environ["PYTHONPATH"] == path
-print(sum(type(finder).__module__ == "coffer._finder" for finder in sys.meta_path))
+print(sum(type(finder).__module__ == "coffer.compat._finder" for finder in sys.meta_path))
 """) == "1\n"  # fmt: skip
 
 
@@ -186,9 +186,9 @@ def test_children_pay_for_nothing(tmp_path):
     listing = "import sys; print(*sorted(sys.modules))"
     child = f"import subprocess, sys, coffer.drop_in; subprocess.run([sys.executable, '-c', {listing!r}], check=True)"
     more = {*python("-c", child).split()} - {*python("-c", listing).split()}
-    assert more <= {"__future__", "coffer._finder", "importlib", "importlib._bootstrap", "importlib._bootstrap_external",
+    assert more <= {"__future__", "coffer.compat._finder", "importlib", "importlib._bootstrap", "importlib._bootstrap_external",
                     "importlib.machinery", "sitecustomize", "warnings"}  # fmt: skip
-    assert {"coffer._finder", "sitecustomize"} <= more
+    assert {"coffer.compat._finder", "sitecustomize"} <= more
 
 
 def test_a_child_that_imports_it_again():
@@ -200,7 +200,7 @@ def test_a_coffer_that_does_not_load_leaves_the_real_one(tmp_path):
     """Another interpreter may find a package that was built for this one."""
     (tmp_path / "coffer").mkdir()
     (tmp_path / "coffer" / "__init__.py").write_text("raise ImportError('built for another Python')")
-    startup = str(pathlib.Path(coffer.__file__).parent / "_startup")
+    startup = str(pathlib.Path(coffer.__file__).parent / "compat/_startup")
     assert python("-c", WHERE_IS_IT, PYTHONPATH=os.pathsep.join([startup, str(tmp_path)])) == (
         "real\ncoffer.drop_in is not active in this process: built for another Python\n"
     )
@@ -222,7 +222,7 @@ def test_the_hidden_sitecustomize_runs_too(tmp_path):
 
 def test_interpreters_without_coffer_start(tmp_path):
     """They get the environment too."""
-    startup = str(pathlib.Path(coffer.__file__).parent / "_startup")
+    startup = str(pathlib.Path(coffer.__file__).parent / "compat/_startup")
     other = subprocess.run([sys._base_executable, "-c", "import sys; print('coffer' in sys.modules)"], capture_output=True,
                            text=True, timeout=120, env={**os.environ, "PYTHONPATH": startup})  # fmt: skip
     assert (other.returncode, other.stdout, other.stderr) == (0, "False\n", "")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import coffer.torch
-from coffer._serialization import size_of
+from coffer._options import size_of
 
 
 class Tied(nn.Module):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import safetensors` finds when Coffer stands in its place (see drop_in.py): its names, under its version."""
+"""The package safetensors, by its names, under the version whose behaviour it has."""
 
-from ._errors import SafetensorError as SafetensorError
+from .. import SafetensorError as SafetensorError
 from ._safe_open import PySafeSlice as PySafeSlice
 from ._safe_open import _safe_open_handle as _safe_open_handle
 from ._safe_open import safe_open as safe_open

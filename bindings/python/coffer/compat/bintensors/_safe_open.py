@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 
-from .. import _native, _safe_open
-from .._errors import Error
-from .._wording import file_path
+from ... import _native
+from ..._errors import Error
+from ..safetensors import _safe_open
+from ..safetensors._wording import file_path
 from ._wording import reading_failed, worded
 
 

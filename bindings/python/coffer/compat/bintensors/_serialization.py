@@ -8,22 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .. import _native
-from .._dtypes import FORMAT
-from .._errors import Error
-from .._progress import Shown, shown
-from .._serialization import (
+from ... import _native
+from ..._dtypes import FORMAT
+from ..._errors import Error
+from ..._options import Sync
+from ..._progress import Shown, shown
+from ..safetensors._serialization import (
     DeserializedTensor,
-    Sync,
     TensorSpec,
     as_bytes,
     checked,
     contents,
     described,
     entries,
-    lengths_of,
 )
-from .._wording import file_path, wrong_type
+from ..safetensors._wording import file_path, wrong_type
 from ._wording import BintensorError, reading_failed, worded, writing_failed
 
 Hasher = Callable[[bytes], Any]  # of hashlib: what it gives has a digest()

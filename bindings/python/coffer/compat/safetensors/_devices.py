@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ._errors import SafetensorError
+from .. import SafetensorError
 
 _NUMBERED = frozenset({"cuda", "npu", "xpu", "xla", "mlu", "hpu", "musa"})
 _SINGLE = frozenset({"cpu", "mps"})

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import IO, Any, ClassVar, Literal, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
-from . import _native
+from ... import _native
+from ..._errors import Error, NoTensorError
+from ..._frameworks import Framework, Progress, framework, framework_of
+from ..._options import Backend
+from .. import SafetensorError
 from ._devices import device as device_of
-from ._errors import Error, NoTensorError, SafetensorError
-from ._frameworks import Framework, framework, framework_of
-from ._wording import as_text, file_path, reading_failed, wrong_type
-
-Backend = Literal["mmap", "pread"]
+from ._indexing import choose_part
+from ._wording import as_text, file_path, framework_failed, reading_failed, wrong_type
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
@@ -34,6 +35,14 @@ def access_of(backend: object) -> _native.Access:
     if name not in _ACCESS:
         raise SafetensorError(f'backend "{name}" is invalid (expected one of: "mmap", "pread")')
     return _ACCESS[name]
+
+
+def load_all(framework: Framework, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+    """Every tensor, in the order of the file."""
+    try:
+        return framework.all(model, progress)
+    except Error as error:
+        framework_failed(error)
 
 
 def no_tensor(name: str, error: Error) -> NoReturn:
@@ -58,7 +67,10 @@ class PySafeSlice:
         return self._tensor.dtype
 
     def __getitem__(self, index: Any) -> Any:
-        return self._framework.part(self._model, self._tensor.name, index)
+        try:
+            return self._framework.part(self._model, self._tensor.name, index, choose_part)
+        except Error as error:
+            framework_failed(error)
 
 
 class Reader:
@@ -92,10 +104,12 @@ class Reader:
             return self._framework.whole(model, name)
         except NoTensorError as error:
             no_tensor(name, error)
+        except Error as error:
+            framework_failed(error)
 
     def get_tensors(self) -> dict[str, Any]:
         """Every tensor, by name."""
-        return self._framework.all(self._opened())
+        return load_all(self._framework, self._opened())
 
     def get_slice(self, name: str) -> PySafeSlice:
         """A tensor to take parts of: nothing is read before it is indexed."""
@@ -173,4 +187,13 @@ class _safe_open_handle(Reader):  # noqa: N801  the reference's name
 
 def framework_on(name: object, device: object) -> Framework:
     """The framework that the arguments `framework` and `device` mean."""
-    return framework(framework_of(as_text("framework", name)), device_of(device))
+    text = as_text("framework", name)
+    try:
+        wanted = framework_of(text)
+    except Error as error:
+        raise SafetensorError(f"framework {text} is invalid") from error
+    place = device_of(device)
+    try:
+        return framework(wanted, place)
+    except Error as error:
+        raise SafetensorError(f"Device {place} is not supported for framework {wanted}") from error

@@ -25,4 +25,4 @@ class StandIn(importlib.metadata.Distribution):
         return f"Metadata-Version: 2.1\nName: {self._package}\nVersion: {version}\nSummary: {summary}\n"
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
-        return Path(__file__).parent.parent / path
+        return Path(__file__).parents[2] / path

@@ -9,13 +9,31 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ._errors import SafetensorError
+from ..._errors import Error
+from .. import SafetensorError
+from ._wording import sub_byte_slice
+
+if TYPE_CHECKING:
+    from ..._native import Model, Tensor
 
 Entry = int | slice
 
 # Beyond these the reference says no more than that it does not take them.
 _INDICES = range(-(2**31), 2**31)
+
+
+def choose_part(model: Model, name: str, index: object) -> Tensor:
+    """The part of a tensor that `index` names, unread."""
+    tensor = model.find(name)
+    found = entries(index, tensor.shape)
+    try:
+        return tensor[tuple(found)]
+    except Error as error:
+        if error.code != "SLICE_BITS":
+            raise
+        raise sub_byte_slice(text(found), list(tensor.shape)) from error
 
 
 def entries(index: object, shape: Sequence[int]) -> list[Entry]:
@@ -88,7 +106,7 @@ def _slice(item: slice) -> slice:
 
 
 def _beyond(entry: Entry, size: int) -> int | None:
-    """The index that `entry` names behind a dimension's end. In a dimension of length 0 every slice is empty."""
+    """The index that `entry` names beyond a dimension's end. In a dimension of length 0 every slice is empty."""
     if isinstance(entry, int):
         return entry if entry >= size else None
     if size > 0 and entry.start is not None and entry.start >= size:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 # The packages, which of our modules stand for them, and what their extensions are called.
-PACKAGES = {"safetensors": "coffer._safetensors", "bintensors": "coffer.bintensors"}
+PACKAGES = {"safetensors": "coffer.compat.safetensors", "bintensors": "coffer.compat.bintensors"}
 _EXTENSIONS = {"safetensors": "safetensors._safetensors_rust", "bintensors": "bintensors._bintensors_rs"}
 # The same for all their modules.
 _MODULES = {
     **PACKAGES,
     **{extension: PACKAGES[package] for package, extension in _EXTENSIONS.items()},
-    **{f"safetensors.{name}": f"coffer.{name}" for name in ("flax", "mlx", "numpy", "paddle", "tensorflow", "torch")},
-    **{f"bintensors.{name}": f"coffer.bintensors.{name}" for name in ("flax", "mlx", "numpy", "torch")},
+    **{f"safetensors.{name}": f"coffer.compat.safetensors.{name}" for name in ("flax", "mlx", "numpy", "paddle", "tensorflow", "torch")},
+    **{f"bintensors.{name}": f"coffer.compat.bintensors.{name}" for name in ("flax", "mlx", "numpy", "torch")},
 }
 
 
@@ -82,7 +82,7 @@ class Finder:
         package = wanted.lower() if isinstance(wanted, str) else ""
         if package not in PACKAGES or "path" in vars(context) or not self._is_usable():
             return []
-        from coffer._distribution import StandIn
+        from coffer.compat._distribution import StandIn
 
         return [StandIn(package)]
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-from . import _native
-from ._dtypes import FORMAT, format_name
-from ._errors import Error, SafetensorError
-from ._progress import Shown, shown
+from ... import _native
+from ..._dtypes import FORMAT, is_packed
+from ..._errors import Error
+from ..._options import Sync, size_of
+from ..._progress import Shown, shown
+from .. import SafetensorError
 from ._wording import as_text, file_path, reading_failed, writing_failed, wrong_type
 
-Sync = Literal["replace", "always", "never"]
+# What safetensors 0.8 says that it supports, in its order.
+_SUPPORTED = (
+    "bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, "
+    "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2, complex64"
+)
 
 
 class TensorSpec:
@@ -40,8 +45,10 @@ class TensorSpec:
         lengths = lengths_of(shape)
         self._data_ptr = _unsigned("data_ptr", data_ptr)
         self._data_len = _unsigned("data_len", data_len)
-        self._dtype = format_name(name)
-        self._shape = _in_elements(lengths) if self._dtype == "F4" else lengths
+        if name not in FORMAT:
+            raise SafetensorError(f'Unknown dtype "{name}". Supported dtypes: {_SUPPORTED}')
+        self._dtype = FORMAT[name]
+        self._shape = _in_elements(lengths) if is_packed(self._dtype) else lengths
         return self
 
     @property
@@ -137,19 +144,6 @@ def serialize_model(
         writing_failed(error)
 
 
-def size_of(size: int | str) -> int:
-    """A number of bytes, of a text such as "5GB" too, in the units of the Hugging Face libraries."""
-    if isinstance(size, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?i?B)", size, re.ASCII | re.IGNORECASE)
-        if found is None:
-            raise ValueError(f'"{size}" is no size: a number and KB, MB, GB or TB')
-        unit = found[2].upper()
-        size = int(float(found[1]) * (1024 if "I" in unit else 1000) ** " KMGT".index(unit[0] if len(unit) > 1 else " "))
-    if size <= 0:
-        raise ValueError(f"a file's limit is above 0 bytes, not {size}")
-    return size
-
-
 def deserialize(bytes: bytes) -> list[tuple[str, DeserializedTensor]]:  # noqa: A002  the reference's name
     """The tensors of a file that is in memory, each with a copy of its bytes."""
     return contents(bytes, open_bytes(bytes).infos())
@@ -208,7 +202,7 @@ def described(tensor: Mapping[str, Any]) -> tuple[str, list[int], bytes]:
     if name not in FORMAT:
         raise SafetensorError(f"dtype {name} is not covered")
     lengths = lengths_of(shape)
-    return FORMAT[name], _in_elements(lengths) if FORMAT[name] == "F4" else lengths, data
+    return FORMAT[name], _in_elements(lengths) if is_packed(FORMAT[name]) else lengths, data
 
 
 def _item(tensor: Mapping[str, Any], key: str) -> Any:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the drop-in fails: with the exceptions and the texts that callers of safetensors match on. Of bintensors, see
-bintensors/_wording.py.
+"""How the imitation of safetensors fails: with the exceptions and the texts that callers of safetensors match on.
 
 The library's own error, which says more, is the cause (`__cause__`) of each, so a traceback shows it, and its attributes (code,
 offset, expected, actual) are at hand.
@@ -9,9 +8,16 @@ offset, expected, actual) are at hand.
 from __future__ import annotations
 
 import os
-from typing import NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import NoReturn, ParamSpec, TypeVar
 
-from ._errors import Error, SafetensorError
+from ..._dtypes import FRAMEWORK
+from ..._errors import Error, NoDtypeError, PackedError
+from .. import SafetensorError
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 _OVERFLOW = "overflow computing buffer size from shape and/or element type"
 _SIZE = "invalid shape, data type, or offset for tensor"
@@ -82,6 +88,30 @@ def _system_error(error: Error) -> OSError:
     """The OSError of the kind that errno tells: PermissionError, IsADirectoryError."""
     number = error.os_error or 0
     return type(OSError(number, ""))(f"{error.path}: {error.message}")
+
+
+def framework_failed(error: Error) -> NoReturn:
+    """Raises what `error` is called where a framework gets tensors."""
+    if isinstance(error, NoDtypeError):
+        known = error.dtype in FRAMEWORK
+        raise SafetensorError(error.message if known else f"Dtype not understood: {error.dtype}") from error
+    if isinstance(error, PackedError):
+        what = "f4_x2 dtype requires that the last dim be divisible by 2 in torch"
+        raise SafetensorError(f"{what}: got {list(error.shape)}") from error
+    raise error
+
+
+def for_framework(call: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """The same function, failing so."""
+
+    @wraps(call)
+    def wrapped(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+        try:
+            return call(*arguments, **keywords)
+        except (NoDtypeError, PackedError) as error:
+            framework_failed(error)
+
+    return wrapped
 
 
 def sub_byte_slice(text: str, shape: list[int]) -> SafetensorError:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import NoReturn, ParamSpec, TypeVar
 
-from .._errors import Error, SafetensorError
-from .._wording import raise_of_system
+from ..._errors import Error
+from .. import SafetensorError
+from ..safetensors._wording import raise_of_system
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

@@ -16,7 +16,7 @@ def _activate() -> None:
     """By the module alone, without its package, which would bring the extension."""
     if sys.version_info < (3, 11):
         return
-    name = "coffer._finder"
+    name = "coffer.compat._finder"
     loader = SourceFileLoader(name, os.path.join(os.path.dirname(_here), "_finder.py"))
     module = type(sys)(name)
     module.__file__ = loader.path

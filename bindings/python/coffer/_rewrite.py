@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models written again: with other names, other dtypes, fewer tensors, other metadata, aligned, or in another format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ._dtypes import FORMAT
+from ._models import Source, _opened
+from ._serialization import Sync, size_of
+
+if TYPE_CHECKING:
+    from ._native import Algorithm, Format, Progress, RewriteKind, RewriteWay
+
+
+class Place(NamedTuple):
+    """What a tensor is called, its dtype as files have it ("BF16"), its first byte in its file, and which of the files that is."""
+
+    name: str
+    dtype: str
+    offset: int
+    shard: int
+
+
+@dataclass(frozen=True)
+class TensorRewrite:
+    """What becomes of a tensor: `after` is None when it is left out. Numbers that a cast made infinite and zero are counted once it
+    has run."""
+
+    before: Place
+    after: Place | None
+    overflowed: int
+    vanished: int
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What a rewrite does, or has done.
+
+    way      "nothing": the model is that way already. "headers": only metadata change, in place where they fit. "files": new files
+    shards   files of the new model
+    tensors  what becomes of each, in the order of the file
+    size_before, size   bytes of the model's files, before and afterwards
+    copied, cast        bytes of the new tensors that are copied as they are, and that are computed
+    """
+
+    way: RewriteWay
+    shards: int
+    tensors: tuple[TensorRewrite, ...]
+    size_before: int
+    size: int
+    copied: int
+    cast: int
+
+
+def rewrite(
+    source: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    rename: Mapping[str, str] | None = None,
+    drop: str | Iterable[str] = (),
+    keep: str | Iterable[str] = (),
+    cast: str | Mapping[str, str] | None = None,
+    metadata: Mapping[str, str | None] | None = None,
+    align: int | None = None,
+    format: Format | None = None,  # noqa: A002  what it is
+    max_shard_size: int | str | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    follow_links: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Rewrite:
+    """Writes a model again: a file, or the files of a folder or an index, which take the old ones' place together. Returns what was done.
+
+    source          a path, a URL, or what coffer.open gave
+    output          the new file, which for several files has to end in NAME.safetensors; None: in the source's place
+    rename          patterns, and the new names: each * there becomes what the * of the same place in the pattern took. Of several that
+                    match the first counts; all are about the names that the model has now
+    drop, keep      patterns of tensors to leave out, or of the only ones to keep
+    cast            patterns, and dtypes: F16, BF16, F32 or F64, as files or as frameworks call them; a dtype alone is for all tensors
+    metadata        keys with their new values; None removes a key
+    align           the data begin at a multiple of that many bytes, 8 at least, and every tensor where its dtype wants it
+    format          "safetensors" or "bintensors"; None: that of the source
+    max_shard_size  bytes of tensors in a file, or "5GB"; None: every tensor stays in its file
+    digests         to record; None: by that with which the source records them, if it does
+    follow_links    rewrite what a symbolic link leads to, and files that have several names
+    force           take a model of one file away that is in the way of an index
+    dry_run         write nothing, and tell what would be done
+    progress        called with the bytes of tensors done and in all
+
+    In a pattern * is any text, ? one character, [a-z] one of a set, and a backslash takes the next character as it is. Every pattern
+    has to match something, or nothing is done; nor is it when two tensors would get one name, or when what is cast is no float.
+    """
+    casts = {"*": cast} if isinstance(cast, str) else cast or {}
+    rules: list[tuple[RewriteKind, str, str | None]] = [
+        *(("drop", pattern, None) for pattern in _patterns(drop)),
+        *(("keep", pattern, None) for pattern in _patterns(keep)),
+        *(("rename", pattern, name) for pattern, name in (rename or {}).items()),
+        *(("cast", pattern, FORMAT.get(dtype, dtype)) for pattern, dtype in casts.items()),
+    ]
+    with _opened(source, verify=True) as opened:
+        way, shards, _, before, size, copied, computed, tensors = opened._model.rewrite(
+            rules,
+            [*(metadata or {}).items()],
+            output=output,
+            format=format,
+            alignment=align or 0,
+            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
+            digests=digests,
+            sync=sync,
+            follow_links=follow_links,
+            force=force,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+        )
+    changes = tuple(
+        TensorRewrite(Place(*old), None if new is None else Place(*new), overflowed, vanished)
+        for old, new, overflowed, vanished in tensors
+    )
+    return Rewrite(way, shards, changes, before, size, copied, computed)
+
+
+def _patterns(given: str | Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operating system: what survives a crash, and what changes under a name at once. */
+#include "os_posix.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+int coffer__os_sync(int fd)
+{
+    int result = 0;
+    do {
+        result = fdatasync(fd);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+void coffer__os_sync_begin(int fd)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd;
+#endif
+}
+
+void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, (off_t)offset, (off_t)size,
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+#else
+    (void)fd;
+    (void)offset;
+    (void)size;
+#endif
+}
+
+int coffer__os_sync_names(int directory)
+{
+    int result = 0;
+    do {
+        result = fsync(directory);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EINVAL || errno == EOPNOTSUPP ? 0 : errno;
+}
+
+int coffer__os_open_directory(const char *path, int *directory)
+{
+    return coffer__os_open_with(path, O_RDONLY | O_DIRECTORY, 0, directory);
+}
+
+int coffer__os_sync_directory(const char *path)
+{
+    int directory = -1;
+    int os_error = coffer__os_open_directory(path, &directory);
+    if (os_error == 0) {
+        os_error = coffer__os_sync_names(directory);
+        (void)coffer__os_close(directory);
+    }
+    return os_error;
+}
+
+int coffer__os_rename(const char *from, const char *to)
+{
+    return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
+}
+
+int coffer__os_exchange(const char *one, const char *other)
+{
+#if defined __GLIBC__ && defined RENAME_EXCHANGE
+    return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#else
+    (void)one;
+    (void)other;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_unlink(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, 0) == 0 ? 0 : errno;
+}
+
+int coffer__os_lock(int fd)
+{
+    int result = 0;
+    do {
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operating system: opening files, and their bytes. */
+#include "os_posix.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/fs.h>
+#include <stdio.h>
+#endif
+
+/* The most that one call is asked to move: every system takes that much, and it is a multiple of every page. */
+#define OS_PIECE ((uint64_t)1 << 30)
+/* How often space is asked for that a signal kept from being set aside. */
+#define OS_RESERVE_TRIES 8
+
+/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+
+int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd)
+{
+    int opened = -1;
+    do {
+        opened = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
+    } while (opened < 0 && errno == EINTR);
+    if (opened < 0) {
+        return errno;
+    }
+    *fd = opened;
+    return 0;
+}
+
+int coffer__os_open(const char *path, coffer__os_use use, bool follow, int *fd)
+{
+    const int access = use == COFFER__OS_READ ? O_RDONLY : use == COFFER__OS_WRITE ? O_WRONLY : O_RDWR;
+    return coffer__os_open_with(path, access | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW), 0, fd);
+}
+
+static mode_t os_new_mode(bool secret)
+{
+    return secret ? 0600 : 0666;
+}
+
+int coffer__os_create(const char *path, bool secret, int *fd)
+{
+    return coffer__os_open_with(path, O_RDWR | O_CREAT | O_EXCL, os_new_mode(secret), fd);
+}
+
+#ifdef O_TMPFILE
+#define OS_FD_NAME_SIZE 32
+static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
+{
+    (void)snprintf(name, OS_FD_NAME_SIZE, "/proc/self/fd/%d", fd);
+}
+#endif
+
+int coffer__os_name(int fd, const char *path)
+{
+#ifdef O_TMPFILE
+    char name[OS_FD_NAME_SIZE];
+    os_fd_name(fd, name);
+    return linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+#else
+    (void)fd;
+    (void)path;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
+{
+#ifdef O_TMPFILE
+    const int os_error = coffer__os_open_with(directory, O_RDWR | O_TMPFILE, os_new_mode(secret), fd);
+    if (os_error != 0) {
+        return os_error;
+    }
+    /* The name comes by way of /proc, which a container or chroot may lack, and links may be forbidden there. The directory's own
+       name is taken: nothing else may be wrong with it. */
+    if (coffer__os_name(*fd, directory) != EEXIST) {
+        (void)close(*fd);
+        return EOPNOTSUPP;
+    }
+    return 0;
+#else
+    (void)directory;
+    (void)secret;
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_duplicate(int fd, int *copy)
+{
+    const int made = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (made < 0) {
+        return errno;
+    }
+    *copy = made;
+    return 0;
+}
+
+int coffer__os_close(int fd)
+{
+    return close(fd) == 0 || errno == EINTR ? 0 : errno;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+
+bool coffer__os_offset_fits(uint64_t offset, uint64_t size)
+{
+    return offset <= INT64_MAX && size <= INT64_MAX - offset;
+}
+
+static size_t os_piece(size_t size)
+{
+    return (uint64_t)size < OS_PIECE ? size : (size_t)OS_PIECE;
+}
+
+int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    *done = 0;
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EOVERFLOW;
+    }
+    while (*done < size) {
+        const ssize_t got = pread(fd, (char *)buffer + *done, os_piece(size - *done), (off_t)(offset + *done));
+        if (got == 0) {
+            return 0;
+        }
+        if (got > 0) {
+            *done += (size_t)got;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size)
+{
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t put = pwrite(fd, (const char *)bytes + done, os_piece(size - done), (off_t)(offset + done));
+        if (put == 0) {
+            return EIO;
+        }
+        if (put > 0) {
+            done += (size_t)put;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+/* Waits until a non-blocking descriptor takes bytes again, or has an error to report. */
+/* 0 also when a signal came first. */
+static int os_wait_writable(int fd)
+{
+    struct pollfd waiting = { .fd = fd, .events = POLLOUT };
+    return poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
+}
+
+int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done)
+{
+    *done = 0;
+    if (size == 0) {
+        return 0;
+    }
+    const ssize_t put = write(fd, bytes, os_piece(size));
+    if (put > 0) {
+        *done = (size_t)put;
+        return 0;
+    }
+    if (put == 0) {
+        return EIO;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return os_wait_writable(fd);
+    }
+    return errno == EINTR ? 0 : errno;
+}
+
+#ifdef __linux__
+/* Whether copy_file_range is of no use between two files, though reading and writing may be. */
+static bool os_cannot_copy(int os_error)
+{
+    return os_error == EXDEV || os_error == EINVAL || os_error == ENOSYS || os_error == EOPNOTSUPP ||
+           os_error == EPERM || os_error == EBADF || os_error == ETXTBSY;
+}
+#endif
+
+int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
+{
+    *done = 0;
+#ifdef __linux__
+    if (!coffer__os_offset_fits(from_offset, size) || !coffer__os_offset_fits(to_offset, size)) {
+        return EOVERFLOW;
+    }
+    while (*done < size) {
+        off_t in = (off_t)(from_offset + *done);
+        off_t out = (off_t)(to_offset + *done);
+        const uint64_t left = size - *done;
+        const ssize_t got = copy_file_range(from, &in, to, &out, (size_t)(left < OS_PIECE ? left : OS_PIECE), 0);
+        if (got == 0) {
+            return 0;
+        }
+        if (got > 0) {
+            *done += (uint64_t)got;
+        } else if (errno != EINTR) {
+            return os_cannot_copy(errno) ? EOPNOTSUPP : errno;
+        }
+    }
+    return 0;
+#else
+    (void)from;
+    (void)from_offset;
+    (void)to;
+    (void)to_offset;
+    return size == 0 ? 0 : EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_clone(int from, int to)
+{
+#ifdef FICLONE
+    return ioctl(to, FICLONE, from) == 0 ? 0 : errno;
+#else
+    (void)from;
+    (void)to;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_offset)
+{
+#ifdef FICLONERANGE
+    struct file_clone_range range = {
+        .src_fd = from, .src_offset = from_offset, .src_length = 0, .dest_offset = to_offset
+    };
+    return ioctl(to, FICLONERANGE, &range) == 0 ? 0 : errno;
+#else
+    (void)from;
+    (void)from_offset;
+    (void)to;
+    (void)to_offset;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_insert(int fd, uint64_t offset, uint64_t size)
+{
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+#ifdef FALLOC_FL_INSERT_RANGE
+    return fallocate(fd, FALLOC_FL_INSERT_RANGE, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
+#else
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+int coffer__os_claim(int fd)
+{
+#if defined F_SETLEASE && defined F_SETSIG
+    /* Whoever wants the file meanwhile makes the system send a signal, whose usual one would end the process; this one is ignored
+       unless the program has a use for it. */
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0) {
+        return EOPNOTSUPP;
+    }
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) {
+        return 0;
+    }
+    return errno == EAGAIN ? EAGAIN : EOPNOTSUPP;
+#else
+    (void)fd;
+    return EOPNOTSUPP;
+#endif
+}
+
+void coffer__os_let_go(int fd)
+{
+#if defined F_SETLEASE && defined F_SETSIG
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+#else
+    (void)fd;
+#endif
+}
+
+int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
+{
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EFBIG;
+    }
+    if (size == 0) {
+        return 0;
+    }
+#ifdef FALLOC_FL_KEEP_SIZE
+    /* A signal makes it begin anew on some file systems: where signals come faster than it is done, it never would be. */
+    int result = -1;
+    for (int i = 0; i < OS_RESERVE_TRIES && result != 0 && (i == 0 || errno == EINTR); i++) {
+        result = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+    }
+    const bool of_no_use =
+        result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV || errno == EINTR);
+    return result == 0 || of_no_use ? 0 : errno;
+#else
+    (void)fd;
+    return 0;
+#endif
+}
+
+int coffer__os_truncate(int fd, uint64_t size)
+{
+    if (!coffer__os_offset_fits(size, 0)) {
+        return EFBIG;
+    }
+    int result = 0;
+    do {
+        result = ftruncate(fd, (off_t)size);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+int coffer__os_position(int fd, uint64_t *position)
+{
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    if (at < 0) {
+        return errno;
+    }
+    *position = (uint64_t)at;
+    return 0;
+}
+
+int coffer__os_set_position(int fd, uint64_t position)
+{
+    return lseek(fd, (off_t)position, SEEK_SET) < 0 ? errno : 0;
+}
+
+bool coffer__os_appends(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_APPEND) != 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operating system: maps of files, and pages of memory. */
+#include "os_posix.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+size_t coffer__os_page_size(void)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+    return size < 1 ? 4096 : (size_t)size;
+}
+
+/* Reads the pages of a private map in without making copies of them, which MAP_POPULATE would. */
+static void os_populate_private(void *base, size_t size)
+{
+#ifdef MADV_POPULATE_READ
+    if (madvise(base, size, MADV_POPULATE_READ) == 0) {
+        return;
+    }
+#endif
+    (void)posix_madvise(base, size, POSIX_MADV_WILLNEED);
+}
+
+/* Linux would refuse a private map larger than all memory, as if every page of it were to be changed. */
+#ifdef MAP_NORESERVE
+#define OS_NO_RESERVE MAP_NORESERVE
+#else
+#define OS_NO_RESERVE 0
+#endif
+
+static int os_map_flags(bool writable_copy, bool populate)
+{
+#ifdef MAP_POPULATE
+    if (populate && !writable_copy) {
+        return MAP_SHARED | MAP_POPULATE;
+    }
+#else
+    (void)populate;
+#endif
+    return writable_copy ? MAP_PRIVATE | OS_NO_RESERVE : MAP_SHARED;
+}
+
+int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
+                         void **address)
+{
+    const uint64_t before = offset % coffer__os_page_size();
+    if (!coffer__os_offset_fits(offset, size) || size > SIZE_MAX - before) {
+        return EFBIG;
+    }
+    const size_t whole = (size_t)(before + size);
+    const int protection = writable_copy ? PROT_READ | PROT_WRITE : PROT_READ;
+    void *base = mmap(NULL, whole, protection, os_map_flags(writable_copy, populate), fd, (off_t)(offset - before));
+    if (base == MAP_FAILED) {
+        return errno;
+    }
+    if (populate && writable_copy) {
+        os_populate_private(base, whole);
+    }
+    map->base = base;
+    map->size = whole;
+    *address = (char *)base + before;
+    return 0;
+}
+
+void coffer__os_unmap(const coffer__os_map *map)
+{
+    if (map->base != NULL) {
+        (void)munmap(map->base, map->size);
+    }
+}
+
+static void *os_pages(size_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* Maps more than is wanted, gives back what lies before a huge page's start and behind the end. */
+static void *os_huge_pages(size_t size)
+{
+    char *pages = os_pages(size + COFFER__OS_HUGE_PAGE);
+    if (pages == NULL) {
+        return NULL;
+    }
+    const size_t before =
+        (COFFER__OS_HUGE_PAGE - (size_t)((uintptr_t)pages % COFFER__OS_HUGE_PAGE)) % COFFER__OS_HUGE_PAGE;
+    if (before > 0) {
+        (void)munmap(pages, before);
+    }
+    if (before < COFFER__OS_HUGE_PAGE) {
+        (void)munmap(pages + before + size, COFFER__OS_HUGE_PAGE - before);
+    }
+#ifdef MADV_HUGEPAGE
+    (void)madvise(pages + before, size, MADV_HUGEPAGE);
+#endif
+    return pages + before;
+}
+
+void *coffer__os_pages_new(size_t size)
+{
+    return size < COFFER__OS_HUGE_PAGE ? os_pages(size) : os_huge_pages(size);
+}
+
+void coffer__os_pages_free(void *pages, size_t size)
+{
+    (void)munmap(pages, size);
+}
+
+void coffer__os_want_huge_pages(void *block, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const size_t before = (size_t)((uintptr_t)block % coffer__os_page_size());
+    (void)madvise((char *)block - before, before + size, MADV_HUGEPAGE);
+#else
+    (void)block;
+    (void)size;
+#endif
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operating system: what lies under a name. */
+#include "os_posix.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/fs.h>
+#endif
+
+#define OS_PERMISSIONS 07777u
+
+static coffer__os_kind os_kind(mode_t mode)
+{
+    return S_ISREG(mode)   ? COFFER__OS_REGULAR
+           : S_ISDIR(mode) ? COFFER__OS_DIRECTORY
+           : S_ISBLK(mode) ? COFFER__OS_BLOCK
+           : S_ISLNK(mode) ? COFFER__OS_LINK
+                           : COFFER__OS_OTHER;
+}
+
+/* What a failed inspection leaves: a compiler that sees caller and callee cannot know that errno is not 0 then. */
+static const coffer__os_info OS_NO_INFO = { .kind = COFFER__OS_OTHER };
+
+static int64_t os_nanoseconds(const struct timespec *time)
+{
+    return (int64_t)((uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec);
+}
+
+/* The clock that files get their times from: Linux's goes on by a tick at a time. */
+static int64_t os_file_clock(void)
+{
+    struct timespec now = { 0, 0 };
+#ifdef CLOCK_REALTIME_COARSE
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+#else
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+#endif
+    return os_nanoseconds(&now);
+}
+
+/* Whether a change after `before` could leave the time `touched` as it is. Times of whole seconds are of a file system that
+   knows no finer ones, two seconds at worst; a time in the future beyond that is of another clock. */
+static bool os_is_recent(int64_t touched, int64_t before)
+{
+    const int64_t coarsest = INT64_C(2000000000);
+    const bool whole_seconds = touched % INT64_C(1000000000) == 0;
+    return touched >= before - (whole_seconds ? coarsest : 0) && touched <= before + coarsest;
+}
+
+/* `before`: the time of files before this one was looked at. */
+static void os_info_of(const struct stat *found, int64_t before, coffer__os_info *info)
+{
+    info->kind = os_kind(found->st_mode);
+    info->mode = (uint32_t)found->st_mode & OS_PERMISSIONS;
+    info->owner = (uint32_t)found->st_uid;
+    info->group = (uint32_t)found->st_gid;
+    info->size = info->kind == COFFER__OS_REGULAR ? (uint64_t)found->st_size : 0;
+    info->links = (uint64_t)found->st_nlink;
+    info->device = (uint64_t)found->st_dev;
+    info->inode = (uint64_t)found->st_ino;
+    info->modified = os_nanoseconds(&found->st_mtim);
+    info->touched = os_nanoseconds(&found->st_ctim);
+    info->recent = os_is_recent(info->touched, before);
+}
+
+int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
+{
+    struct stat found;
+    const int64_t before = os_file_clock();
+    *info = OS_NO_INFO;
+    if (fstatat(AT_FDCWD, path, &found, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno;
+    }
+    os_info_of(&found, before, info);
+    return 0;
+}
+
+int coffer__os_inspect_fd(int fd, coffer__os_info *info)
+{
+    struct stat found;
+    const int64_t before = os_file_clock();
+    *info = OS_NO_INFO;
+    if (fstat(fd, &found) != 0) {
+        return errno;
+    }
+    os_info_of(&found, before, info);
+#ifdef BLKGETSIZE64
+    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, BLKGETSIZE64, &info->size) != 0) {
+        return errno;
+    }
+#endif
+    return 0;
+}
+
+bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now)
+{
+    return then->device == now->device && then->inode == now->inode && then->size == now->size &&
+           then->modified == now->modified;
+}
+
+bool coffer__os_is_mine(const coffer__os_info *info)
+{
+    return info->owner == (uint32_t)geteuid();
+}
+
+bool coffer__os_exists(const char *path)
+{
+    return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
+}
+
+int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name), void *ctx)
+{
+    DIR *stream = opendir(folder);
+    if (stream == NULL) {
+        return errno;
+    }
+    bool more = true;
+    while (more) {
+        errno = 0;
+        /* No other thread has this stream. */
+        /* cppcheck-suppress readdirCalled */
+        const struct dirent *entry = readdir(stream); /* NOLINT(concurrency-mt-unsafe) */
+        const char *name = entry == NULL ? NULL : entry->d_name;
+        more = name != NULL && (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || see(ctx, name));
+    }
+    const int os_error = errno;
+    (void)closedir(stream);
+    return os_error;
+}
+
+int coffer__os_real_path(const char *path, char *out, size_t size)
+{
+    char *real = realpath(path, NULL);
+    if (real == NULL) {
+        return errno;
+    }
+    const size_t length = strlen(real);
+    const bool fits = length < size;
+    if (fits) {
+        memcpy(out, real, length + 1);
+    }
+    free(real);
+    return fits ? 0 : ENAMETOOLONG;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which tensors a fetch takes. The caller lists them by pointer, in any order; the plan asks by number. The list is sorted by
+ * address once, so that a model of n tensors costs O(n log n), however many are listed.
+ */
+#include "fetch.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "sort.h"
+
+typedef struct wanted_list {
+    const coffer_tensor *const *tensors;
+    size_t count;
+    uint32_t *order; /* numbers of the list, by address */
+} wanted_list;
+
+static bool wanted_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const wanted_list *list = ctx;
+    return (uintptr_t)list->tensors[a] < (uintptr_t)list->tensors[b];
+}
+
+static bool wanted_has(const wanted_list *list, const coffer_tensor *tensor)
+{
+    size_t low = 0;
+    size_t high = list->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer_tensor *there = list->tensors[list->order[middle]];
+        if (there == tensor) {
+            return true;
+        }
+        if ((uintptr_t)there < (uintptr_t)tensor) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return false;
+}
+
+/* What is wanted is of this model and whole: nobody is given half of a tensor for one. */
+static coffer_status wanted_check(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
+{
+    const coffer__shard *shard = coffer__model_shard(model, tensor);
+    return shard == NULL ? coffer__model_stranger(err) : coffer__shard_check_whole(shard, tensor, err);
+}
+
+static void wanted_mark(coffer__fetch *job, wanted_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        list->order[i] = (uint32_t)i;
+    }
+    coffer__sort(list->order, list->count, wanted_before, list);
+    for (size_t i = 0; i < coffer_count(job->model); i++) {
+        job->wanted[i] = wanted_has(list, coffer_at(job->model, i));
+    }
+}
+
+coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
+                                   coffer_error *err)
+{
+    wanted_list list = { .tensors = tensors, .count = count };
+    if (count > UINT32_MAX || (tensors == NULL && count != coffer_count(job->model))) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the count is not that of the model's tensors, nor of a list");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = tensors == NULL ? coffer_at(job->model, i) : tensors[i];
+        const coffer_status status = wanted_check(job->model, tensor, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (tensors == NULL) {
+        return COFFER_OK;
+    }
+    const size_t order_size = (count + 1) * sizeof *list.order;
+    list.order = count < SIZE_MAX / sizeof *list.order ? coffer__alloc(job->allocator, order_size) : NULL;
+    job->wanted = coffer__alloc_zeroed(job->allocator, coffer_count(job->model) + 1);
+    if (list.order == NULL || job->wanted == NULL) {
+        coffer__free(job->allocator, list.order, order_size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to choose from %u tensors",
+                            (uint64_t)coffer_count(job->model));
+    }
+    wanted_mark(job, &list);
+    coffer__free(job->allocator, list.order, order_size);
+    return COFFER_OK;
+}

@@ -1,0 +1,842 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rewriting models: what a plan says, what comes of it, and what is there when something goes wrong. The new files are compared
+ * with those that an ordinary writer makes of the same tensors; every request for memory fails once, every call of the system
+ * fails once, and a process is killed before each: the old model or the new one has to be there, whole.
+ */
+#define _GNU_SOURCE /* RTLD_NEXT */
+
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "faulty_calls.h"
+#include "support_child.h"
+#include "support_file.h"
+#include "support_header.h"
+#include "support_memory.h"
+#include "support_model.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LONG_COUNT 300001 /* elements: more than one piece of a cast */
+
+static const coffer_rewrite_rule to_half = { .kind = COFFER_REWRITE_CAST, .dtype = COFFER_F16, .pattern = "w.*" };
+
+static int set_up(void **state)
+{
+    (void)state;
+    faults_clear();
+    work_dir_make();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faults_clear();
+    work_dir_remove();
+    return 0;
+}
+
+/* ---- what is rewritten ---------------------------------------------------------------------------------------------- */
+
+static float long_value(size_t i)
+{
+    static const float odd[] = { 1e6F, -1e6F, 1e-9F, 0.1F, -0.0F, 65504.0F, INFINITY };
+    return i % 1000 < sizeof odd / sizeof odd[0] ? odd[i % 1000] : (float)i / 7;
+}
+
+static coffer_header *declare(bool rewritten)
+{
+    coffer_header *header = new_header();
+    set_metadata(header, "format", "pt");
+    add_tensor(header, rewritten ? "layers.0" : "w.0", rewritten ? COFFER_F16 : COFFER_F32, 1, LONG_COUNT, 0);
+    add_tensor(header, rewritten ? "layers.1" : "w.1", rewritten ? COFFER_F16 : COFFER_F32, 0, 0, 0);
+    add_tensor(header, "ids", COFFER_I64, 2, 3, 2);
+    if (!rewritten) {
+        add_tensor(header, "optimizer.m", COFFER_U8, 1, 5, 0);
+    }
+    return header;
+}
+
+static void write_values(coffer_writer *writer, coffer_dtype dtype)
+{
+    static const unsigned char ids[48] = { 1, 2, 3 };
+    double *values = calloc(LONG_COUNT, sizeof *values);
+    unsigned char *bytes = calloc(LONG_COUNT, sizeof *bytes * 4);
+    assert_true(values != NULL && bytes != NULL);
+    for (size_t i = 0; i < LONG_COUNT; i++) {
+        values[i] = (double)long_value(i);
+    }
+    const size_t size = coffer_dtype_bits(dtype) / 8;
+    assert_int_equal(coffer_encode(dtype, values, LONG_COUNT, bytes), COFFER_OK);
+    assert_int_equal(coffer_writer_write(writer, 0, 0, bytes, LONG_COUNT * size, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_write(writer, 1, 0, bytes, size, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_write(writer, 2, 0, ids, sizeof ids, NULL), COFFER_OK);
+    free(bytes);
+    free(values);
+}
+
+/* Writes the file before, or what it has to be rewritten to. */
+static void write_model(const char *name, bool rewritten)
+{
+    coffer_header *header = declare(rewritten);
+    coffer_writer *writer = NULL;
+    assert_int_equal(coffer_writer_open(&writer, header, work_path(name), NULL, NULL), COFFER_OK);
+    write_values(writer, rewritten ? COFFER_F16 : COFFER_F32);
+    if (!rewritten) {
+        assert_int_equal(coffer_writer_write(writer, 3, 0, "12345", 5, NULL), COFFER_OK);
+    }
+    assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+}
+
+static const coffer_rewrite_rule all_rules[] = {
+    { COFFER_REWRITE_CAST, COFFER_F16, "w.*", NULL },
+    { COFFER_REWRITE_DROP, COFFER_UNKNOWN_DTYPE, "optimizer.*", NULL },
+    { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.*", "layers.*" },
+};
+
+static coffer_rewrite_options with_rules(const coffer_rewrite_rule *rules, size_t count, const char *output)
+{
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.rules = rules;
+    options.rule_count = count;
+    options.output = output;
+    return options;
+}
+
+static coffer *open_model(const char *name)
+{
+    coffer *model = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    coffer_error err;
+    options.verify = COFFER_VERIFY_RECORDED;
+    options.access = COFFER_READ;
+    if (coffer_open(&model, work_path(name), &options, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+    return model;
+}
+
+static const coffer_tensor *find(const coffer *model, const char *name)
+{
+    return coffer_table_find(coffer_shard_table(model, 0), name, strlen(name));
+}
+
+/* Plans and runs; the status, and *err, of what fails. */
+static coffer_status rewrite_model(const char *name, const coffer_rewrite_options *options, coffer_error *err)
+{
+    coffer *model = open_model(name);
+    coffer_rewrite *rewrite = NULL;
+    coffer_status status = coffer_rewrite_plan(&rewrite, model, options, err);
+    if (status == COFFER_OK) {
+        status = coffer_rewrite_run(rewrite, NULL, err);
+    } else {
+        assert_null(rewrite);
+    }
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    return status;
+}
+
+static void assert_rewritten(const char *name, const coffer_rewrite_options *options)
+{
+    coffer_error err;
+    if (rewrite_model(name, options, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+}
+
+static void assert_same_files(const char *a, const char *b)
+{
+    size_t sizes[2];
+    uint8_t *files[] = { file_read(a, &sizes[0]), file_read(b, &sizes[1]) };
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(files[0], files[1], sizes[0]);
+    free(files[0]);
+    free(files[1]);
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------------------- */
+
+static void test_a_plan_says_what_would_be(void **state)
+{
+    (void)state;
+    write_model("model", false);
+    coffer *model = open_model("model");
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_options options = with_rules(all_rules, 3, work_path("new"));
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(rewrite);
+    assert_int_equal(summary->way, COFFER_REWRITE_FILES);
+    assert_int_equal(summary->tensor_count, 3);
+    assert_int_equal(summary->file_count, 1);
+    assert_int_equal(summary->copied, 48);
+    assert_int_equal(summary->cast, (LONG_COUNT + 1) * 2);
+    assert_int_equal(summary->size_before, coffer_shard_size(model, 0));
+    size_t left_out = 0;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_rewrite_change *change = coffer_rewrite_at(rewrite, i);
+        assert_ptr_equal(change->from, coffer_at(model, i));
+        left_out += change->to == NULL;
+        if (change->from->name[0] == 'w') {
+            assert_int_equal(change->to->dtype, COFFER_F16);
+            assert_memory_equal(change->to->name, "layers.", 7);
+            assert_int_equal(change->to->name[7], change->from->name[2]);
+        }
+    }
+    assert_int_equal(left_out, 1);
+    assert_null(coffer_rewrite_at(rewrite, coffer_count(model)));
+    assert_int_equal(work_dir_count(), 1);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_ERR_ARGUMENT);
+    struct stat about;
+    assert_int_equal(stat(work_path("new"), &about), 0);
+    assert_int_equal(about.st_size, summary->size);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+}
+
+static void test_the_new_file_is_what_a_writer_writes(void **state)
+{
+    (void)state;
+    write_model("model", false);
+    write_model("expected", true);
+    const coffer_rewrite_options aside = with_rules(all_rules, 3, work_path("new"));
+    assert_rewritten("model", &aside);
+    assert_same_files("new", "expected");
+    const coffer_rewrite_options in_place = with_rules(all_rules, 3, NULL);
+    assert_rewritten("model", &in_place);
+    assert_same_files("model", "expected");
+    assert_int_equal(work_dir_count(), 3);
+}
+
+static void test_keeping_is_dropping_the_rest(void **state)
+{
+    (void)state;
+    const coffer_rewrite_rule keep[] = { { .kind = COFFER_REWRITE_KEEP, .pattern = "w.1" },
+                                         { .kind = COFFER_REWRITE_KEEP, .pattern = "i?s" } };
+    const coffer_rewrite_rule drop[] = { { .kind = COFFER_REWRITE_DROP, .pattern = "w.0" },
+                                         { .kind = COFFER_REWRITE_DROP, .pattern = "opt*" } };
+    write_model("model", false);
+    const coffer_rewrite_options kept = with_rules(keep, 2, work_path("kept"));
+    const coffer_rewrite_options dropped = with_rules(drop, 2, work_path("dropped"));
+    assert_rewritten("model", &kept);
+    assert_rewritten("model", &dropped);
+    assert_same_files("kept", "dropped");
+}
+
+static void test_what_casts_lose_is_counted(void **state)
+{
+    (void)state;
+    uint64_t overflowed = 0;
+    uint64_t vanished = 0;
+    for (size_t i = 0; i < LONG_COUNT; i++) {
+        overflowed += isfinite(long_value(i)) && fabsf(long_value(i)) >= 65520.0F;
+        vanished += long_value(i) == 1e-9F;
+    }
+    write_model("model", false);
+    coffer *model = open_model("model");
+    coffer_read_options read = COFFER_READ_OPTIONS_INIT;
+    for (read.threads = 1; read.threads < 5; read.threads += 3) {
+        coffer_rewrite *rewrite = NULL;
+        const coffer_rewrite_options options = with_rules(&to_half, 1, work_path(read.threads == 1 ? "one" : "four"));
+        assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+        assert_int_equal(coffer_rewrite_run(rewrite, &read, NULL), COFFER_OK);
+        for (size_t i = 0; i < coffer_count(model); i++) {
+            const coffer_rewrite_change *change = coffer_rewrite_at(rewrite, i);
+            if (coffer_tensor_elements(change->from) == LONG_COUNT) {
+                assert_int_equal(change->overflowed, overflowed);
+                assert_int_equal(change->vanished, vanished);
+            }
+        }
+        coffer_rewrite_free(rewrite);
+    }
+    coffer_close(model);
+    assert_same_files("one", "four");
+}
+
+static void test_digests_are_recorded_again(void **state)
+{
+    (void)state;
+    write_model("model", false);
+    assert_int_equal(coffer_record_digests(work_path("model"), COFFER_XXH3_128, NULL, NULL, NULL), COFFER_OK);
+    const coffer_rewrite_options options = with_rules(all_rules, 3, NULL);
+    assert_rewritten("model", &options);
+    coffer *model = open_model("model");
+    assert_int_equal(coffer_recorded_algorithm(model, 0), COFFER_XXH3_128);
+    assert_int_equal(coffer_verify(model, NULL, coffer_count(model), NULL, NULL, NULL), COFFER_OK);
+    coffer_close(model);
+}
+
+static void test_metadata_alone_are_edited(void **state)
+{
+    (void)state;
+    const coffer_edit edits[] = { { "license", 7, "mit", 3 }, { "format", 6, NULL, 0 } };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite *rewrite = NULL;
+    write_model("model", false);
+    options.edits = edits;
+    options.edit_count = 2;
+    coffer *model = open_model("model");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_summarize(rewrite)->way, COFFER_REWRITE_HEADERS);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    model = open_model("model");
+    const coffer_table *table = coffer_shard_table(model, 0);
+    size_t len = 0;
+    assert_int_equal(coffer_table_metadata_count(table), 1);
+    assert_string_equal(coffer_table_metadata_get(table, "license", 7, &len), "mit");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_summarize(rewrite)->way, COFFER_REWRITE_NOTHING);
+    coffer_rewrite_free(rewrite);
+    /* With tensors that change, the same edits go into the new header. */
+    options.rules = &to_half;
+    options.rule_count = 1;
+    options.output = work_path("new");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    model = open_model("new");
+    assert_int_equal(coffer_table_metadata_count(coffer_shard_table(model, 0)), 1);
+    coffer_close(model);
+}
+
+static void test_alignment_and_format(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    write_model("model", false);
+    options.alignment = 4096;
+    options.output = work_path("aligned");
+    assert_rewritten("model", &options);
+    coffer *model = open_model("aligned");
+    assert_int_equal(coffer_table_data_offset(coffer_shard_table(model, 0)) % 4096, 0);
+    coffer_close(model);
+    /* It is kept by whoever does not ask for another one, but not by another format. */
+    options.alignment = 0;
+    options.output = work_path("again");
+    assert_rewritten("aligned", &options);
+    assert_same_files("again", "aligned");
+    options.format = COFFER_FORMAT_BINTENSORS;
+    options.output = work_path("there.bt");
+    assert_rewritten("aligned", &options);
+    options.format = COFFER_FORMAT_SAFETENSORS;
+    options.output = work_path("back");
+    assert_rewritten("there.bt", &options);
+    assert_same_files("back", "model");
+}
+
+/* ---- refusals --------------------------------------------------------------------------------------------------------- */
+
+static void assert_refused(const coffer_rewrite_rule *rules, size_t count, coffer_status expected, const char *message)
+{
+    coffer_error err;
+    const coffer_rewrite_options options = with_rules(rules, count, work_path("new"));
+    assert_int_equal(rewrite_model("model", &options, &err), expected);
+    if (strstr(err.message, message) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err.message, message);
+    }
+    assert_int_equal(work_dir_count(), 1);
+}
+
+static void test_rules_that_cannot_be(void **state)
+{
+    (void)state;
+    const coffer_rewrite_rule none = { .kind = COFFER_REWRITE_DROP, .pattern = "nosuch*" };
+    const coffer_rewrite_rule one_name = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.*", "w" };
+    const coffer_rewrite_rule taken = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", "ids" };
+    const coffer_rewrite_rule integers = { COFFER_REWRITE_CAST, COFFER_F32, "ids", NULL };
+    const coffer_rewrite_rule to_integers = { COFFER_REWRITE_CAST, COFFER_I8, "w.0", NULL };
+    const coffer_rewrite_rule stars = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", "*" };
+    const coffer_rewrite_rule many = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "*****************", "x" };
+    const coffer_rewrite_rule unnamed = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", NULL };
+    const coffer_rewrite_rule reserved = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", "__metadata__" };
+    const coffer_rewrite_rule strange = { .kind = (coffer_rewrite_kind)9, .pattern = "*" };
+    const coffer_rewrite_rule blank = { .kind = COFFER_REWRITE_DROP };
+    write_model("model", false);
+    assert_refused(&none, 1, COFFER_ERR_NO_TENSOR, "\"nosuch*\"");
+    assert_refused(&one_name, 1, COFFER_ERR_DUPLICATE_NAME, "\"w.0\" and \"w.1\" would both be named \"w\"");
+    assert_refused(&taken, 1, COFFER_ERR_DUPLICATE_NAME, "would both be named \"ids\"");
+    assert_refused(&integers, 1, COFFER_ERR_DTYPE, "tensor \"ids\" is I64");
+    assert_refused(&to_integers, 1, COFFER_ERR_ARGUMENT, "F16, BF16, F32 or F64");
+    assert_refused(&stars, 1, COFFER_ERR_ARGUMENT, "more stars than the pattern");
+    assert_refused(&many, 1, COFFER_ERR_ARGUMENT, "more than 16 stars");
+    assert_refused(&unnamed, 1, COFFER_ERR_ARGUMENT, "needs a name");
+    assert_refused(&reserved, 1, COFFER_ERR_NAME, "__metadata__");
+    assert_refused(&strange, 1, COFFER_ERR_ARGUMENT, "kind");
+    assert_refused(&blank, 1, COFFER_ERR_ARGUMENT, "pattern");
+    assert_refused(NULL, 1, COFFER_ERR_ARGUMENT, "NULL");
+}
+
+static void test_two_renames_exchange_names(void **state)
+{
+    (void)state;
+    const coffer_rewrite_rule there[] = { { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", "w.1" },
+                                          { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.1", "w.0" } };
+    const coffer_rewrite_rule literal[] = { { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w[.*]0", "\\*" },
+                                            { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "*.*1", "*-*" } };
+    write_model("model", false);
+    const coffer_rewrite_options options = with_rules(there, 2, NULL);
+    assert_rewritten("model", &options);
+    coffer *model = open_model("model");
+    assert_int_equal(coffer_tensor_elements(find(model, "w.1")), LONG_COUNT);
+    coffer_close(model);
+    assert_rewritten("model", &options);
+    write_model("expected", false);
+    assert_same_files("model", "expected");
+    const coffer_rewrite_options marks = with_rules(literal, 2, NULL);
+    assert_rewritten("model", &marks);
+    model = open_model("model");
+    assert_non_null(find(model, "*"));
+    assert_non_null(find(model, "w-"));
+    coffer_close(model);
+}
+
+static void test_options_that_cannot_be(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    write_model("model", false);
+    options.alignment = 12;
+    assert_int_equal(rewrite_model("model", &options, &err), COFFER_ERR_ARGUMENT);
+    options.alignment = 0;
+    options.sync = (coffer_sync)7;
+    assert_int_equal(rewrite_model("model", &options, &err), COFFER_ERR_ARGUMENT);
+    options.sync = COFFER_SYNC_REPLACE;
+    options.output = "";
+    assert_int_equal(rewrite_model("model", &options, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_rewrite_plan(NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_rewrite_run(NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    coffer_rewrite_free(NULL);
+}
+
+static void test_what_has_no_place_needs_an_output(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    coffer *model = NULL;
+    coffer_rewrite *rewrite = NULL;
+    coffer_rewrite_options options = with_rules(&to_half, 1, NULL);
+    write_model("model", false);
+    uint8_t *bytes = file_read("model", &size);
+    assert_int_equal(coffer_open_memory(&model, bytes, size, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_ERR_UNSUPPORTED);
+    options.output = work_path("new");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    free(bytes);
+}
+
+/* ---- others ----------------------------------------------------------------------------------------------------------- */
+
+static void test_links_and_locks(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite_options options = with_rules(&to_half, 1, NULL);
+    write_model("model", false);
+    assert_int_equal(symlink("model", work_path("link")), 0);
+    assert_int_equal(rewrite_model("link", &options, &err), COFFER_ERR_LINKED);
+    options.follow_links = true;
+    assert_rewritten("link", &options);
+    struct stat about;
+    assert_true(lstat(work_path("link"), &about) == 0 && S_ISLNK(about.st_mode));
+    options.follow_links = false;
+    assert_int_equal(link(work_path("model"), work_path("second")), 0);
+    assert_int_equal(rewrite_model("model", &options, &err), COFFER_ERR_LINKED);
+    assert_int_equal(unlink(work_path("second")), 0);
+    const int fd = open(work_path("model"), O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    assert_int_equal(rewrite_model("model", &options, &err), COFFER_ERR_LOCKED);
+    close(fd);
+}
+
+/* Between plan and run somebody saves another model. */
+static void assert_change_is_noticed(const char *name, const char *saved_over)
+{
+    coffer_error err;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_rule rule = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "*", "new.*" };
+    const coffer_rewrite_options options = with_rules(&rule, 1, NULL);
+    coffer *model = open_model(name);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
+    size_t size = 0;
+    uint8_t *bytes = file_read(saved_over, &size);
+    assert_int_equal(unlink(work_path(saved_over)), 0);
+    file_write(saved_over, bytes, size);
+    free(bytes);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, &err), COFFER_ERR_CHANGED);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+}
+
+static void test_what_somebody_saved_meanwhile_stays(void **state)
+{
+    (void)state;
+    write_model("model", false);
+    assert_change_is_noticed("model", "model");
+    assert_int_equal(work_dir_count(), 1);
+    assert_int_equal(model_save(4, 1, 90, NULL, coffer_libc_allocator(), NULL), COFFER_OK);
+    assert_int_equal(unlink(work_path("model")), 0);
+    snapshot before = snapshot_take();
+    assert_change_is_noticed("model.safetensors.index.json", "model-00002-of-00002.safetensors");
+    assert_true(snapshot_is_there(&before));
+    assert_int_equal(work_dir_count(), before.count);
+    snapshot_free(&before);
+}
+
+/* ---- several files ------------------------------------------------------------------------------------------------------ */
+
+#define INDEX "model.safetensors.index.json"
+#define TENSORS 6 /* of 40 to 45 bytes: three files of two each */
+
+static void save_several(coffer_algorithm digests)
+{
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    files.digests = digests;
+    options.files = &files;
+    assert_int_equal(model_save(TENSORS, 7, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
+}
+
+/* Byte k of every tensor is 7 + k, whatever it is called and wherever it is. */
+static void assert_tensors_are_whole(const char *name, size_t count, size_t shards)
+{
+    coffer *model = open_model(name);
+    assert_int_equal(coffer_count(model), count);
+    assert_int_equal(coffer_shard_count(model), shards);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bytes[64];
+        const coffer_tensor *tensor = coffer_at(model, i);
+        assert_true(tensor->size <= sizeof bytes);
+        assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
+        for (size_t k = 0; k < tensor->size; k++) {
+            assert_int_equal(bytes[k], (uint8_t)(7 + k));
+        }
+    }
+    coffer_close(model);
+}
+
+static void test_several_files_stay_several(void **state)
+{
+    (void)state;
+    const coffer_rewrite_rule rules[] = { { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "a.b.t*" },
+                                          { .kind = COFFER_REWRITE_DROP, .pattern = "t5" } };
+    save_several(COFFER_SHA256);
+    const coffer_rewrite_options options = with_rules(rules, 2, NULL);
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS - 1, 3);
+    assert_int_equal(work_dir_count(), 4);
+    coffer *model = open_model(INDEX);
+    assert_int_equal(coffer_recorded_content(model), COFFER_SHA256);
+    assert_int_equal(coffer_verify(model, NULL, coffer_count(model), NULL, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        assert_memory_equal(coffer_at(model, i)->name, "a.b.t", 5);
+        assert_int_equal(coffer_at(model, i)->shard, i / 2);
+    }
+    coffer_close(model);
+}
+
+static void test_a_file_without_tensors_goes(void **state)
+{
+    (void)state;
+    const coffer_rewrite_rule rule = { .kind = COFFER_REWRITE_DROP, .pattern = "t[23]" };
+    save_several(COFFER_NO_ALGORITHM);
+    const coffer_rewrite_options options = with_rules(&rule, 1, NULL);
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS - 2, 2);
+    assert_int_equal(work_dir_count(), 3);
+    assert_int_equal(access(work_path("model-00002-of-00002.safetensors"), F_OK), 0);
+}
+
+static void test_files_are_put_together_and_apart(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    save_several(COFFER_SHA256);
+    options.max_shard_size = 50;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 6);
+    options.max_shard_size = UINT64_MAX;
+    options.output = work_path("one.safetensors");
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole("one.safetensors", TENSORS, 1);
+    options.output = NULL;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole("model.safetensors", TENSORS, 1);
+    assert_int_equal(work_dir_count(), 2);
+    options.max_shard_size = 90;
+    assert_rewritten("model.safetensors", &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+    /* An output that a file alone is in the way of is refused, unless it may go. */
+    options.output = work_path("one.safetensors");
+    assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_SHADOWED);
+    options.force = true;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole("one.safetensors.index.json", TENSORS, 3);
+}
+
+static void test_metadata_that_contradict_each_other(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const coffer_edit other = { "format", 6, "np", 2 };
+    const coffer_rewrite_rule rule = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" };
+    coffer_rewrite_options options = with_rules(&rule, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    assert_int_equal(coffer_edit_metadata(work_path("model-00002-of-00003.safetensors"), &other, 1, NULL, NULL, NULL),
+                     COFFER_OK);
+    assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_DUPLICATE_KEY);
+    assert_non_null(strstr(err.path, "00002"));
+    options.edits = &other;
+    options.edit_count = 1;
+    assert_rewritten(INDEX, &options);
+    coffer *model = open_model(INDEX);
+    for (size_t s = 0; s < 3; s++) {
+        assert_string_equal(coffer_table_metadata_get(coffer_shard_table(model, s), "format", 6, NULL), "np");
+    }
+    coffer_close(model);
+    /* Alone, they are edited file by file. */
+    const coffer_edit gone = { "format", 6, NULL, 0 };
+    options = (coffer_rewrite_options)COFFER_REWRITE_OPTIONS_INIT;
+    options.edits = &gone;
+    options.edit_count = 1;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+    model = open_model(INDEX);
+    assert_int_equal(coffer_table_metadata_count(coffer_shard_table(model, 2)), 0);
+    coffer_close(model);
+}
+
+static void test_several_files_that_are_links_stay(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const coffer_rewrite_options options =
+        with_rules(&(const coffer_rewrite_rule){ COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" }, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    assert_int_equal(rename(work_path(INDEX), work_path("real.json")), 0);
+    assert_int_equal(symlink("real.json", work_path(INDEX)), 0);
+    assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_LINKED);
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    assert_int_equal(rename(work_path("real.json"), work_path("other.index.json")), 0);
+    assert_int_equal(rewrite_model("other.index.json", &options, &err), COFFER_ERR_UNSUPPORTED);
+}
+
+/* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
+
+typedef struct told {
+    uint64_t stop_at;
+    uint64_t done;
+    uint64_t total;
+} told;
+
+static int tell(void *ctx, uint64_t done, uint64_t total)
+{
+    told *t = ctx;
+    assert_true(done >= t->done && done <= total);
+    t->done = done;
+    t->total = total;
+    return t->stop_at != 0 && done >= t->stop_at;
+}
+
+static void test_progress_and_cancelling(void **state)
+{
+    (void)state;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_options options = with_rules(all_rules, 3, NULL);
+    coffer_read_options read = COFFER_READ_OPTIONS_INIT;
+    told seen = { .stop_at = 100 };
+    write_model("model", false);
+    snapshot before = snapshot_take();
+    read.progress = tell;
+    read.progress_ctx = &seen;
+    coffer *model = open_model("model");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, &read, NULL), COFFER_ERR_CANCELLED);
+    coffer_rewrite_free(rewrite);
+    assert_true(snapshot_is_there(&before));
+    assert_int_equal(work_dir_count(), 1);
+    seen = (told){ .stop_at = 0 };
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, &read, NULL), COFFER_OK);
+    assert_int_equal(seen.done, (LONG_COUNT + 1) * 2 + 48);
+    assert_int_equal(seen.total, seen.done);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    snapshot_free(&before);
+}
+
+/* Rewrites with an allocator that fails at its k-th request, until none fails; the reading of pieces needs the model's. */
+static void fail_every_request(const char *name, const coffer_rewrite_rule *rules, size_t count)
+{
+    coffer_status status = COFFER_ERR_MEMORY;
+    snapshot before = snapshot_take();
+    for (size_t k = 1; status != COFFER_OK; k++) {
+        memory_meter meter = { .fail_at = k };
+        const coffer_allocator allocator = metered_allocator(&meter);
+        coffer_rewrite_options options = with_rules(rules, count, NULL);
+        coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
+        coffer_rewrite *rewrite = NULL;
+        coffer *model = open_model(name);
+        alone.threads = 1;
+        options.allocator = &allocator;
+        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+        if (status == COFFER_OK) {
+            status = coffer_rewrite_run(rewrite, &alone, NULL);
+        }
+        coffer_rewrite_free(rewrite);
+        coffer_close(model);
+        assert_int_equal(meter.blocks, 0);
+        if (status != COFFER_OK) {
+            assert_int_equal(status, COFFER_ERR_MEMORY);
+            assert_true(snapshot_is_there(&before));
+            assert_int_equal(work_dir_count(), before.count);
+        }
+        assert_true(k < 1000);
+    }
+    snapshot_free(&before);
+}
+
+static const coffer_rewrite_rule several_rules[] = {
+    { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" },
+    { .kind = COFFER_REWRITE_DROP, .pattern = "t0" },
+};
+
+static void test_without_memory_nothing_happens(void **state)
+{
+    (void)state;
+    write_model("model", false);
+    fail_every_request("model", all_rules, 3);
+    assert_int_equal(unlink(work_path("model")), 0);
+    save_several(COFFER_NO_ALGORITHM);
+    fail_every_request(INDEX, several_rules, 2);
+    assert_tensors_are_whole(INDEX, TENSORS - 1, 3);
+}
+
+/* After a call of the system failed, the old model or the new one is there. */
+static void test_calls_that_fail(void **state)
+{
+    (void)state;
+    coffer_status status = COFFER_ERR_IO;
+    const coffer_rewrite_options options = with_rules(several_rules, 2, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    snapshot before = snapshot_take();
+    for (unsigned k = 1; status != COFFER_OK && k < 2000; k++) {
+        coffer *model = open_model(INDEX);
+        coffer_rewrite *rewrite = NULL;
+        faults_clear();
+        faults.error = EIO;
+        faults.fail_at = k;
+        faults.spare_clean_up = true;
+        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+        if (status == COFFER_OK) {
+            status = coffer_rewrite_run(rewrite, NULL, NULL);
+        }
+        const bool came_to_it = faults.calls >= k;
+        faults_clear();
+        coffer_rewrite_free(rewrite);
+        coffer_close(model);
+        if (snapshot_is_there(&before) && work_dir_count() == before.count) {
+            assert_true(status != COFFER_OK);
+            continue;
+        }
+        if (status == COFFER_ERR_UNFINISHED) {
+            assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, NULL), COFFER_OK);
+        }
+        assert_tensors_are_whole(INDEX, TENSORS - 1, 3);
+        snapshot_restore(&before);
+        status = came_to_it ? COFFER_ERR_IO : COFFER_OK;
+    }
+    assert_int_equal(status, COFFER_OK);
+    snapshot_free(&before);
+}
+
+static int run_several(void *ctx)
+{
+    (void)ctx;
+    coffer *model = NULL;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_options options = with_rules(several_rules, 2, NULL);
+    coffer_status status = coffer_open(&model, work_path(INDEX), NULL, NULL);
+    if (status == COFFER_OK) {
+        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+    }
+    if (status == COFFER_OK) {
+        status = coffer_rewrite_run(rewrite, NULL, NULL);
+    }
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    return (int)status;
+}
+
+/* Killed before each of its system calls, it leaves the old model, the new one, or what recovering makes one of the two. */
+static void test_kills(void **state)
+{
+    (void)state;
+    bool killed = true;
+    size_t olds = 0;
+    size_t news = 0;
+    save_several(COFFER_NO_ALGORITHM);
+    snapshot before = snapshot_take();
+    for (unsigned k = 1; killed; k++) {
+        (void)child_run_killed(run_several, NULL, k, &killed);
+        const coffer_status status = coffer_recover(work_path("model.safetensors"), NULL, NULL);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_NOT_FOUND); /* nothing to recover: no such file */
+        coffer *model = open_model(INDEX);
+        const bool is_new = coffer_count(model) == TENSORS - 1;
+        coffer_close(model);
+        news += is_new;
+        olds += !is_new;
+        assert_tensors_are_whole(INDEX, is_new ? TENSORS - 1 : TENSORS, 3);
+        snapshot_restore(&before);
+    }
+    assert_true(olds > 8 && news > 2);
+    snapshot_free(&before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_plan_says_what_would_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_new_file_is_what_a_writer_writes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_keeping_is_dropping_the_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_casts_lose_is_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_digests_are_recorded_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_metadata_alone_are_edited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_alignment_and_format, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rules_that_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_two_renames_exchange_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_options_that_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_has_no_place_needs_an_output, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_links_and_locks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_somebody_saved_meanwhile_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_stay_several, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_without_tensors_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_are_put_together_and_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_metadata_that_contradict_each_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_that_are_links_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_progress_and_cancelling, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_calls_that_fail, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kills, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
