@@ -538,7 +538,7 @@ static void test_messages_with_numbers(void **state)
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,1]}}",
           "data_offsets [2, 1] are not the beginning and end of a range", 0, 0 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
-          "bytes 0 to 2 of the data belong to no tensor; tensor \"a\" begins behind them", 0, 2 },
+          "bytes 0 to 2 of the data belong to no tensor; tensor \"a\" begins after them", 0, 2 },
         { "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
           "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
           "other tensors reach to byte 3 of the data, but at byte 1 begins tensor \"b\"", 3, 1 },
