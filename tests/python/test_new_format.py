@@ -15,7 +15,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ.get("COFFER_SOURCE_DIR") or pathlib.Path(__file__).resolve().parents[2])
 BUILD = pathlib.Path(os.environ["COFFER_CLI"]).resolve().parent
-LAST_ROW = "    ROW(coffer__bintensors_alpha)\n"
+LAST_ROW = "    ROW(bintensors_alpha)\n"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def coffer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     table = (SOURCE / "src/format/formats.c").read_text(encoding="utf-8")
     assert table.count(LAST_ROW) == 1
-    row = LAST_ROW.rstrip("\n") + " \\\n    ROW(coffer__toy)\n"
+    row = LAST_ROW.rstrip("\n") + " \\\n    ROW(toy)\n"
     (folder / "formats.c").write_text(table.replace(LAST_ROW, row), encoding="utf-8")
     (folder / "toy.c").write_bytes((SOURCE / "tests/formats/toy.c").read_bytes())
     rooms = [f"-I{SOURCE / 'src' / room}" for room in ("core", "format")]
