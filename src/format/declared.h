@@ -78,9 +78,10 @@ static inline char *coffer__header_text_end(const coffer__header_text *text)
     return text->bytes == NULL ? NULL : text->bytes + text->size;
 }
 
+/* `bytes` are not NULL, though there may be none. */
 static inline void coffer__header_put(coffer__header_text *text, const void *bytes, size_t size)
 {
-    if (text->bytes != NULL && size > 0) {
+    if (text->bytes != NULL) {
         memcpy(coffer__header_text_end(text), bytes, size);
     }
     text->size += size;
