@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats make of it. */
+/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats
+   make of it. */
 #ifndef COFFER_FORMAT_DECLARED_H
 #define COFFER_FORMAT_DECLARED_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for files of all formats. All of
- * it is one reading, which goes on from wish to wish; coffer_parse is one that goes on once.
+ * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for files of all
+ * formats. All of it is one reading, which goes on from wish to wish; coffer_parse is one that goes on once.
  */
 #include "parse.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A format that does not exist, for tests/python/test_new_format.py, which adds it to a copy of the library: this file, and a row
- * in the table of formats. It has nothing of the others; its frame is a line of its own, and its header is lines of text:
+ * A format that does not exist, for tests/python/test_new_format.py, which adds it to a copy of the library: this
+ * file, and a row in the table of formats. It has nothing of the others; its frame is a line of its own, and its
+ * header is lines of text:
  *
  *   "TOY 1 0000000128\n"     with the head's size
  *   "m 3 5 key value\n"      a pair of the metadata, after the lengths of both
