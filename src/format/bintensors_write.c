@@ -83,19 +83,22 @@ coffer_status coffer__bintensors_check(const coffer_header *header, const coffer
 static void bt_put_number(coffer__header_text *text, uint64_t value)
 {
     uint8_t bytes[9] = { (uint8_t)value };
-    size_t width = 0;
-    if (value > 250) {
-        width = value <= UINT16_MAX ? 2 : value <= UINT32_MAX ? 4 : 8;
-        bytes[0] = width == 2 ? 251 : width == 4 ? 252 : 253;
-        coffer__store_u64le(bytes + 1, value);
+    if (value <= 250) {
+        coffer__header_put(text, bytes, 1);
+        return;
     }
+    const size_t width = value <= UINT16_MAX ? 2 : value <= UINT32_MAX ? 4 : 8;
+    bytes[0] = width == 2 ? 251 : width == 4 ? 252 : 253;
+    coffer__store_u64le(bytes + 1, value);
     coffer__header_put(text, bytes, 1 + width);
 }
 
 void coffer__bintensors_put_string(coffer__header_text *text, const char *string, size_t length)
 {
     bt_put_number(text, length);
-    coffer__header_put(text, string, length);
+    if (length > 0) {
+        coffer__header_put(text, string, length);
+    }
 }
 
 /* Whether there are any, and which. */

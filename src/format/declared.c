@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is declared of a file before it is written. Declarations grow in one block each (tensors, metadata) and their bytes (names,
- * shapes, keys, values) in a third, so that a hundred thousand tensors are three allocations that grow.
+ * What is declared of a file before it is written. Declarations grow in one block each (tensors, metadata) and their
+ * bytes (names, shapes, keys, values) in a third, so that a hundred thousand tensors are three allocations that grow.
  */
 #include "declared.h"
 

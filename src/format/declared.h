@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats make of it. */
+/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats
+   make of it. */
 #ifndef COFFER_FORMAT_DECLARED_H
 #define COFFER_FORMAT_DECLARED_H
 
@@ -78,9 +79,10 @@ static inline char *coffer__header_text_end(const coffer__header_text *text)
     return text->bytes == NULL ? NULL : text->bytes + text->size;
 }
 
+/* `bytes` are not NULL, though there may be none. */
 static inline void coffer__header_put(coffer__header_text *text, const void *bytes, size_t size)
 {
-    if (text->bytes != NULL && size > 0) {
+    if (text->bytes != NULL) {
         memcpy(coffer__header_text_end(text), bytes, size);
     }
     text->size += size;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a format is: facts, and functions that read, spell and splice headers. Each format is one `coffer__format` in a file of
- * its own, and one row of the table in formats.c; whoever wants something of a format takes it from there (formats.h).
+ * What a format is: facts, and functions that read, spell and splice headers. Each format is one `coffer__format` in
+ * a file of its own, and one row of the table in formats.c; whoever wants something of a format takes it from there
+ * (formats.h).
  *
- * What all formats have in common is a file of two parts. The head, a frame and the header, says what the tensors are; the data
- * are the tensors' bytes, one behind the other. A format that is only read leaves the functions of writing NULL.
+ * What all formats have in common is a file of two parts. The head, a frame and the header, says what the tensors
+ * are; the data are the tensors' bytes, one behind the other. A format that is only read leaves the functions of
+ * writing NULL.
  */
 #ifndef COFFER_FORMAT_FORMAT_H
 #define COFFER_FORMAT_FORMAT_H
@@ -18,7 +20,8 @@ struct coffer__header_text;
 /* A reader's state, which its caller has room for, so that reading takes no memory but the table's. */
 #define COFFER__READER_SIZE 320u
 
-/* Which bytes of a header go when its metadata change, and what joins the new ones to the rest. Places are within the header. */
+/* Which bytes of a header go when its metadata change, and what joins the new ones to the rest. Places are within the
+   header. */
 typedef struct coffer__splice {
     size_t head_end;   /* the old header stays up to here, … */
     size_t tail_at;    /* … and from here on */
@@ -37,15 +40,17 @@ typedef struct coffer__format {
     bool (*sniff)(const uint8_t *bytes, size_t size);
 
     /*
-     * Reads a head as it comes in, up to a table with data_offset and data_size set; what the file's size has to be is for its
-     * caller to check. `reader` are COFFER__READER_SIZE bytes, zeros at first. After COFFER_NEED_MORE, the intake's answer, it is
-     * called again when those bytes are here. `drop` ends every reading, also one that was given up.
+     * Reads a head as it comes in, up to a table with data_offset and data_size set; what the file's size has to be
+     * is for its caller to check. `reader` are COFFER__READER_SIZE bytes, zeros at first. After COFFER_NEED_MORE, the
+     * intake's answer, it is called again when those bytes are here. `drop` ends every reading, also one that was
+     * given up.
      */
     coffer_status (*read)(void *reader, coffer__intake *in, const coffer_parse_options *options, coffer_table **table,
                           coffer_error *err);
     void (*drop)(void *reader);
 
-    /* Whether the format can say all that was declared, in a header of at most `limit` bytes; NULL: whatever is declared. */
+    /* Whether the format can say all that was declared, in a header of at most `limit` bytes; NULL: whatever is
+       declared. */
     coffer_status (*check)(const coffer_header *header, const struct coffer__header_order *order, uint64_t limit,
                            coffer_error *err);
     /* The header, without padding. */

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #define FORMAT_ROWS(ROW)                                                                                               \
-    ROW(coffer__safetensors)                                                                                           \
-    ROW(coffer__bintensors)                                                                                            \
-    ROW(coffer__bintensors_alpha)
+    ROW(safetensors)                                                                                                   \
+    ROW(bintensors)                                                                                                    \
+    ROW(bintensors_alpha)
 
-#define FORMAT_DECLARE(format) extern const coffer__format format;
-#define FORMAT_POINT(format) &format,
+#define FORMAT_DECLARE(name) extern const coffer__format coffer__##name;
+#define FORMAT_POINT(name) &coffer__##name,
 
 FORMAT_ROWS(FORMAT_DECLARE)
 

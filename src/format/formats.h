@@ -5,8 +5,8 @@
 
 #include "format.h"
 
-/* The format of a number, COFFER_FORMAT_ANY standing for the one that is written unless another is asked for; NULL for a number
-   that none has. */
+/* The format of a number, COFFER_FORMAT_ANY standing for the one that is written unless another is asked for; NULL for
+   a number that none has. */
 const coffer__format *coffer__format_at(coffer_format number);
 /* What a file is that begins so. What no format knows is the first one's, whose reader says what is wrong with it. */
 coffer_format coffer__format_sniff(const uint8_t *bytes, size_t size);

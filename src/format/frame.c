@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of eight bytes: whether the header's length is one that the file can have, and what the file is if it is none. */
+/* The frame of eight bytes: whether the header's length is one that the file can have, and what the file is if it is
+   none. */
 #include "frame.h"
 
 #include "bytes.h"

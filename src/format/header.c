@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations → header bytes: the canonical order, the offsets, the text and its padding. Building sorts, measures, writes once,
- * and lets the reader's validator look at the result; the table that this gives is what tells where each tensor goes.
+ * Declarations → header bytes: the canonical order, the offsets, the text and its padding. Building sorts, measures,
+ * writes once, and lets the reader's validator look at the result; the table that this gives is what tells where each
+ * tensor goes.
  */
 #include "declared.h"
 

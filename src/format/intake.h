@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A header's bytes as they come in. Some of them are here, and a format's reader asks for others: it answers COFFER_NEED_MORE
- * to its caller, and goes on when it is called again, with the bytes that it asked for. Nobody is called back, so the caller may
- * wait for them in any way.
+ * A header's bytes as they come in. Some of them are here, and a format's reader asks for others: it answers
+ * COFFER_NEED_MORE to its caller, and goes on when it is called again, with the bytes that it asked for. Nobody is
+ * called back, so the caller may wait for them in any way.
  *
- * A reader that goes over the header once, in a window that slides over it, needs no more memory than that window, however long
- * the header is. For what does not fit into the window, all that is left can be had at once.
+ * A reader that goes over the header once, in a window that slides over it, needs no more memory than that window,
+ * however long the header is. For what does not fit into the window, all that is left can be had at once.
  */
 #ifndef COFFER_FORMAT_INTAKE_H
 #define COFFER_FORMAT_INTAKE_H
@@ -33,10 +33,11 @@ static inline size_t coffer__intake_missing(const coffer__intake *in)
     return (size_t)(in->end - in->origin) - in->size;
 }
 
-/* Drops the first `done` bytes of what is here, at least one, and asks for what is missing, as much as fits into the window:
-   COFFER_NEED_MORE. There has to be a window, and something missing. */
+/* Drops the first `done` bytes of what is here, at least one, and asks for what is missing, as much as fits into the
+   window: COFFER_NEED_MORE. There has to be a window, and something missing. */
 coffer_status coffer__intake_slide(coffer__intake *in, size_t done);
-/* Drops the first `done` bytes of what is here, and asks for all that is missing: COFFER_NEED_MORE, or COFFER_OK when all is here. */
+/* Drops the first `done` bytes of what is here, and asks for all that is missing: COFFER_NEED_MORE, or COFFER_OK when
+   all is here. */
 coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error *err);
 /* The bytes that were asked for are here now. */
 void coffer__intake_given(coffer__intake *in);

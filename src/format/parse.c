@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for files of all formats. All of
- * it is one reading, which goes on from wish to wish; coffer_parse is one that goes on once.
+ * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for files of all
+ * formats. All of it is one reading, which goes on from wish to wish; coffer_parse is one that goes on once.
  */
 #include "parse.h"
 
@@ -59,7 +59,7 @@ coffer_status coffer__reading_begin(coffer__reading *reading, const void *bytes,
                                     coffer_error *err)
 {
     memset(reading, 0, sizeof *reading);
-    reading->in.bytes = bytes;
+    reading->in.bytes = bytes != NULL ? bytes : (const uint8_t *)"";
     reading->in.size = size;
     reading->in.allocator = allocator;
     return parse_options(options, &reading->options, err);

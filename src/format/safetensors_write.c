@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations → header bytes, for safetensors: JSON as the reference spells it, without white space, and other metadata for a
- * header that is there. A header that some other program wrote in its own way is spliced, not rewritten: every byte outside the
- * metadata stays as it was spelt, but for the comma that joins their member to the others.
+ * Declarations → header bytes, for safetensors: JSON as the reference spells it, without white space, and other
+ * metadata for a header that is there. A header that some other program wrote in its own way is spliced, not
+ * rewritten: every byte outside the metadata stays as it was spelt, but for the comma that joins their member to the
+ * others.
  */
 #include "safetensors_write.h"
 
