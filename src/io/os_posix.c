@@ -613,6 +613,49 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 #endif
 }
 
+#ifdef SEEK_DATA
+/* lseek that leaves the position where it was: whoever gave the descriptor may go by it. */
+static off_t os_look(int fd, uint64_t offset, int whence)
+{
+    const off_t before = lseek(fd, 0, SEEK_CUR);
+    const off_t found = os_offset_fits(offset, 0) ? lseek(fd, (off_t)offset, whence) : -1;
+    const int os_error = errno;
+    if (before >= 0) {
+        (void)lseek(fd, before, SEEK_SET);
+    }
+    errno = os_error;
+    return found;
+}
+#endif
+
+uint64_t coffer__os_next_data(int fd, uint64_t offset)
+{
+#ifdef SEEK_DATA
+    off_t found = os_look(fd, offset, SEEK_DATA);
+    if (found < 0 && errno == ENXIO) {
+        found = os_look(fd, 0, SEEK_END);
+    }
+    return found >= 0 && (uint64_t)found > offset ? (uint64_t)found : offset;
+#else
+    (void)fd;
+    return offset;
+#endif
+}
+
+uint64_t coffer__os_next_hole(int fd, uint64_t offset)
+{
+#ifdef SEEK_DATA
+    /* Every file has a hole at its end, which is none here. */
+    const off_t found = os_look(fd, offset, SEEK_HOLE);
+    const off_t end = found >= 0 ? os_look(fd, 0, SEEK_END) : found;
+    return found >= 0 && found < end ? (uint64_t)found : UINT64_MAX;
+#else
+    (void)fd;
+    (void)offset;
+    return UINT64_MAX;
+#endif
+}
+
 int coffer__os_truncate(int fd, uint64_t size)
 {
     if (!os_offset_fits(size, 0)) {

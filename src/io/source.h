@@ -91,6 +91,8 @@ const coffer__os_info *coffer__source_seen(const coffer__source *source);
 bool coffer__source_is_fresh(const coffer__source *source);
 /* Whether somebody whom this user need not believe may be editing the file. */
 bool coffer__source_is_doubted(const coffer__source *source);
+/* Whether the source is a file with holes, as far as that can be told without reading it. */
+bool coffer__source_has_holes(const coffer__source *source);
 /* A range of a descriptor, which is duplicated; `size` UINT64_MAX: to its end. */
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err);
 /* read_at, after checking the range. */

@@ -290,6 +290,18 @@ bool coffer__source_is_still(coffer__source *source)
     return still;
 }
 
+bool coffer__source_has_holes(const coffer__source *source)
+{
+    int fd = -1;
+    uint64_t begin = 0;
+    if (source->ops->borrow == NULL || source->ops->borrow(source, &fd, &begin, NULL) != COFFER_OK) {
+        return false;
+    }
+    const uint64_t hole = coffer__os_next_hole(fd, begin);
+    source->ops->give_back(source);
+    return hole != UINT64_MAX && hole - begin < source->size;
+}
+
 coffer_status coffer__source_fd(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
 {
     coffer__os_info info;
