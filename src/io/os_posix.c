@@ -645,6 +645,11 @@ uint64_t coffer__os_next_data(int fd, uint64_t offset)
 uint64_t coffer__os_next_hole(int fd, uint64_t offset)
 {
 #ifdef SEEK_DATA
+    struct stat info;
+    /* A file that has all its blocks has no holes. To look for them may take a walk over all its pages. */
+    if (fstat(fd, &info) != 0 || (uint64_t)info.st_blocks * 512 >= (uint64_t)info.st_size) {
+        return UINT64_MAX;
+    }
     /* Every file has a hole at its end, which is none here. */
     const off_t found = os_look(fd, offset, SEEK_HOLE);
     const off_t end = found >= 0 ? os_look(fd, 0, SEEK_END) : found;
