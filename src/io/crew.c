@@ -27,18 +27,15 @@ static void crew_cancel(coffer__crew *crew)
     coffer__crew_fail(crew, status, &error, COFFER__CREW_NO_ROW);
 }
 
-bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
+/* Whether a worker is to end, as things stood a moment ago. The mutex is free while the user answers: it may take long, and the others
+   need the mutex to go on. */
+static bool crew_ask(const coffer__crew_worker *worker, bool failed, uint64_t done)
 {
     coffer__crew *crew = worker->crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    const bool failed = crew->status != COFFER_OK;
-    const uint64_t done = crew->done + more;
-    coffer__os_mutex_unlock(&crew->mutex);
     const bool last = done >= crew->total && crew->total > 0;
     if (failed || !worker->is_caller || crew->progress == NULL || last) {
         return failed;
     }
-    /* The mutex is free while the user answers: it may take long, and the others need the mutex to go on. */
     if (crew->progress(crew->progress_ctx, done, crew->total) == 0) {
         return false;
     }
@@ -46,14 +43,26 @@ bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
     return true;
 }
 
+bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
+{
+    coffer__crew *crew = worker->crew;
+    coffer__os_mutex_lock(&crew->mutex);
+    const bool failed = crew->status != COFFER_OK;
+    const uint64_t done = crew->done + more;
+    coffer__os_mutex_unlock(&crew->mutex);
+    return crew_ask(worker, failed, done);
+}
+
 bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size)
 {
     coffer__crew *crew = worker->crew;
     coffer__os_mutex_lock(&crew->mutex);
     crew->done += size;
+    const bool failed = crew->status != COFFER_OK;
+    const uint64_t done = crew->done;
     coffer__os_condition_wake(&crew->changed);
     coffer__os_mutex_unlock(&crew->mutex);
-    return coffer__crew_stop(worker, 0);
+    return crew_ask(worker, failed, done);
 }
 
 static bool crew_worker_stop(void *ctx)

@@ -135,6 +135,10 @@ void coffer__os_let_go(int fd);
 /* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
    do it, or signals keep it from doing so: a full disk is then found while writing. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);
+/* From a place on, where the next bytes are that were written, or the file's end: `offset` itself from there on. And where the next
+   hole is, which reads as zeros and takes no room; UINT64_MAX when there is none. A file system that does not know has no holes. */
+uint64_t coffer__os_next_data(int fd, uint64_t offset);
+uint64_t coffer__os_next_hole(int fd, uint64_t offset);
 int coffer__os_truncate(int fd, uint64_t size);
 /* The descriptor's own position; ESPIPE when it has none. */
 int coffer__os_position(int fd, uint64_t *position);

@@ -320,6 +320,72 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 #endif
 }
 
+/*
+ * Linux alone tells where holes are without touching a position that others may share: /proc opens the file anew, with a position
+ * of its own. The descriptor that was given may be the caller's, who reads by its position in another thread or process.
+ */
+#if defined(__linux__) && defined(SEEK_DATA)
+static int os_open_anew(int fd)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The answer of lseek, or `otherwise` where there is none. */
+static uint64_t os_look(int fd, uint64_t offset, int whence, uint64_t otherwise)
+{
+    const off_t found = coffer__os_offset_fits(offset, 0) ? lseek(fd, (off_t)offset, whence) : -1;
+    return found >= 0 ? (uint64_t)found : otherwise;
+}
+
+uint64_t coffer__os_next_data(int fd, uint64_t offset)
+{
+    const int own = os_open_anew(fd);
+    if (own < 0) {
+        return offset;
+    }
+    errno = 0;
+    uint64_t data = os_look(own, offset, SEEK_DATA, offset);
+    if (errno == ENXIO) { /* nothing but a hole up to the end */
+        data = os_look(own, 0, SEEK_END, offset);
+    }
+    (void)close(own);
+    return data > offset ? data : offset;
+}
+
+uint64_t coffer__os_next_hole(int fd, uint64_t offset)
+{
+    struct stat info;
+    /* A file that has all its blocks has no holes. To look for them may take a walk over all its pages. */
+    if (fstat(fd, &info) != 0 || (uint64_t)info.st_blocks * 512 >= (uint64_t)info.st_size) {
+        return UINT64_MAX;
+    }
+    const int own = os_open_anew(fd);
+    if (own < 0) {
+        return UINT64_MAX;
+    }
+    /* Every file has a hole at its end, which is none here. */
+    const uint64_t found = os_look(own, offset, SEEK_HOLE, UINT64_MAX);
+    const uint64_t end = os_look(own, 0, SEEK_END, 0);
+    (void)close(own);
+    return found < end ? found : UINT64_MAX;
+}
+#else
+uint64_t coffer__os_next_data(int fd, uint64_t offset)
+{
+    (void)fd;
+    return offset;
+}
+
+uint64_t coffer__os_next_hole(int fd, uint64_t offset)
+{
+    (void)fd;
+    (void)offset;
+    return UINT64_MAX;
+}
+#endif
+
 int coffer__os_truncate(int fd, uint64_t size)
 {
     if (!coffer__os_offset_fits(size, 0)) {

@@ -7,6 +7,9 @@
  * number of threads at once, for ranges that do not overlap; every byte of the file is written once. Then exactly one of
  * publish and discard, which also release what the sink holds; publish has released it when it fails, too.
  *
+ * A sink that `keeps_holes` may be `sparse` from reserve on: then no space is set aside, and what copy_at finds to be a hole is one in
+ * the new file, too. When `sparse` is taken back, reserve comes a second time.
+ *
  * read_at reads back what was written, from any number of threads; NULL where that cannot be done. A sink that is `in_order`
  * takes its bytes from the first to the last only.
  *
@@ -18,6 +21,8 @@
 
 #include "coffer.h"
 #include "os.h"
+
+#include <stdatomic.h>
 
 typedef struct coffer__sink coffer__sink;
 
@@ -35,6 +40,8 @@ struct coffer__sink {
     coffer_allocator allocator;
     void *state; /* the kind's own, allocated by it */
     bool in_order;
+    bool keeps_holes;         /* of the kind */
+    _Atomic(bool) sparse;     /* as the one wants who fills it; it may be taken back while others copy */
     coffer_progress progress; /* asked where publishing and writing wait; NULL: nobody is */
     void *progress_ctx;
 };

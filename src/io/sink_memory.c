@@ -22,6 +22,8 @@ coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops,
     sink->ops = ops;
     sink->allocator = *allocator;
     sink->in_order = false;
+    sink->keeps_holes = false;
+    sink->sparse = false;
     sink->progress = NULL;
     sink->state = coffer__alloc_zeroed(allocator, state_size);
     return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");

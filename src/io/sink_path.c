@@ -36,7 +36,7 @@ static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer
 {
     sink_path_state *state = sink->state;
     state->size = size;
-    const int os_error = coffer__os_reserve(state->temporary.fd, 0, size);
+    const int os_error = sink->sparse ? 0 : coffer__os_reserve(state->temporary.fd, 0, size);
     if (os_error == 0) {
         return COFFER_OK;
     }
@@ -90,11 +90,44 @@ static coffer_status sink_path_read_at(coffer__sink *sink, uint64_t offset, void
                                           "the new file became shorter while it was written");
 }
 
+/* Leaves a hole out: where nothing was written there is one. The last byte of a file has to be written, though, as it is what gives
+   the file its length while others write, too. */
+static int sink_path_skip(const sink_path_state *state, uint64_t offset, uint64_t size)
+{
+    return offset + size < state->size ? 0 : coffer__os_write_at(state->temporary.fd, offset + size - 1, "", 1);
+}
+
+/* Bytes and holes of a sparse file, one after the other. */
+static int sink_path_copy_sparse(const sink_path_state *state, uint64_t offset, int from, uint64_t from_offset,
+                                 uint64_t size, uint64_t *done)
+{
+    int os_error = 0;
+    for (*done = 0; *done < size && os_error == 0;) {
+        const uint64_t at = from_offset + *done;
+        const uint64_t left = size - *done;
+        const uint64_t data = coffer__os_next_data(from, at);
+        const uint64_t hole = data > at ? at : coffer__os_next_hole(from, at);
+        uint64_t got = data - at < left ? data - at : left;
+        if (data > at) {
+            os_error = sink_path_skip(state, offset + *done, got);
+        } else {
+            const uint64_t wanted = hole - at < left ? hole - at : left;
+            os_error = coffer__os_copy(from, at, state->temporary.fd, offset + *done, wanted, &got);
+        }
+        *done += got;
+        if (got == 0) {
+            return os_error;
+        }
+    }
+    return os_error;
+}
+
 static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
                              uint64_t *done)
 {
     sink_path_state *state = sink->state;
-    const int os_error = coffer__os_copy(from, from_offset, state->temporary.fd, offset, size, done);
+    const int os_error = sink->sparse ? sink_path_copy_sparse(state, offset, from, from_offset, size, done)
+                                      : coffer__os_copy(from, from_offset, state->temporary.fd, offset, size, done);
     sink_path_wrote(state, (size_t)*done);
     return os_error;
 }
@@ -356,5 +389,6 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
         return status;
     }
     const bool secret = exists && info.kind == COFFER__OS_REGULAR;
+    sink->keeps_holes = true;
     return sink_path_open(sink, path, exists, secret, sync, err);
 }

@@ -101,6 +101,18 @@ bool coffer__source_is_fresh(const coffer__source *source)
     return source_has_times(source) && coffer__source_seen(source)->recent;
 }
 
+bool coffer__source_has_holes(const coffer__source *source)
+{
+    int fd = -1;
+    uint64_t begin = 0;
+    if (!source->is.lends || source->ops->borrow(source, &fd, &begin, NULL) != COFFER_OK) {
+        return false;
+    }
+    const uint64_t hole = coffer__os_next_hole(fd, begin);
+    source->ops->give_back(source);
+    return hole != UINT64_MAX && hole - begin < source->size;
+}
+
 bool coffer__source_is_still(coffer__source *source)
 {
     return !source_has_times(source) || source->ops->is_still == NULL || source->ops->is_still(source);

@@ -160,6 +160,8 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
 const coffer__os_info *coffer__source_seen(const coffer__source *source);
 /* Whether the file was changed so shortly before it was looked at that its times will not show another change. */
 bool coffer__source_is_fresh(const coffer__source *source);
+/* Whether the source is in a file with holes, as far as that can be told without reading it. */
+bool coffer__source_has_holes(const coffer__source *source);
 /* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they
    are now is kept, and the size of a file. A source that is no regular file never changes. */
 bool coffer__source_is_still(coffer__source *source);

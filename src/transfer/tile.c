@@ -255,7 +255,8 @@ void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64
     uint64_t size = box->run_size;
     *tiling = (coffer__tiling){ .box = box };
     for (size_t i = box->rank; i > 0; i--) {
-        const uint64_t runs = size > most ? 1 : tile_min(box->counts[i - 1], most / size);
+        const uint64_t fitting = size > 0 && size <= most ? most / size : 1;
+        const uint64_t runs = tile_min(box->counts[i - 1], fitting);
         tiling->extents[i - 1] = runs;
         /* Once a dimension is cut, what lies outside of it goes one by one. */
         size = runs < box->counts[i - 1] ? UINT64_MAX : size * runs;

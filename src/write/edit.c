@@ -637,6 +637,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
 
 static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
+    sink->sparse = sink->keeps_holes && coffer__os_next_hole(job->fd, job->old_size) != UINT64_MAX;
     coffer_status status = sink->ops->reserve(sink, job->fresh_size + coffer_table_data_size(job->table), err);
     if (status == COFFER_OK) {
         status = sink->ops->write_at(sink, 0, job->fresh, job->fresh_size, err);

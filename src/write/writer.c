@@ -151,6 +151,8 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     }
     /* The header was validated when it was built, so its end and the data's add up. */
     const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
+    /* Space is set aside when it is known whether what comes has holes. */
+    writer->sink.sparse = writer->sink.keeps_holes && coffer_table_data_size(writer->table) > 0;
     status = writer->sink.ops->reserve(&writer->sink, file_size, err);
     if (status == COFFER_OK && options->digests != COFFER_NO_ALGORITHM) {
         return coffer__writer_digests_init(&writer->digests, writer->header, options->digests, &writer->sink,
@@ -348,6 +350,17 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     return status;
 }
 
+/* Sets aside the space for all tensors, before the first bytes of one are written. With the mutex held. */
+static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
+{
+    if (!writer->sink.sparse) {
+        return COFFER_OK;
+    }
+    writer->sink.sparse = false;
+    return writer->sink.ops->reserve(
+        &writer->sink, coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table), err);
+}
+
 /* Counts a write that was admitted, or notes that it was not. With the mutex held. */
 static void writer_began(coffer_writer *writer, coffer_status admitted)
 {
@@ -386,6 +399,9 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
     coffer_hasher *hasher = NULL;
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_admit(writer, tensor, offset, bytes, size, err);
+    if (status == COFFER_OK && size > 0) {
+        status = writer_set_aside(writer, err);
+    }
     if (status == COFFER_OK && size > 0 && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
         status = coffer__writer_digests_claim(&writer->digests, &writer->sink, i, offset, &hasher, err);
     }
@@ -519,10 +535,26 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     return COFFER_OK;
 }
 
+/* Whether what is copied by the system has holes, which then stay. */
+static bool writer_copies_holes(const writer_copies *copies)
+{
+    const coffer__source *seen = NULL;
+    for (size_t i = 0; i < copies->move_count; i++) {
+        if (copies->moves[i].source != seen && coffer__source_has_holes(copies->moves[i].source)) {
+            return true;
+        }
+        seen = copies->moves[i].source;
+    }
+    return false;
+}
+
 /* Enters every copy in the account. With the mutex held. */
 static coffer_status writer_admit_copies(coffer_writer *writer, const writer_copies *copies, coffer_error *err)
 {
     coffer_status status = writer_usable(writer, err);
+    if (status == COFFER_OK && writer->sink.sparse && !writer_copies_holes(copies)) {
+        status = writer_set_aside(writer, err);
+    }
     for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
         const coffer_tensor *target = writer_copy_target(copies, copies->order[i]);
         status = writer_enter(writer, target, 0, target->size, err);

@@ -42,12 +42,12 @@ typedef struct store {
 
 static store stored;
 
-static coffer_status store_read(void *ctx, uint64_t offset, void *buffer, uint64_t size, coffer_error *err)
+static coffer_status store_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
     (void)err;
     store *from = ctx;
     __atomic_add_fetch(&from->reads, 1, __ATOMIC_RELAXED);
-    memcpy(buffer, from->bytes + offset, (size_t)size);
+    memcpy(buffer, from->bytes + offset, size);
     return COFFER_OK;
 }
 
