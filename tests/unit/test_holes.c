@@ -82,9 +82,9 @@ static void assert_content(const char *name)
 {
     coffer *model = NULL;
     assert_int_equal(coffer_open(&model, work_path(name), NULL, NULL), COFFER_OK);
-    const uint8_t *hollow = coffer_data(model, coffer_find(model, "hollow"), NULL);
-    const uint8_t *zeros = coffer_data(model, coffer_find(model, "zeros"), NULL);
-    const uint8_t *filled = coffer_data(model, coffer_find(model, "solid"), NULL);
+    const uint8_t *hollow = coffer_data(model, coffer_find(model, "hollow", 6), NULL);
+    const uint8_t *zeros = coffer_data(model, coffer_find(model, "zeros", 5), NULL);
+    const uint8_t *filled = coffer_data(model, coffer_find(model, "solid", 5), NULL);
     assert_true(hollow != NULL && zeros != NULL && filled != NULL);
     assert_zeros(hollow, ISLAND);
     assert_memory_equal(hollow + ISLAND, island, sizeof island);
