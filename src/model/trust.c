@@ -61,6 +61,9 @@ static void trust_plan(const trust_reading *reading)
         if (target->buffer != NULL) {
             reading->rows[i].map = NULL; /* as all reading into memory: without a map */
         }
+        if (target->buffer == NULL && !due) {
+            reading->rows[i].size = 0; /* another thread has verified it since it was found to be due */
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* memmem */
 
 #include "support_cmocka.h"
+#include "trust.h"
 
 #include "coffer.h"
 #include "support_digest.h"
@@ -496,6 +497,23 @@ static void threads_that_want_the_same(void **state)
     coffer_close(model);
 }
 
+/* What a thread is left with when another one was faster. */
+static void what_is_verified_already(void **state)
+{
+    (void)state;
+    write_large();
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.verify = COFFER_VERIFY_ALL;
+    coffer *model = open_with("large", &options);
+    const coffer_read_options usual = COFFER_READ_OPTIONS_INIT;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_read_target look = { coffer_at(model, i), NULL, 0 };
+        assert_int_equal(coffer__trust_read(model, &look, 1, &usual, NULL), COFFER_OK);
+        assert_int_equal(coffer__trust_read(model, &look, 1, &usual, NULL), COFFER_OK);
+    }
+    coffer_close(model);
+}
+
 static void memory_that_fails_while_verifying(void **state)
 {
     (void)state;
@@ -530,13 +548,21 @@ static void memory_that_fails_while_verifying(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(no_digests_is_never_success),    TEST(digests_that_cannot_be_used),
-        TEST(wrong_calls_to_verify),          TEST(every_flip_is_noticed),
-        TEST(flips_without_a_meaning),        TEST(what_was_changed_is_named),
-        TEST(names_that_are_swapped),         TEST(truncated_and_padded),
-        TEST(saved_again_by_another_program), TEST(opening_to_verify_wants_digests),
-        TEST(damage_is_not_handed_out),       TEST(verifying_is_no_second_pass),
-        TEST(threads_that_want_the_same),     TEST(memory_that_fails_while_verifying),
+        TEST(no_digests_is_never_success),
+        TEST(digests_that_cannot_be_used),
+        TEST(wrong_calls_to_verify),
+        TEST(every_flip_is_noticed),
+        TEST(flips_without_a_meaning),
+        TEST(what_was_changed_is_named),
+        TEST(names_that_are_swapped),
+        TEST(truncated_and_padded),
+        TEST(saved_again_by_another_program),
+        TEST(opening_to_verify_wants_digests),
+        TEST(damage_is_not_handed_out),
+        TEST(verifying_is_no_second_pass),
+        TEST(threads_that_want_the_same),
+        TEST(what_is_verified_already),
+        TEST(memory_that_fails_while_verifying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
