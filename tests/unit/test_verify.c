@@ -7,7 +7,6 @@
 #define _GNU_SOURCE /* memmem */
 
 #include "support_cmocka.h"
-#include "trust.h"
 
 #include "coffer.h"
 #include "support_digest.h"
@@ -15,6 +14,7 @@
 #include "support_header.h"
 #include "support_memory.h"
 #include "support_model.h"
+#include "trust.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
