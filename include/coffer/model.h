@@ -130,7 +130,7 @@ COFFER_API coffer_status coffer_open_memory(coffer **model, const void *bytes, s
    COFFER_ERR_NOT_REGULAR for a pipe or socket. */
 COFFER_API coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size,
                                         const coffer_open_options *options, coffer_error *err);
-/* The caller's own source; the struct is copied. There is no zero-copy data: coffer_data fails with
+/* The caller's own source; the struct is copied. Without its `map` there is no zero-copy data: coffer_data fails with
    COFFER_ERR_NOT_MAPPED. */
 COFFER_API coffer_status coffer_open_source(coffer **model, const coffer_source *source,
                                             const coffer_open_options *options, coffer_error *err);
@@ -190,7 +190,7 @@ COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
 
 /* The tensor's bytes as the file has them (little-endian, row-major), without a copy: never NULL on success, an empty
    tensor's too. Borrowed, valid until coffer_close. NULL on failure: COFFER_ERR_NOT_MAPPED where there is no map
-   (COFFER_READ, a URL, the caller's own source) or where mapping failed. Not necessarily aligned: see
+   (COFFER_READ, a URL, a source without `map`) or where mapping failed. Not necessarily aligned: see
    coffer_is_aligned. */
 COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* The same, to be changed in memory: only with COFFER_MAP_PRIVATE, else COFFER_ERR_NOT_MAPPED. Changes are seen by

@@ -17,6 +17,7 @@ import pytest
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 COMPILER = os.environ.get("CC", "cc").split()
 ROOMS = ("core", "format")  # what is needed for headers in memory
+PUBLIC = ("libc_allocator.c", "libc_allocator.h")  # what makes them public functions
 TOY = "    PLAIN(     F8_E3M4,     8, 8, 1, FLOAT, 3, 4, IEEE, 3)"
 
 PROGRAM = r"""
@@ -105,6 +106,9 @@ def copy(tmp_path_factory) -> Path:
     for room in ROOMS:
         if (SOURCE / "src" / room).exists():
             shutil.copytree(SOURCE / "src" / room, folder / "src" / room)
+    (folder / "src/io").mkdir(parents=True)
+    for file in PUBLIC:
+        shutil.copy(SOURCE / "src/io" / file, folder / "src/io" / file)
     shutil.copytree(SOURCE / "bindings/python/native", folder / "native")
 
     def later(found: re.Match[str]) -> str:
