@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those public functions of core that take an allocator. Core does their work, but wants an allocator that is not NULL, since
+ * Those public functions of core and format that take an allocator. Core does their work, but wants an allocator that is not NULL, since
  * it may not ask for libc's; a program that has no libc calls core's own.
  */
 #include "libc_allocator.h"
