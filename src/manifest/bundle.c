@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing signed statements. The order matters in reading: the envelope, then its
+   signature, then what it signs. */
 #include "bundle.h"
 
 #include "alloc.h"
@@ -14,12 +16,14 @@
 #define BUNDLE_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BUNDLE_COUNT(table) (sizeof(table) / sizeof(table)[0])
 
-/* Strings of a bundle; those in base64 are as they stand there. */
+/* A string of a bundle, which lives as long as the reader's coffer__members; those in base64 are as
+   they stand there. */
 typedef struct bundle_text {
     const char *text;
     size_t len;
 } bundle_text;
 
+/* What is needed of a bundle. `signatures` counts them: with more than one, the last would win. */
 typedef struct bundle_reader {
     bundle_text payload;
     bundle_text signature;
@@ -29,6 +33,8 @@ typedef struct bundle_reader {
 
 /* ---- The bundle's JSON ---- */
 
+/* The functions that follow are the tables of the bundle's objects, the innermost first. What is
+   not in a table is passed over. */
 static coffer_status bundle_read_hint(coffer__members *in)
 {
     bundle_text *hint = &((bundle_reader *)in->ctx)->hint;
@@ -53,6 +59,7 @@ static coffer_status bundle_read_sig(coffer__members *in)
     return coffer__members_string(in, "the signature", &signature->text, &signature->len);
 }
 
+/* keyid is not read: it is not signed, and the caller says which key to trust. */
 static coffer_status bundle_read_signature(coffer__members *in)
 {
     static const coffer__member members[] = { { "sig", true, bundle_read_sig } };
@@ -71,6 +78,8 @@ static coffer_status bundle_read_payload(coffer__members *in)
     return coffer__members_string(in, "the payload", &payload->text, &payload->len);
 }
 
+/* It is part of what is signed, and bundle_frame writes the constant: so any other type is refused
+   here. */
 static coffer_status bundle_read_payload_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the payload", BUNDLE_PAYLOAD_TYPE);
@@ -89,6 +98,8 @@ static coffer_status bundle_read_type(coffer__members *in)
     return coffer__members_constant(in, "the type of the bundle", BUNDLE_TYPE);
 }
 
+/* Nothing may follow the object. An envelope may have several signatures; which of them has to be
+   right would be a policy, so only one is read. */
 static coffer_status bundle_read_all(coffer__members *in)
 {
     static const coffer__member members[] = { { "mediaType", true, bundle_read_type },
@@ -109,7 +120,8 @@ static coffer_status bundle_read_all(coffer__members *in)
 
 /* ---- What is signed ---- */
 
-/* Writes what is signed of a payload. */
+/* Writes what is signed of a payload: the pre-authentication encoding of DSSE. 28 is the length of
+   the type. */
 static void bundle_frame(coffer__writing *out, const void *payload, size_t payload_size)
 {
     char digits[20];
@@ -119,7 +131,11 @@ static void bundle_frame(coffer__writing *out, const void *payload, size_t paylo
     coffer__write(out, payload, payload_size);
 }
 
-/* The bytes of a text in base64, to be freed with the text's length as their size. */
+/*
+ * The bytes of a text in base64. One byte more than the text is allocated, so that the size is
+ * never 0 and the caller can free it by the text's length. *bytes is set on failure, too, for the
+ * caller to free.
+ */
 static coffer_status bundle_decode(const bundle_text *text, const coffer_allocator *allocator, const char *what,
                                    uint8_t **bytes, size_t *size, coffer_error *err)
 {
@@ -133,6 +149,11 @@ static coffer_status bundle_decode(const bundle_text *text, const coffer_allocat
                               what);
 }
 
+/*
+ * Whether the signature is by this key and for this payload. A hint that names another key is
+ * reported first, since it says more than a wrong signature; a hint that fits proves nothing. A
+ * bundle may lack one.
+ */
 static coffer_status bundle_check(const bundle_reader *reader, const char *pem, size_t pem_len, const uint8_t *payload,
                                   size_t payload_size, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -167,6 +188,7 @@ done:
     return status;
 }
 
+/* The payload is decoded once: what was checked and what is read are the same bytes. */
 coffer_status coffer__bundle_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
                                   size_t key_len, coffer_error *err)
 {
@@ -217,6 +239,7 @@ static void bundle_write_all(coffer__writing *out, const coffer__writing *statem
     coffer__write_text(out, "\",\"keyid\":\"\"}]}}");
 }
 
+/* The key is opened, the statement signed, and only then is anything written. */
 coffer_status coffer__bundle_write(const coffer__writing *statement, const char *key, size_t key_len,
                                    coffer__writing *out, coffer_error *err)
 {

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+/* Grows to the double and what is needed, so that copying stays in proportion to what is written.
+   The bounds keep the sum below SIZE_MAX. After a failure the old text stays, to be freed. */
 char *coffer__write_space(coffer__writing *out, size_t size)
 {
     if (size > out->room - out->used && !out->failed) {
@@ -45,6 +47,7 @@ void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
     }
 }
 
+/* Measured first, so that the room is exact. */
 void coffer__write_json(coffer__writing *out, const char *text)
 {
     const size_t text_len = coffer__text_len(text);
