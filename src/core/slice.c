@@ -8,6 +8,10 @@
  * An index is resolved again each time it is needed instead of being stored, so what is kept does not
  * depend on the rank.
  *
+ * For example [1:3, ::2] of an F32 tensor of shape [4, 6], whose rows have 24 bytes: the last dimension
+ * takes every second element, so runs have 4 bytes, 3 of them 8 bytes apart; the first adds 2 rows 24
+ * bytes apart, from byte 24 on. 24 is 3 * 8, so both are one dimension: 6 runs, 8 bytes apart.
+ *
  * Bounds are kept as unsigned numbers from 0 to the dimension's size. All signed values of 64 bits are
  * valid input; their magnitudes are taken in unsigned arithmetic.
  */

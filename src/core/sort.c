@@ -61,8 +61,8 @@ static void sort_sink(uint32_t *items, size_t root, size_t count, sort_before *b
     items[place] = item;
 }
 
-/* Makes a heap, then moves its largest item behind the heap until it is empty. Not called for 0
-   items: `count - 1` would wrap. */
+/* Makes a heap, then moves its largest item to the place that gets free after it, until it is
+   empty. Not called for 0 items: `count - 1` would wrap. */
 static void sort_by_heap(uint32_t *items, size_t count, sort_before *before, const void *ctx)
 {
     for (size_t root = count / 2; root > 0; root--) {

@@ -718,7 +718,7 @@ uint64_t coffer_table_slack(const coffer_table *table)
 
 const char *coffer_tensor_dtype_name(const coffer_tensor *tensor)
 {
-    /* An unknown dtype's name lies behind the shape. */
+    /* An unknown dtype's name follows the shape, with its NUL. */
     return tensor->dtype == COFFER_UNKNOWN_DTYPE ? (const char *)(tensor->shape + tensor->rank)
                                                  : coffer_dtype_name(tensor->dtype);
 }

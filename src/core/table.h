@@ -72,7 +72,7 @@ struct coffer_table {
     uint64_t slack;
     coffer_note notes[COFFER_NOTE_COUNT];
     coffer_format format;
-    bool has_metadata; /* a place for them, be it an empty one */
+    bool has_metadata; /* a place for them, even an empty one */
 };
 
 /*

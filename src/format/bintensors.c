@@ -13,6 +13,12 @@
  *   any number          one byte up to 250; else 251, 252 or 253 and two, four or eight bytes,
  *                       little-endian
  *
+ * For example, a header of layout B without metadata, with one F32 tensor "w" of shape [2, 3]:
+ *
+ *   00 | 01 | 01 77 | 0B | 02 02 03 | 00 | 18      and spaces
+ *
+ * that is no metadata, one tensor, its name, tag 11, two dimensions, and the bytes 0 to 24 of the data.
+ *
  * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first
  * tensor whose range is not right. That order is the format's own. docs/bintensors.md has the verdict
  * for every corner.
@@ -106,6 +112,7 @@ static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *
         return bt_fail_end(reader, position, "a number");
     }
     *value = 0;
+    /* From the last byte, the highest, to the first after the marker. */
     for (size_t i = width; i > 0; i--) {
         *value = *value << 8 | in->base[position + i];
     }
@@ -134,6 +141,7 @@ static inline coffer_status bt_narrow_number(bt_reader *reader, size_t most, uin
     return COFFER_OK;
 }
 
+/* A number of any width that the format has: dimensions, ranges, lengths. */
 static inline coffer_status bt_number(bt_reader *reader, uint64_t *value)
 {
     return bt_narrow_number(reader, 8, value);
@@ -188,6 +196,7 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
     if (status != COFFER_OK) {
         return status;
     }
+    /* The text is not copied here: in layout A it is read twice, and copied once. */
     string->bytes = reader->in.base + reader->in.position;
     reader->in.position += string->length;
     /*
@@ -233,6 +242,7 @@ static coffer_status bt_read_pair(bt_reader *reader)
     return COFFER_OK;
 }
 
+/* Pairs are copied as they come; keys that come twice are found when the table is sealed. */
 static coffer_status bt_read_pairs(bt_reader *reader)
 {
     size_t count;
@@ -495,7 +505,7 @@ static coffer_status bt_skip_tensor(bt_reader *reader)
     if (status == COFFER_OK) {
         status = bt_count(reader, 1, "a shape", &rank);
     }
-    /* The two numbers behind the dimensions are the range. */
+    /* The two numbers after the dimensions are the range. */
     for (size_t i = 0; status == COFFER_OK && i < rank + 2; i++) {
         uint64_t ignored;
         status = bt_number(reader, &ignored);
@@ -513,6 +523,7 @@ static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t c
     bt_string name;
     bool has_control;
     coffer_status status = bt_read_string(reader, &name, &has_control);
+    /* The index, which errors point to; after a failure it is not used. */
     const size_t position = reader->in.position;
     uint64_t index;
     if (status == COFFER_OK) {
@@ -571,6 +582,7 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
                                (uint64_t)count);
     }
     const coffer_allocator allocator = reader->builder.table->allocator;
+    /* One to spare, so that a list of no names does not ask for 0 bytes, for which NULL is no failure. */
     const size_t size = (count + 1) * sizeof(uint32_t);
     uint32_t *places = coffer__alloc_zeroed(&allocator, size);
     if (places == NULL) {
@@ -622,6 +634,7 @@ static coffer_status bt_read_padding(bt_reader *reader)
     return COFFER_OK;
 }
 
+/* The order of the grammar. Whatever stops it, the rest of the header is not looked at. */
 static coffer_status bt_read_header(bt_reader *reader, bool alpha)
 {
     coffer_status status = bt_read_metadata(reader);
@@ -737,6 +750,7 @@ static coffer_status bintensors_read_alpha(void *state, coffer__intake *header, 
     return bt_read(state, header, options, true, table, err);
 }
 
+/* After bt_seal the builder has no table any more, so only an unfinished one is freed. */
 static void bintensors_drop(void *state)
 {
     bt_reader *reader = state;

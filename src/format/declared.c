@@ -62,6 +62,7 @@ coffer_status coffer__header_new(coffer_header **header, const coffer_allocator 
     return COFFER_OK;
 }
 
+/* The allocator is copied first: it is in the header, which is freed last. */
 void coffer_header_free(coffer_header *header)
 {
     if (header == NULL) {

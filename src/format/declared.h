@@ -72,7 +72,7 @@ typedef struct coffer__header_order {
     const uint32_t *tensors;  /* numbers of declarations: by dtype, highest first, then by name */
     const coffer_pair *pairs; /* by key; of those that were set with one key, the last */
     size_t pair_count;
-    bool has_metadata; /* a place for them, be it an empty one */
+    bool has_metadata; /* a place for them, even an empty one */
 } coffer__header_order;
 
 /* Text that is measured (bytes NULL) or written; `size` counts it either way. Each format has one

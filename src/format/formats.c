@@ -72,6 +72,7 @@ coffer_format coffer_format_from_id(const char *id, size_t id_len)
     return COFFER_FORMAT_ANY;
 }
 
+/* Counts up to the NULL after the last one, so that any `i` may be asked for. */
 const char *coffer_format_ending(coffer_format format, size_t i)
 {
     const coffer__format *row = format_row(format);
@@ -95,6 +96,7 @@ static bool format_has_ending(const coffer__format *format, const char *path, si
     return false;
 }
 
+/* The first format that has the ending. Endings are compared with case, as names of files are. */
 coffer_format coffer_format_from_path(const char *path)
 {
     const size_t path_len = coffer__text_len(path);
@@ -106,6 +108,7 @@ coffer_format coffer_format_from_path(const char *path)
     return COFFER_FORMAT_ANY;
 }
 
+/* What a file of this format is written as: itself, or its successor when it is only read. */
 coffer_format coffer_format_to_write(coffer_format format)
 {
     const coffer__format *row = format_row(format);

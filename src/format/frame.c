@@ -10,6 +10,7 @@
 #include "error.h"
 #include "sniff.h"
 
+/* The sizes go along as numbers, so that a program can offer to raise the limit. */
 static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer_error *err)
 {
     const coffer_status code = coffer__fail_at(
@@ -100,6 +101,7 @@ coffer_status coffer__frame_open(coffer__intake *in, const coffer_parse_options 
     return COFFER_OK;
 }
 
+/* The padding is spaces, which end a header of JSON and of bintensors alike. */
 void coffer__frame_seal(uint8_t *head, size_t used, size_t size)
 {
     coffer__store_u64le(head, size - COFFER__FRAME_SIZE);

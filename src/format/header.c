@@ -35,6 +35,7 @@ static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
                                  header->arena.bytes + second->name_at, second->name_len) < 0;
 }
 
+/* Byte order of two keys by their numbers; 0 when one was set twice. */
 static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_t b)
 {
     const declared_pair *first = &coffer__header_pairs(header)[a];
@@ -43,6 +44,7 @@ static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_
                                  header->arena.bytes + second->key_at, second->key_len);
 }
 
+/* Equal keys are ordered by their numbers (coffer__sort), which is the order of the calls. */
 static bool declared_key_before(const void *ctx, uint32_t a, uint32_t b)
 {
     return declared_key_compare(ctx, a, b) < 0;
@@ -61,6 +63,8 @@ static bool sizes_fit(const coffer_header *header)
     return true;
 }
 
+/* The caller's limit, or the one that readers have by default: a larger header could be written,
+   but hardly be read. */
 static uint64_t header_limit(const coffer_header_options *options)
 {
     return options->max_header_size == 0 ? COFFER_DEFAULT_MAX_HEADER_SIZE : options->max_header_size;
@@ -117,6 +121,7 @@ static coffer_status write_head(coffer_header *header, const coffer__format *for
     return COFFER_OK;
 }
 
+/* The header can then be changed and built again, as `bytes` tells. */
 static void drop_built(coffer_header *header)
 {
     coffer__free(&header->allocator, header->bytes, (size_t)header->size);
@@ -207,6 +212,7 @@ static coffer_status build_header(coffer_header *header, const coffer_header_opt
     return build_ordered(header, options, &order, err);
 }
 
+/* Refused before anything is built: a format that is only read has no `put`. */
 static coffer_status build_options(coffer_header_options *options, const coffer_header_options *given,
                                    coffer_error *err)
 {
@@ -270,6 +276,8 @@ coffer_status coffer_header_build(coffer_header *header, const coffer_header_opt
     return COFFER_OK;
 }
 
+/* By the number of the declaration, not of the table: `place` leads from the one to the other. NULL
+   before the header is built. */
 const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i)
 {
     if (header->bytes == NULL || i >= coffer_header_count(header)) {

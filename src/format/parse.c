@@ -73,6 +73,7 @@ coffer_status coffer__reading_begin(coffer__reading *reading, const void *bytes,
     return parse_options(options, &reading->options, err);
 }
 
+/* Between begin and the first step: the intake has not moved anything yet. */
 void coffer__reading_slide(coffer__reading *reading, uint8_t *window, size_t window_size)
 {
     reading->in.window = window;

@@ -3,6 +3,12 @@
  * Header bytes → table, for safetensors: after the frame (frame.h) follows an object of JSON, with a
  * member for each tensor.
  *
+ *   header   { member, member, … } and white space, the padding
+ *   member   "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}
+ *            "__metadata__": {"KEY": "VALUE", …}     at most one, or null
+ *
+ * BEGIN and END count from the first byte after the header; END is one past the last byte.
+ *
  * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without
  * an escape and with its fields in the usual order, is read by read_usual_tensor. Any other is read by
  * read_tensor, which takes all of JSON, token by token, and tries the usual spelling of each token first.
@@ -77,7 +83,7 @@ typedef struct header_reader {
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
     bool seen_metadata;
-    bool spaced;            /* the usual spelling is here that with a space behind each colon and comma */
+    bool spaced;            /* the usual spelling here has a space after each colon and comma */
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
     size_t end_at;          /* where the digits of `covered` stand in the header, … */
     size_t end_len;         /* … and how many they are; 0: not known */
@@ -119,6 +125,8 @@ static size_t reader_left(const header_reader *reader)
     return coffer__left(&reader->json.in) + coffer__intake_missing(reader->intake);
 }
 
+/* The entry that is being filled. It is not part of the table until it is added, and moves with
+   every reservation. */
 static coffer__entry *reader_entry(const header_reader *reader)
 {
     return coffer__builder_at(&reader->builder, reader->builder.used);
@@ -386,6 +394,8 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
                !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
         return COFFER_OK;
     }
+    /* Everything up to the shape was read without writing anything. Room for the most dimensions is
+       reserved at once, so that the shape can be read straight into its place. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
     coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
                                                    reader_left(reader), reader->json.err);
@@ -447,6 +457,7 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     if (coffer__json_peek(json) != '"') {
         return coffer__json_type_error(json, "a dtype", "a string");
     }
+    /* The fast way needs the cursor after the opening quote, and must not move it when it fails. */
     coffer__cursor in = json->in;
     in.position++;
     if (take_dtype(reader, &in, &fields->dtype)) {
@@ -535,6 +546,7 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
     size_t count = 0;
     bool more = coffer__json_peek(json) != ']';
     while (more) {
+        /* The integer before the last one is BEGIN, when there are two. */
         fields->begin = fields->end;
         coffer_status status = read_u64(json, &fields->end);
         if (status == COFFER_OK) {
@@ -589,6 +601,7 @@ static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_f
     coffer__json *json = &reader->json;
     const size_t key_position = json->in.position;
     tensor_field which;
+    /* take_key moves the cursor only when it finds all of a key, so read_key begins at the same quote. */
     if (!take_key(&json->in, &which)) {
         const coffer_status status = read_key(json, &which);
         if (status != COFFER_OK) {
@@ -618,6 +631,7 @@ static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_
     if (coffer__json_peek(json) != '{') {
         return coffer__json_type_error(json, "a tensor", "an object");
     }
+    /* Kept for the rare second pass at the end. */
     const coffer__json at_brace = *json;
     json->in.position++;
     bool more = coffer__json_peek(json) != '}';
@@ -894,6 +908,7 @@ static KEPT_APART coffer_status read_other_member(header_reader *reader)
     const size_t position = reader->json.in.position;
     const size_t used = reader->builder.used;
     const bool seen_metadata = reader->seen_metadata;
+    /* A note counts: reading the member again would count it twice. */
     coffer_note notes[COFFER_NOTE_COUNT];
     memcpy(notes, reader->builder.table->notes, sizeof notes);
     const coffer_status status = read_any_member(reader);
@@ -980,6 +995,7 @@ static coffer_status read_padding(header_reader *reader)
         return coffer__json_error(json, "only white space may follow the closing brace (pad with spaces)");
     }
     reader->builder.table->slack = json->in.length - start;
+    /* Seldom more than seven bytes, unless a writer has left room for metadata. */
     for (size_t at = start; at < json->in.length; at++) {
         if (json->in.base[at] != ' ') {
             coffer__table_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
@@ -1040,6 +1056,7 @@ static coffer_status read_frame(header_reader *reader, const coffer_parse_option
     return coffer__builder_init(&reader->builder, in->allocator, (size_t)in->end, reader->json.err);
 }
 
+/* Each stage ends where the next one begins, with the cursor just after what it has read. */
 static coffer_status read_stage(header_reader *reader, const coffer_parse_options *options)
 {
     switch (reader->stage) {
@@ -1089,6 +1106,7 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
 static coffer_status reader_seal(header_reader *reader, coffer_table **table, coffer_error *err)
 {
     coffer_table *made = NULL;
+    /* The builder's block is the table's from here on, or was freed. */
     coffer_status status = coffer__builder_seal(&reader->builder, reader->in_order, COFFER__FRAME_SIZE, &made, err);
     if (status != COFFER_OK) {
         return status;
@@ -1124,6 +1142,8 @@ static coffer_status safetensors_read(void *state, coffer__intake *header, const
     return reader_seal(reader, table, err);
 }
 
+/* Frees what an unfinished reading has. After reader_seal the builder has no table any more, and
+   nothing of it is freed here. */
 static void safetensors_drop(void *state)
 {
     header_reader *reader = state;

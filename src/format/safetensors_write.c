@@ -125,7 +125,7 @@ void coffer__safetensors_splice(coffer__splice *splice, const coffer_table *tabl
     /* There was no member; 0 cannot be the end of one. A new member is the first, right after the
        brace, and needs a comma when others follow. */
     if (table->metadata_end == 0) {
-        /* A new member is the first, right behind the brace. */
+        /* A new member is the first, right after the brace. */
         splice->head_end = after_space(header, 0) + 1;
         splice->tail_at = splice->head_end;
         splice->joint = count > 0 && coffer_table_count(table) > 0 ? "," : "";

@@ -102,6 +102,7 @@ static bool sniff_is_plain(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* Its length, without its end; a message has no room for more. */
 static size_t sniff_first_line(const uint8_t *bytes, size_t size)
 {
     size_t len = 0;
@@ -152,6 +153,7 @@ static bool sniff_is_pickle(const uint8_t *bytes, size_t size)
     return size >= 3 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[2] != 0;
 }
 
+/* A file of few zeros may be anything; a run of 64 is space that was reserved and never written. */
 static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

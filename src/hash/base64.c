@@ -34,6 +34,8 @@ static uint32_t base64_value(char digit)
                                           : 64;
 }
 
+/* Four characters at a time, and all of them: a text whose length is no multiple of 4 lacks its
+   padding. */
 bool coffer__base64_read(uint8_t *bytes, size_t *size, const char *text, size_t text_len)
 {
     *size = 0;

@@ -21,6 +21,7 @@ static const struct hash_row {
 };
 #define HASH_ROWS (sizeof hash_rows / sizeof hash_rows[0])
 
+/* Any number may come from outside; negative ones are large as unsigned. */
 static const struct hash_row *hash_row_of(coffer_algorithm algorithm)
 {
     return &hash_rows[(unsigned)algorithm < HASH_ROWS ? algorithm : COFFER_NO_ALGORITHM];
@@ -31,6 +32,7 @@ const char *coffer_algorithm_name(coffer_algorithm algorithm)
     return hash_row_of(algorithm)->name;
 }
 
+/* Exactly as coffer_algorithm_name spells it; row 0 has no name, so the search begins after it. */
 coffer_algorithm coffer_algorithm_from_name(const char *name, size_t name_len)
 {
     for (size_t i = 1; i < HASH_ROWS; i++) {
@@ -86,6 +88,7 @@ coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorit
     return COFFER_OK;
 }
 
+/* Pieces of any size, and none: the digest is that of all of them together. */
 coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err)
 {
     if (hasher == NULL || (bytes == NULL && size > 0)) {

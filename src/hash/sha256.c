@@ -44,6 +44,8 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
+/* `state` becomes the hasher's only when there is something to close; before that a failure frees
+   it here. */
 static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
 {
     sha256_state *state = coffer__alloc_zeroed(&hasher->allocator, sizeof *state);
@@ -80,6 +82,7 @@ static bool sha256_update(coffer_hasher *hasher, const void *bytes, size_t size)
     return state->update(state->context, bytes, size) == 1;
 }
 
+/* The size is not asked for: it is known, and checked by the caller. */
 static bool sha256_finish(coffer_hasher *hasher, uint8_t *digest)
 {
     const sha256_state *state = hasher->state;

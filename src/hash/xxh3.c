@@ -58,6 +58,7 @@ static bool xxh3_update(coffer_hasher *hasher, const void *bytes, size_t size)
     return XXH3_128bits_update(xxh3_state(hasher), bytes, size) == XXH_OK;
 }
 
+/* The number of 128 bits becomes bytes, the highest first, whatever the machine's order is. */
 static bool xxh3_finish(coffer_hasher *hasher, uint8_t *digest)
 {
     XXH128_canonical_t canonical;
@@ -72,6 +73,7 @@ const coffer__hash_ops coffer__hash_xxh3 = { xxh3_open, xxh3_close, xxh3_begin, 
 
 #else
 
+/* The one function that is called of an algorithm that cannot be opened; the others are NULL. */
 static coffer_status xxh3_is_not_here(coffer_hasher *hasher, coffer_error *err)
 {
     (void)hasher;

@@ -47,6 +47,8 @@ static coffer_status bundle_read_public_key(coffer__members *in)
     return coffer__members_object(in, "the public key", members, BUNDLE_COUNT(members));
 }
 
+/* A certificate or an entry of a log may stand here instead of a key: then there is no hint, and
+   the signature decides. */
 static coffer_status bundle_read_material(coffer__members *in)
 {
     static const coffer__member members[] = { { "publicKey", false, bundle_read_public_key } };
@@ -93,6 +95,7 @@ static coffer_status bundle_read_envelope(coffer__members *in)
     return coffer__members_object(in, "the envelope", members, BUNDLE_COUNT(members));
 }
 
+/* Only this version: in another one anything may differ. */
 static coffer_status bundle_read_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the bundle", BUNDLE_TYPE);
@@ -219,6 +222,7 @@ done:
 
 /* ---- Writing ---- */
 
+/* Written straight into the text; without memory nothing is, and `failed` tells. */
 static void bundle_write_base64(coffer__writing *out, const void *bytes, size_t size)
 {
     char *text = coffer__write_space(out, coffer__base64_len(size));
@@ -227,6 +231,7 @@ static void bundle_write_base64(coffer__writing *out, const void *bytes, size_t 
     }
 }
 
+/* One line. Nothing in it needs an escape: hints are digits, the rest is base64 or our own text. */
 static void bundle_write_all(coffer__writing *out, const coffer__writing *statement, const char *hint,
                              const uint8_t *signature, size_t signature_size)
 {

@@ -35,6 +35,7 @@ static const struct key_curve {
       158, "EVP_sha512" },
 };
 
+/* Both the size and the beginning have to fit; what follows is the point, any point. */
 static const struct key_curve *key_curve_of(const uint8_t *der, size_t size)
 {
     for (size_t i = 0; i < sizeof key_curves / sizeof key_curves[0]; i++) {
@@ -226,6 +227,7 @@ static void *key_read(const coffer__key *key, const char *pem, size_t pem_len, b
     return handle;
 }
 
+/* `key` is zeros at first, so that closing it is right at every stage. */
 coffer_status coffer__key_open(coffer__key *key, const char *pem, size_t pem_len, bool is_private,
                                const coffer_allocator *allocator, coffer_error *err)
 {

@@ -23,6 +23,7 @@
 #define LINES_SHA256_DIGITS 64
 #define LINES_XXH128_DIGITS 32
 
+/* Of either case: some tools write upper case. ORing 0x20 makes lower case of letters. */
 static bool is_hex_digit(char c)
 {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
@@ -163,6 +164,7 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
                                     coffer_error *err)
 {
     lines_parts parts;
+    /* The backslash stands before the digits, so it is seen before the line is taken apart. */
     const bool escaped = end == '\n' && line[0] == '\\';
     const char *start = escaped ? line + 1 : line;
     const size_t len = escaped ? line_len - 1 : line_len;
@@ -193,10 +195,13 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
    manifest: an empty file must not pass as one that verifies. */
 coffer_status coffer__lines_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err)
 {
+    /* Only the last byte tells: text has no NUL, and a file of sha256sum -z ends with one. */
     const char ending = text_len > 0 && text[text_len - 1] == '\0' ? '\0' : '\n';
     for (size_t start = 0; start < text_len;) {
         const char *found = memchr(text + start, ending, text_len - start);
         const size_t end = found != NULL ? (size_t)(found - text) : text_len;
+        /* A line that was written on Windows, or passed through it. With NUL as the end, it is part
+           of the name. */
         const bool returns = ending == '\n' && end > start && text[end - 1] == '\r';
         const size_t len = returns ? end - 1 - start : end - start;
         if (len > 0 && text[start] != '#') {

@@ -64,10 +64,8 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
     return used > 0 ? NULL : "a name that leads nowhere";
 }
 
-/*
- * Byte order, with what ends a component before every other byte: the order of lists of components,
- * in which model signing sorts. So "a/b" comes before "a.b", and a folder's files come together.
- */
+/* Byte order, with what ends a component before every other byte: the order of lists of components.
+   So "a/b" comes before "a.b", and a folder's files come together. */
 static bool manifest_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_manifest_entry *entries = ctx;
@@ -82,6 +80,7 @@ static bool manifest_before(const void *ctx, uint32_t a, uint32_t b)
     return from < to;
 }
 
+/* Entries of one name come together, whichever comes first in the text. */
 void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order)
 {
     for (size_t i = 0; i < manifest->count; i++) {
@@ -104,6 +103,8 @@ static bool manifest_grow(const coffer_allocator *allocator, void **block, size_
     if (count < *room) {
         return true;
     }
+    /* Doubling, so that entries are moved a few times in all. The bounds come before the product
+       that they guard. */
     const size_t grown = *room == 0 ? MANIFEST_ROOM : 2 * *room;
     if (grown > UINT32_MAX / 2 || grown > SIZE_MAX / 2 / size) {
         return false;
@@ -167,6 +168,7 @@ static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manif
     return COFFER_OK;
 }
 
+/* The digest has to have exactly the digits of its algorithm; case does not matter. */
 coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item, coffer_error *err)
 {
     const size_t size = coffer_algorithm_digest_size(item->algorithm);
@@ -179,6 +181,7 @@ coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer_
     return manifest_take(manifest, &entry, item->name, item->name_len, item->at, err);
 }
 
+/* Byte order: the search compares in the same way. */
 static bool manifest_ignored_before(const void *ctx, uint32_t a, uint32_t b)
 {
     char *const *ignored = ctx;
@@ -281,6 +284,7 @@ static char *manifest_owned_name(const coffer_manifest_entry *entry)
     return name;
 }
 
+/* Names are freed by their lengths: a NUL ends each, and none has one inside. */
 void coffer_manifest_free(coffer_manifest *manifest)
 {
     if (manifest == NULL) {
@@ -304,6 +308,7 @@ void coffer_manifest_free(coffer_manifest *manifest)
     coffer__free(&allocator, manifest, sizeof *manifest);
 }
 
+/* The name goes through the rule for names; the digest is copied. */
 coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
                                   const void *digest, size_t digest_size, coffer_error *err)
 {
@@ -356,6 +361,7 @@ static bool manifest_ignores_exactly(const coffer_manifest *manifest, const char
 {
     bool found = false;
     for (size_t end = manifest->ignored_count; end > 0 && !found;) {
+        /* The lowest bit of what is left of the count: blocks get larger towards the front. */
         const size_t size = manifest_last_block(end);
         end -= size;
         found = manifest_block_ignores(manifest, manifest->ignored_order + end, size, name, name_len);
@@ -368,6 +374,7 @@ static bool manifest_ignores_exactly(const coffer_manifest *manifest, const char
 bool coffer_manifest_ignores(const coffer_manifest *manifest, const char *name)
 {
     bool ignored = manifest_ignores_exactly(manifest, ".", 1);
+    /* Every prefix that ends where a component ends: "a", "a/b" and "a/b/c" of "a/b/c". */
     for (size_t len = 0; !ignored; len++) {
         if (name[len] == '/' || name[len] == '\0') {
             ignored = manifest_ignores_exactly(manifest, name, len);

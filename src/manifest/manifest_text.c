@@ -20,6 +20,7 @@ static coffer_manifest_format manifest_recognise(const char *text, size_t text_l
                                                                           : COFFER_MANIFEST_STATEMENT;
 }
 
+/* Only a bundle takes the key, which may be NULL: manifest_read has refused a key for the other two. */
 static coffer_status manifest_read_as(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
                                       size_t key_len, coffer_error *err)
 {

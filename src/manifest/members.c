@@ -71,6 +71,7 @@ coffer_status coffer__members_constant(coffer__members *in, const char *what, co
     return status;
 }
 
+/* Peeking consumes white space. After a failure *value is false. */
 coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *value)
 {
     (void)coffer__json_peek(&in->json);
@@ -82,6 +83,7 @@ coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *
     return COFFER_OK;
 }
 
+/* `depth` is wrong after a failure; nothing is read after one. */
 coffer_status coffer__members_array(coffer__members *in, const char *what,
                                     coffer_status (*element)(coffer__members *in))
 {
@@ -127,6 +129,7 @@ static coffer_status members_read_one(coffer__members *in, const char *what, con
     if (status != COFFER_OK) {
         return status;
     }
+    /* A handful of members: comparing them all is as fast as any table. */
     for (size_t i = 0; i < count; i++) {
         if (strlen(members[i].key) != key_len || memcmp(members[i].key, key, key_len) != 0) {
             continue;

@@ -94,6 +94,7 @@ static coffer_status statement_read_subjects(coffer__members *in)
 
 /* ---- Resources ---- */
 
+/* Kept as it stands; coffer__manifest_add_item checks it. */
 static coffer_status statement_read_item_name(coffer__members *in)
 {
     coffer__manifest_item *item = &((statement_reader *)in->ctx)->item;
@@ -148,6 +149,7 @@ static coffer_status statement_read_method(coffer__members *in)
     return coffer__members_constant(in, "the method of serialization", "files");
 }
 
+/* Whether links were followed when the files were hashed; whoever checks them has to do the same. */
 static coffer_status statement_read_links(coffer__members *in)
 {
     return coffer__members_bool(in, "\"allow_symlinks\"", &((statement_reader *)in->ctx)->manifest->follows_links);
@@ -165,6 +167,7 @@ static coffer_status statement_read_ignored_path(coffer__members *in)
     return coffer__manifest_add_ignored(((statement_reader *)in->ctx)->manifest, name, name_len, in->json.err);
 }
 
+/* Optional: without it nothing is ignored. */
 static coffer_status statement_read_ignored(coffer__members *in)
 {
     return coffer__members_array(in, "\"ignore_paths\"", statement_read_ignored_path);
@@ -181,6 +184,7 @@ static coffer_status statement_read_serialization(coffer__members *in)
 
 /* ---- The whole ---- */
 
+/* The types carry the versions: another one may mean anything, so it is refused. */
 static coffer_status statement_read_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the statement", STATEMENT_TYPE);
@@ -256,6 +260,7 @@ static coffer_status statement_read_all(coffer__members *in)
     return status == COFFER_OK ? statement_check_root(reader, in->json.err) : status;
 }
 
+/* The text is that of a file, or the payload of a bundle whose signature was checked. */
 coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err)
 {
     statement_reader reader = { .manifest = manifest };
@@ -269,8 +274,8 @@ coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text
 
 /* ---- Writing ---- */
 
-/* Written piece by piece, indented by two as model signing has it. The text has one form, so the
-   same manifest gives the same bytes. */
+/* Written piece by piece, indented by two. The text has one form, so the same manifest gives the
+   same bytes. */
 static void statement_write_root(coffer__writing *out, const char *model, const uint8_t *root)
 {
     coffer__write_text(out, "{\n  \"_type\": \"" STATEMENT_TYPE "\",\n  \"subject\": [\n    {\n      \"name\": ");
