@@ -19,7 +19,8 @@ void *coffer__alloc_zeroed(const coffer_allocator *allocator, size_t size)
     return block;
 }
 
-/* An allocator may answer NULL for no bytes, which would look like a failure: so no item takes the room of one. */
+/* What an array takes. An allocator may answer NULL for 0 bytes, which would look like a failure,
+   so an array of no items takes the room of one. */
 static size_t array_size(size_t count, size_t size)
 {
     return count == 0 ? size : count * size;
@@ -27,6 +28,8 @@ static size_t array_size(size_t count, size_t size)
 
 void *coffer__alloc_array(const coffer_allocator *allocator, size_t count, size_t size, coffer_error *err)
 {
+    /* The division comes first: the product must not wrap to a small size that the allocator could
+       serve. */
     void *block = count > SIZE_MAX / size ? NULL : coffer__alloc_zeroed(allocator, array_size(count, size));
     if (block == NULL) {
         coffer__fail(err, COFFER_ERR_MEMORY, "no memory for %u items of %u bytes each", (uint64_t)count,

@@ -4,6 +4,7 @@
 #include "checked.h"
 #include "error.h"
 
+/* Negation in unsigned arithmetic: -INT64_MIN would be undefined. */
 uint64_t coffer__box_distance(int64_t stride)
 {
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
@@ -19,8 +20,12 @@ void coffer__box_one_run(coffer__box *box, uint64_t size)
     box->rank = 0;
 }
 
-/* Whether a dimension of this stride begins where the box's last one ends. (Both distances are below 2^63, and so is that from the
-   first to the last index of the last dimension: one more of them is below 2^64.) */
+/*
+ * Whether a dimension of this stride begins where the box's last one ends, so that both are one
+ * dimension with the product of their counts. Both must run in the same direction. The product
+ * cannot wrap: both distances are below 2^63, and so is the distance from the first to the last
+ * index of the last dimension; one step more is below 2^64.
+ */
 static bool box_continues(const coffer__box *box, int64_t stride)
 {
     const int64_t last = box->strides[box->rank - 1];
@@ -28,6 +33,8 @@ static bool box_continues(const coffer__box *box, int64_t stride)
            (stride < 0) == (last < 0);
 }
 
+/* Two dimensions of stride 0 merge as well: 0 == 0 * count, and every run reads the same bytes
+   either way. */
 void coffer__box_push(coffer__box *box, uint64_t count, int64_t stride)
 {
     box->run_count *= count;
@@ -53,11 +60,13 @@ void coffer__box_reverse(coffer__box *box)
     }
 }
 
+/* Takes k apart into one index for each dimension, the fastest first, as one takes a number apart
+   into digits. That costs a division for each dimension. */
 uint64_t coffer__box_run(const coffer__box *box, uint64_t k)
 {
     uint64_t at = box->start;
     for (size_t i = box->rank; i > 0; i--) {
-        /* A negative stride wraps around, as unsigned arithmetic does, to the right sum. */
+        /* A negative stride wraps around, as unsigned arithmetic does, and gives the right sum. */
         at += (k % box->counts[i - 1]) * (uint64_t)box->strides[i - 1];
         k /= box->counts[i - 1];
     }
@@ -66,6 +75,7 @@ uint64_t coffer__box_run(const coffer__box *box, uint64_t k)
 
 /* ---- from strides ------------------------------------------------------------------------------------------------ */
 
+/* Checked before anything else: box_measure relies on every size being at least 1. */
 static bool box_is_empty(const coffer__strided *view)
 {
     for (size_t i = 0; i < view->rank; i++) {
@@ -76,8 +86,12 @@ static bool box_is_empty(const coffer__strided *view)
     return view->item_size == 0;
 }
 
-/* How far the view reaches before its first element and, from its first byte on, after it; and how large the result is. False when
-   one of them is beyond 2^64-1. */
+/*
+ * How far the view reaches before its first element and, from that element's first byte on, after
+ * it; and how large the result is. Each dimension moves the farthest element in one direction only,
+ * by (size - 1) * |stride|, so the two reaches are exact and independent of the order of
+ * dimensions. False when one of the three is beyond 2^64-1.
+ */
 static bool box_measure(const coffer__strided *view, uint64_t *before, uint64_t *after, uint64_t *size)
 {
     *before = 0;
@@ -104,6 +118,8 @@ coffer_status coffer__box_from_strides(coffer__box *box, const coffer__strided *
     if (box_is_empty(view)) {
         return COFFER_OK;
     }
+    /* `available` is a size of memory or of a file, so a bound of 2^63-1 costs nothing, and with it
+       every distance within the view fits an int64_t. */
     if (!box_measure(view, &before, &after, &size) || available > INT64_MAX || view->offset > available ||
         before > view->offset || after > available - view->offset) {
         return coffer__fail_at(err, COFFER_ERR_INDEX, view->offset,
@@ -112,7 +128,11 @@ coffer_status coffer__box_from_strides(coffer__box *box, const coffer__strided *
     box->start = view->offset;
     box->run_size = view->item_size;
     box->run_count = 1;
-    /* What continues the run makes it longer. A dimension of one index is none, whatever its stride is. */
+    /*
+     * From the fastest dimension outwards. As long as each stride is what the run has become, the
+     * dimension makes the run longer; the first that is not begins the outer dimensions. A
+     * dimension of one index is never stepped along, so it is dropped whatever its stride is.
+     */
     for (size_t i = view->rank; i > 0; i--) {
         const uint64_t count = view->sizes[i - 1];
         const int64_t stride = view->strides[i - 1];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overflow-checked arithmetic. Every product and sum of values from outside goes through here. */
+/* Overflow-checked arithmetic. Every product and sum of values from outside goes through here: a
+   length that wraps to a small number passes every later check and reads beyond its buffer. */
 #ifndef COFFER_CORE_CHECKED_H
 #define COFFER_CORE_CHECKED_H
 
@@ -16,8 +17,11 @@ static inline bool coffer__add_u64(uint64_t a, uint64_t b, uint64_t *sum)
     return true;
 }
 
-/* *product = a * b; false, and *product untouched, when that is beyond 2^64-1. The division is done only when an operand
-   needs more than 32 bits. */
+/*
+ * *product = a * b; false, and *product untouched, when that is beyond 2^64-1. Two factors below
+ * 2^32 cannot overflow; only when one is larger is the division done, which costs more than all the
+ * rest.
+ */
 static inline bool coffer__mul_u64(uint64_t a, uint64_t b, uint64_t *product)
 {
     if (((a | b) >> 32) != 0 && a != 0 && b > UINT64_MAX / a) {
@@ -27,7 +31,8 @@ static inline bool coffer__mul_u64(uint64_t a, uint64_t b, uint64_t *product)
     return true;
 }
 
-/* *rounded = the least multiple of `alignment` (a power of two) that is not below `value`; false when there is none. */
+/* *rounded = the least multiple of `alignment` (a power of two) that is not below `value`; false,
+   and *rounded untouched, when there is none below 2^64. */
 static inline bool coffer__round_up_u64(uint64_t value, uint64_t alignment, uint64_t *rounded)
 {
     uint64_t sum = 0;

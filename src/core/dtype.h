@@ -7,6 +7,7 @@
 #include "coffer.h"
 #include "dtype_table.h"
 
+/* How a float format spells infinities and NaNs. dtype_table.h names the standards. */
 typedef enum coffer__special {
     COFFER__SPECIAL_NONE = 0,   /* no float */
     COFFER__SPECIAL_IEEE = 1,   /* highest exponent: infinities and NaNs */
@@ -29,26 +30,33 @@ typedef struct coffer__dtype_info {
     int16_t bias;      /* of a float: what is subtracted from its exponent */
 } coffer__dtype_info;
 
+/* Indexed by coffer_dtype. Row 0, that of COFFER_UNKNOWN_DTYPE, has an empty name and 0 bits. */
 extern const coffer__dtype_info coffer__dtype_rows[COFFER_DTYPE_COUNT + 1];
 
-/* The numbers of dtypes in bintensors, in their order: COFFER__TAG_F32. */
+/* The numbers of dtypes in bintensors, in their order: COFFER__TAG_F32. The table lists them in
+   ascending order without a gap, which makes the enumerator after the last their count. */
 #define COFFER__NO_TAG(...)
 #define COFFER__TAG(tag, id, ...) COFFER__TAG_##id = (tag),
 enum { COFFER__DTYPES(COFFER__NO_TAG, COFFER__TAG) COFFER__TAG_COUNT };
-/* What each stands for, a coffer_dtype. */
+/* The coffer_dtype that each number stands for. */
 extern const uint8_t coffer__dtype_tags[COFFER__TAG_COUNT];
-/* The number of a dtype; COFFER__TAG_COUNT when it has none. */
+/* The number of a dtype in bintensors; COFFER__TAG_COUNT when it has none. */
 unsigned coffer__dtype_tag(coffer_dtype dtype);
 
-/* The row of a dtype; the row of COFFER_UNKNOWN_DTYPE (name "", bits 0) for every number that is none. */
+/* The row of a dtype. Any int may be asked for, since callers of the library can pass any: numbers
+   that are no dtype get row 0. */
 static inline const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
 {
     const bool known = (int)dtype > 0 && (int)dtype <= COFFER_DTYPE_COUNT;
     return &coffer__dtype_rows[known ? (int)dtype : 0];
 }
 
-/* Bits of a tensor by the rule of the format: the dimensions multiplied in order, then by the element's bits, every step
-   checked; so a zero dimension hides an overflow after it but not one before it. False on overflow. */
+/*
+ * Bits of a tensor by the rule of the format (docs/format.md): the dimensions multiplied in order,
+ * then by the element's bits, every step checked. So a dimension of 0 hides an overflow that would
+ * come after it, but not one that came before; the reference decides alike. False on overflow. An
+ * unknown dtype has 0 bits an element, so its result is 0.
+ */
 static inline bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *bits)
 {
     uint64_t product = 1;

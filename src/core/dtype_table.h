@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * THE table of dtypes: a row for each, in the order of their numbers (coffer_dtype). All else that is said of dtypes is made from it:
- * what the core knows of them (dtype.c), and what DLPack, the buffer protocol, numpy, torch and their like call them (py_dtypes.c).
+ * THE table of dtypes: a row for each, in the order of their numbers (coffer_dtype). All else that is
+ * said of dtypes is made from it: what the core knows of them (dtype.c), and what DLPack, the buffer
+ * protocol, numpy, torch and the like call them (py_dtypes.c).
  *
- * Bit layouts: IEEE 754 (F16, F32, F64), bfloat16, OCP 8-bit Floating Point 1.0 (F8_E4M3, F8_E5M2), OCP Microscaling Formats 1.0
- * (F8_E8M0, F6, F4), and the FNUZ forms as LLVM's APFloat names them. How wide elements are and in which order they rank: the
- * format's list of dtypes, safetensors 0.8. The numbers in bintensors: its list, 0.2.
+ * Bit layouts: IEEE 754 (F16, F32, F64), bfloat16, OCP 8-bit Floating Point 1.0 (F8_E4M3, F8_E5M2), OCP
+ * Microscaling Formats 1.0 (F8_E8M0, F6, F4), and the FNUZ forms as LLVM's APFloat names them. How wide
+ * elements are and in which order they rank: the format's list of dtypes, safetensors 0.8. The numbers
+ * in bintensors: its list, 0.2.
  *
- * A number is part of the ABI, so a new dtype takes the next one, and its row comes last. Its rank is the reference's to choose, for
- * files have to have the same bytes: a dtype in the middle of the order moves the ranks of those after it, and no number.
+ * A number is part of the ABI, so a new dtype gets the next one, and its row comes last. Its rank is
+ * the reference's to choose, because both have to write the same bytes: a dtype in the middle of the
+ * order moves the ranks of those after it, and no number.
  *
  *   PLAIN(name, rank, bits, alignment, kind, exponent, mantissa, special, bias)
  *   TAGGED(number in bintensors, and the same); in the order of these numbers
  *
  *   name       in files, and of the enumerator: COFFER_ before it
- *   rank       its place in the writers' order, from the lowest; no two dtypes have one
- *   bits       of one element; its alignment is in bytes, its kind of coffer_kind
+ *   rank       its place in the writers' order, from the lowest; no two dtypes have the same
+ *   bits       of one element; its alignment is in bytes, its kind a coffer_kind
  *   exponent   bits of a float's exponent, and of its mantissa without the hidden one
  *   special    how infinities and NaNs are spelt, coffer__special
  *   bias       what is subtracted from the exponent

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One way to fail: messages are formatted here, into the caller's error, by the few conversions that error.h lists. */
+/* One way to fail: messages are formatted here, into the caller's error, by the few conversions
+   that error.h lists. Nothing is allocated, so that running out of memory can be reported, too. */
 #include "error.h"
 
 #include "text.h"
 
 #include <string.h>
 
+/* Names of statuses, as coffer_status_name gives them. They are searched, not indexed: failures are
+   rare, and a table by number would have to be kept in order. */
 static const struct status_row {
     coffer_status code;
     const char *name;
@@ -112,11 +115,12 @@ static const struct status_row {
     { COFFER_ERR_SIGNATURE, "SIGNATURE" },
 };
 
-/* What quoted names and paths may take in a message, each with a NUL; no path is shorter than a name. */
+/* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted
+   has a buffer of the larger, that for paths. */
 #define MESSAGE_NAME_ROOM 96
 #define MESSAGE_PATH_ROOM 320
 
-/* A message that is being written; what does not fit is dropped, whole conversions at a time. */
+/* A message that is being written. What does not fit is cut off; one byte is kept for the NUL. */
 typedef struct message_writer {
     char *text;
     size_t size;
@@ -137,7 +141,11 @@ static void message_put_u64(message_writer *out, uint64_t value)
     message_put(out, digits, coffer__write_u64(digits, value));
 }
 
-/* "20 bytes"; from 10,000 on also in the unit that people read: "2.2 GB (2200119864 bytes)". */
+/*
+ * "20 bytes"; from 10,000 on also in the unit that people read: "2.2 GB (2200119864 bytes)".
+ * Decimal prefixes, one digit after the point, cut and not rounded. The loop ends: 2^64-1 is 18
+ * times 1000^6, and E is the sixth prefix.
+ */
 static void message_put_size(message_writer *out, uint64_t size)
 {
     static const char prefixes[] = "kMGTPE";
@@ -160,6 +168,7 @@ static void message_put_size(message_writer *out, uint64_t size)
     message_put(out, ")", size >= 10000);
 }
 
+/* Negated as unsigned: -INT64_MIN would be undefined. */
 static void message_put_i64(message_writer *out, int64_t value)
 {
     uint64_t magnitude = (uint64_t)value;
@@ -182,7 +191,8 @@ static void message_put_hex(message_writer *out, uint64_t value)
     message_put(out, digits + at, sizeof digits - at);
 }
 
-/* `room` is what the text may take when it is escaped, and a NUL. */
+/* `room` bytes hold the escaped text and a NUL; a longer one loses its middle. Escaping keeps a
+   name from a file from moving the cursor of the terminal that shows the message. */
 static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t room)
 {
     char escaped[MESSAGE_PATH_ROOM];
@@ -192,6 +202,8 @@ static void message_put_quoted(message_writer *out, const char *text, size_t tex
     message_put(out, "\"", 1);
 }
 
+/* Writes one conversion and returns what follows it in the format. An unknown letter is written as
+   it is, which also serves "%%". */
 static const char *message_convert(message_writer *out, const char *format, va_list *arguments)
 {
     switch (*format) {
@@ -229,6 +241,7 @@ static const char *message_convert(message_writer *out, const char *format, va_l
     return format + 1;
 }
 
+/* `arguments` is a pointer: a va_list that is passed by value must not be used again after the call. */
 static void message_format(coffer_error *err, const char *format, va_list *arguments)
 {
     message_writer out = { err->message, sizeof err->message, 0 };
@@ -242,7 +255,7 @@ static void message_format(coffer_error *err, const char *format, va_list *argum
             format = message_convert(&out, format + 1, arguments);
         }
     }
-    /* Cutting may have split a character. */
+    /* A cut at the end may have split a character of UTF-8. */
     out.used = coffer__utf8_valid_len(err->message, out.used);
     err->message[out.used] = '\0';
 }
@@ -299,7 +312,11 @@ coffer_status coffer__fail_tensor(coffer_error *err, coffer_status code, const c
     return code;
 }
 
-/* Not escaped: programs open it again. What shows it escapes it, as coffer_escape does. */
+/*
+ * The path is not escaped here: programs open it again. What shows it escapes it, as coffer_escape
+ * does. Of a path that is too long both ends stay, the first to tell the disk, the last to tell the
+ * file.
+ */
 coffer_status coffer__fail_path(coffer_error *err, coffer_status code, const char *path)
 {
     static const char gap[] = "...";

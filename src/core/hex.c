@@ -10,7 +10,8 @@ void coffer__hex_write(char *text, const uint8_t *bytes, size_t size)
     }
 }
 
-/* The value of a hexadecimal digit of either case, or 16. */
+/* The value of a hexadecimal digit of either case, or 16. ORing 0x20 makes lower case of letters;
+   no other byte becomes a letter from a to f by it. */
 static unsigned hex_value(char digit)
 {
     const char lower = (char)(digit | 0x20);

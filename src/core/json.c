@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict pull reader and a writer for JSON (RFC 8259); json_skip.c passes over values that are skipped. */
+/* A strict pull reader and a writer for JSON (RFC 8259). json_skip.c passes over values that nobody
+   asks for. */
 #include "json.h"
 
 #include "error.h"
@@ -11,13 +12,17 @@ static uint64_t json_offset(const coffer__json *json)
     return json->origin + json->in.position;
 }
 
-/* The byte at the cursor; 0 at the end. */
+/* The byte at the cursor; 0 at the end. A NUL in the input looks the same and is no token either. */
 static uint8_t json_here(const coffer__json *json)
 {
     return json->in.position < json->in.length ? json->in.base[json->in.position] : 0;
 }
 
-/* Spaces that the next bytes begin with, as far as can be seen at once: of lines that are indented, most. */
+/*
+ * How many spaces the next bytes begin with, as far as one load of eight tells; 0 near the end of
+ * the input, where eight bytes cannot be read. Indented headers have runs of them. The lowest byte
+ * that is no space makes the lowest bit that is set, whose number divided by 8 is that of the byte.
+ */
 static size_t json_spaces(const coffer__cursor *in)
 {
     if (coffer__left(in) < 8) {
@@ -27,6 +32,8 @@ static size_t json_spaces(const coffer__cursor *in)
     return others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
 }
 
+/* The four bytes that JSON allows between tokens, and no others: neither a form feed nor Unicode's
+   spaces. */
 void coffer__json_space(coffer__json *json)
 {
     for (uint8_t byte = json_here(json); byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
@@ -54,6 +61,8 @@ coffer_status coffer__json_error(const coffer__json *json, const char *what)
                            what, &found, (size_t)1);
 }
 
+/* The token's first byte tells its type. What begins no value is not of a wrong type but not JSON:
+   then the other error is made. */
 coffer_status coffer__json_type_error(coffer__json *json, const char *where, const char *wanted)
 {
     const uint8_t next = coffer__json_peek(json);
@@ -88,7 +97,8 @@ coffer_status coffer__json_type_error(coffer__json *json, const char *where, con
 
 /* ---- strings ---- */
 
-/* The value of four hexadecimal digits behind the cursor's `skip` bytes, or UINT32_MAX. */
+/* The value of the four hexadecimal digits that follow `skip` bytes after the cursor, or
+   UINT32_MAX, which no four digits make. */
 static uint32_t json_hex4(const coffer__json *json, size_t skip)
 {
     if (coffer__left(&json->in) < skip + 4) {
@@ -109,7 +119,12 @@ static uint32_t json_hex4(const coffer__json *json, size_t skip)
     return value;
 }
 
-/* The code point of the \u escape at the cursor, which is consumed, its second half too where it is a pair. */
+/*
+ * The code point of the \u escape at the cursor, which is consumed; of a surrogate pair both halves
+ * are. A half alone is JSON by its grammar (RFC 8259, section 8.2, leaves it open) but no
+ * character: it could not be stored as UTF-8, and the reference refuses it. Nothing is consumed on
+ * failure, so errors point to the backslash.
+ */
 static coffer_status json_unicode_escape(coffer__json *json, uint32_t *code_point)
 {
     const uint32_t first = json_hex4(json, 2);
@@ -134,12 +149,14 @@ static coffer_status json_unicode_escape(coffer__json *json, uint32_t *code_poin
     return COFFER_OK;
 }
 
-/* The code point of the escape at the cursor, which is consumed. */
+/* The code point of the escape at the cursor, which is consumed. `names` and `values` are in the
+   same order. */
 static coffer_status json_escape(coffer__json *json, uint32_t *code_point)
 {
     static const char names[] = "\"\\/bfnrt";
     static const char values[] = "\"\\/\b\f\n\r\t";
     if (coffer__left(&json->in) < 2) {
+        /* The error belongs at the end of the input, where the rest of the escape is missing. */
         json->in.position = json->in.length;
         return coffer__json_error(json, "within an escape");
     }
@@ -157,7 +174,8 @@ static coffer_status json_escape(coffer__json *json, uint32_t *code_point)
     return coffer__json_error(json, "no such escape");
 }
 
-/* One character that is not plain: an escape, or UTF-8 beyond ASCII, or DEL. */
+/* One character that coffer__scan_plain stopped at, other than the quote: an escape, UTF-8 beyond
+   ASCII, DEL, or what must not be in a string. */
 static coffer_status json_character(coffer__json *json, uint32_t *code_point)
 {
     const uint8_t byte = json_here(json);
@@ -177,6 +195,11 @@ static coffer_status json_character(coffer__json *json, uint32_t *code_point)
     return COFFER_OK;
 }
 
+/*
+ * Alternates between runs of plain bytes, which are copied as a block, and characters that need a
+ * look each. `length` counts what was stored, or would have been: with `text` NULL characters are
+ * encoded into `bytes` to learn their length.
+ */
 coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_len, bool *has_control)
 {
     const coffer_status opened = coffer__json_expect(json, '"', "a string should be here");
@@ -199,7 +222,8 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
         if (json_here(json) == '"') {
             break;
         }
-        /* Where one is, there are often more. */
+        /* Where one such character is, there are often more: names in Chinese have no plain byte.
+           So the scan is not started again for each. */
         do {
             uint32_t code_point;
             char bytes[4];
@@ -216,7 +240,11 @@ coffer_status coffer__json_string(coffer__json *json, char *text, size_t *text_l
     return COFFER_OK;
 }
 
-/* The shortest spelling of a byte in a string: itself, or an escape of 2 or 6 characters. Returns its length. */
+/*
+ * The reference's spelling of one byte in a string: itself, or an escape of 2 or 6 characters.
+ * Returns its length. The slash is not escaped. Bytes from 0x80 on are parts of UTF-8 and stay as
+ * they are.
+ */
 static size_t json_spell(uint8_t byte, char spelling[6])
 {
     static const char values[] = "\"\\\b\f\n\r\t";
@@ -238,6 +266,7 @@ static size_t json_spell(uint8_t byte, char spelling[6])
     return 6;
 }
 
+/* Appends when there is a place for it; counts in any case. */
 static size_t json_put(char *out, size_t used, const char *piece, size_t size)
 {
     if (out != NULL) {
@@ -268,6 +297,11 @@ static bool json_is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
+/*
+ * The digits are consumed one by one; take_u64 in safetensors.c is the fast way for those that are
+ * usual. `fits` ends the loop at the first digit that makes the number wrong: one after a leading
+ * zero, or one that 64 bits have no room for. The error names the number's first byte.
+ */
 coffer_status coffer__json_u64(coffer__json *json, uint64_t *value)
 {
     const uint8_t first = coffer__json_peek(json);
@@ -280,6 +314,7 @@ coffer_status coffer__json_u64(coffer__json *json, uint64_t *value)
     bool fits = first != '-';
     for (uint8_t byte = first; fits && json_is_digit(byte); byte = json_here(json)) {
         const uint64_t digit = (uint64_t)(byte - '0');
+        /* result * 10 + digit <= UINT64_MAX, without computing what could overflow. */
         fits = result <= (UINT64_MAX - digit) / 10 && !(digits == 1 && first == '0');
         result = result * 10 + digit;
         digits++;

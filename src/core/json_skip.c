@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passing over a JSON value that is skipped. It has to be JSON all the same, and the same JSON that the reference accepts:
- * containers nested to a limit, numbers that a double can hold; and, which is stricter, no key twice in an object.
+ * Passing over a JSON value that nobody asks for. It has to be JSON all the same, and the same JSON that
+ * the reference accepts: containers nested to a limit, numbers that a double can hold; and, which is
+ * stricter, no key twice in an object. Two readers could each believe another one of two members with
+ * the same key.
  *
- * Nothing recurses. The containers that are open are one bit each. The keys of the objects that are open lie in the scratch
- * memory, those of an inner object behind those of the outer, each as
+ * Nothing recurses. The containers that are open are a stack of fixed size, as deep as the limit. The
+ * keys of the objects that are open lie in the scratch memory, those of an inner object after those of
+ * the outer, each as
  *     length u32, position in the header u32, the unescaped bytes, padding to 4
- * and when an object closes they are sorted, compared and dropped.
+ * and when an object closes they are sorted, compared and dropped. So the time is O(n log n) in the
+ * number of keys whatever the keys are; a hash table would need a defence against collisions.
  */
 #include "alloc.h"
 #include "error.h"
@@ -15,6 +19,7 @@
 
 #include <float.h>
 
+/* Bytes of the two numbers before a key. */
 #define SKIP_KEY_HEAD 8u
 
 typedef struct skip_stack {
@@ -31,13 +36,14 @@ void coffer__scratch_free(coffer__scratch *scratch)
     scratch->used = 0;
 }
 
-/* Room for `size` bytes more behind what is used. */
+/* Room for `size` bytes more after what is used. The block may move: distances are kept, pointers
+   are not. It grows by half at least, so that many small keys cost few allocations. */
 static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coffer_error *err)
 {
     if (size <= scratch->size - scratch->used) {
         return COFFER_OK;
     }
-    /* Distances in the scratch memory are kept in 32 bits. */
+    /* Distances in the scratch memory are kept in 32 bits, so it never exceeds that. */
     const uint64_t wanted = (uint64_t)scratch->used + size;
     const uint64_t grown = wanted + wanted / 2 + 256;
     uint8_t *block = NULL;
@@ -52,6 +58,7 @@ static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coff
     return COFFER_OK;
 }
 
+/* The field of a key's head that begins at byte `at`: its length at 0, its position at 4. */
 static uint32_t skip_key_field(const uint8_t *key, size_t at)
 {
     uint32_t value;
@@ -59,6 +66,7 @@ static uint32_t skip_key_field(const uint8_t *key, size_t at)
     return value;
 }
 
+/* A multiple of 4, so that all keys, and the array that sorts them, are aligned for 32 bits. */
 static size_t skip_key_size(size_t key_len)
 {
     return SKIP_KEY_HEAD + (key_len + 3) / 4 * 4;
@@ -70,21 +78,24 @@ static int skip_key_compare(const uint8_t *a, const uint8_t *b)
                                  skip_key_field(b, 0));
 }
 
+/* Compares keys by their distances from the block's start, `ctx`. */
 static bool skip_key_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const uint8_t *block = ctx;
     return skip_key_compare(block + a, block + b) < 0;
 }
 
-/* Reads the key of a member and the colon behind it. */
+/*
+ * Reads the key of a member into the scratch memory, and consumes the colon. The string is read
+ * twice: measured first, then stored. The rest of the input would bound its length, too, but may be
+ * a hundred megabytes, and there may be a million keys.
+ */
 static coffer_status skip_read_key(coffer__json *json, coffer__scratch *scratch)
 {
     if (coffer__json_peek(json) != '"') {
         return coffer__json_error(json, "a key in quotes should be here");
     }
     const uint32_t position = (uint32_t)json->in.position;
-    /* What an escape stands for is never longer than the escape, so the input's rest bounds the key. A short guess first: the
-       rest may be a hundred megabytes. */
     bool has_control;
     size_t length;
     coffer__json measure = *json;
@@ -113,8 +124,15 @@ static coffer_status skip_fail_duplicate(const coffer__json *json, const uint8_t
                            (const char *)key + SKIP_KEY_HEAD, (size_t)skip_key_field(key, 0));
 }
 
-/* Compares the keys from `keys_at` on with each other, then drops them. Of several that come twice, the first in the header
-   is named. */
+/*
+ * Compares the keys from `keys_at` on with each other, then drops them. They belong to one object:
+ * those of objects within it were dropped when these closed. The array of distances that is sorted
+ * lies after the keys and is never counted as used.
+ *
+ * Of several keys that come twice, the one named is the first second occurrence in the header. Keys
+ * lie in the header's order, and the sort puts equal ones in the order of their distances, so a
+ * lower address is an earlier byte.
+ */
 static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffer__scratch *scratch)
 {
     size_t count = 0;
@@ -145,7 +163,11 @@ static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffe
 
 /* ---- scalars ---- */
 
-/* Powers of ten that can take a significand of 64 bits beyond the largest double; a smaller one cannot, a larger one does. */
+/*
+ * Powers of ten that decide whether a significand of 64 bits, at most 1.8e19, goes beyond the
+ * largest double, 1.8e308: below 1e289 none does, above 1e308 all do but 0. The table has those
+ * between.
+ */
 #define SKIP_LEAST_POWER 289
 #define SKIP_LARGEST_POWER 308
 static const double skip_powers[] = { 1e289, 1e290, 1e291, 1e292, 1e293, 1e294, 1e295, 1e296, 1e297, 1e298,
@@ -168,9 +190,12 @@ static bool skip_append(uint64_t *significand, uint8_t digit)
 }
 
 /*
- * Whether a number, whose grammar is known to be right, is beyond a double. The reference multiplies the first digits, as
- * many as 64 bits hold, by a power of ten, which is not exact to the last bit; so is this, to agree about the last few
- * numbers below the limit too.
+ * Whether a number, whose grammar is known to be right, is beyond a double. The reference takes the
+ * first digits, as many as 64 bits hold, and multiplies them by a power of ten, which is not exact
+ * to the last bit. This does the same, to agree about the last few numbers below the limit too.
+ *
+ * `power` counts the digits before the point that were dropped, less those after it that were kept.
+ * A digit that did not fit makes all later ones dropped, whatever they are.
  */
 static bool skip_number_overflows(const uint8_t *text, size_t text_len)
 {
@@ -189,6 +214,8 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
     int64_t exponent = 0;
     const bool negative = i < text_len && text[i + 1] == '-';
     for (; i < text_len; i++) {
+        /* The exponent stops growing long before int64_t overflows. By then it outweighs the
+           number's digits, of which a text has fewer than that. */
         if (skip_is_digit(text[i]) && exponent < UINT32_MAX) {
             exponent = exponent * 10 + (text[i] - '0');
         }
@@ -200,6 +227,7 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
     return power > SKIP_LARGEST_POWER || (double)significand * skip_powers[power - SKIP_LEAST_POWER] > DBL_MAX;
 }
 
+/* Consumes decimal digits, and tells how many there were. */
 static void skip_digits(coffer__json *json, size_t *count)
 {
     *count = 0;
@@ -209,7 +237,7 @@ static void skip_digits(coffer__json *json, size_t *count)
     }
 }
 
-/* Consumes a byte that is one of some characters. */
+/* Consumes a byte that is one of some characters, when it is next. */
 static bool skip_one_of(coffer__json *json, const char *characters)
 {
     for (; *characters != '\0'; characters++) {
@@ -221,6 +249,12 @@ static bool skip_one_of(coffer__json *json, const char *characters)
     return false;
 }
 
+/*
+ * A number by JSON's grammar: a minus, digits without a leading zero, a point with digits, an
+ * exponent with digits. `digits` is that of the last part read; a part without digits ends the
+ * number and is the fault. A leading zero is reported where the number begins, other faults where
+ * the digit is missing.
+ */
 static coffer_status skip_number(coffer__json *json)
 {
     const size_t start = json->in.position;
@@ -249,6 +283,7 @@ static coffer_status skip_number(coffer__json *json)
     return COFFER_OK;
 }
 
+/* What follows a word or number is not looked at here: whatever asks for the next token refuses it. */
 static coffer_status skip_scalar(coffer__json *json)
 {
     static const char *const words[] = { "true", "false", "null" };
@@ -273,7 +308,8 @@ static coffer_status skip_scalar(coffer__json *json)
 
 /* ---- the walk ---- */
 
-/* Consumes the bracket at the cursor. *empty tells that the container closed at once. */
+/* Consumes the bracket at the cursor and, in an object, its first key. *empty tells that the
+   container closed at once: it is not pushed, and the value is complete. */
 static coffer_status skip_open(coffer__json *json, size_t depth, skip_stack *stack, coffer__scratch *scratch,
                                bool *empty)
 {
@@ -295,7 +331,11 @@ static coffer_status skip_open(coffer__json *json, size_t depth, skip_stack *sta
     return is_object ? skip_read_key(json, scratch) : COFFER_OK;
 }
 
-/* After a value: goes on to the next one, closing what closes. */
+/*
+ * After a value that is complete: consumes the comma and, in an object, the next key; or closes the
+ * container, which is then a value that is complete itself, and so on outwards. Ends when a value
+ * has to follow, or when nothing is open any more.
+ */
 static coffer_status skip_advance(coffer__json *json, skip_stack *stack, coffer__scratch *scratch)
 {
     while (stack->depth > 0) {
@@ -319,6 +359,8 @@ static coffer_status skip_advance(coffer__json *json, skip_stack *stack, coffer_
     return COFFER_OK;
 }
 
+/* One turn for each value: a scalar is complete at once, a container when it is empty; any other
+   container is complete when skip_advance closes it. */
 coffer_status coffer__json_skip(coffer__json *json, size_t depth, coffer__scratch *scratch)
 {
     skip_stack stack;

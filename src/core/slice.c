@@ -2,9 +2,18 @@
 /*
  * Slices: their shape, and their plan as a box of byte runs. Their text is in slice_text.c.
  *
- * Indices follow Python: a range's bounds count from the end when negative and are clamped, its step may be negative,
- * and an integer drops its dimension. Dimensions are walked twice, outermost first to find what is wrong and innermost
- * first to lay out the runs; what is kept does not depend on the rank.
+ * Indices follow Python: a range's bounds count from the end when negative and are clamped, its step may
+ * be negative, and an integer drops its dimension. Dimensions are walked twice: outermost first to find
+ * what is wrong, so that errors name the first bad dimension, and innermost first to lay out the runs.
+ * An index is resolved again each time it is needed instead of being stored, so what is kept does not
+ * depend on the rank.
+ *
+ * For example [1:3, ::2] of an F32 tensor of shape [4, 6], whose rows have 24 bytes: the last dimension
+ * takes every second element, so runs have 4 bytes, 3 of them 8 bytes apart; the first adds 2 rows 24
+ * bytes apart, from byte 24 on. 24 is 3 * 8, so both are one dimension: 6 runs, 8 bytes apart.
+ *
+ * Bounds are kept as unsigned numbers from 0 to the dimension's size. All signed values of 64 bits are
+ * valid input; their magnitudes are taken in unsigned arithmetic.
  */
 #include "slice.h"
 
@@ -13,7 +22,11 @@
 
 /* ---- indices and dimensions -------------------------------------------------------------------------------------- */
 
-/* Which index belongs to which dimension: `before` of them come before the ellipsis, `after` behind it. */
+/*
+ * Which index belongs to which dimension: the first `before` indices go with the first dimensions,
+ * the last `after` with the last ones, and an ellipsis between them stands for all dimensions that
+ * are left. Without an ellipsis `after` is 0, and dimensions without an index are taken whole.
+ */
 typedef struct slice_frame {
     const coffer_tensor *tensor;
     const coffer_index *indices;
@@ -42,7 +55,7 @@ static uint64_t slice_magnitude(int64_t value)
     return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
-/* A bound of a forward range, clamped: 0 to `size`. */
+/* A bound of a forward range, clamped to 0..size, as Python's slice.indices does. */
 static uint64_t slice_bound(int64_t bound, uint64_t size)
 {
     const uint64_t magnitude = slice_magnitude(bound);
@@ -52,7 +65,8 @@ static uint64_t slice_bound(int64_t bound, uint64_t size)
     return magnitude > size ? size : magnitude;
 }
 
-/* A bound of a backward range, clamped, plus one: 0 (before the first) to `size`. */
+/* A bound of a backward range, clamped, plus one: 0 stands for the place before the first entry,
+   which Python writes as -1 after clamping; `size` is the last entry. */
 static uint64_t slice_bound_backward(int64_t bound, uint64_t size)
 {
     const uint64_t magnitude = slice_magnitude(bound);
@@ -62,6 +76,12 @@ static uint64_t slice_bound_backward(int64_t bound, uint64_t size)
     return magnitude >= size ? size : magnitude + 1;
 }
 
+/*
+ * A backward range takes its indices from `from` down to, and without, `to`. With the backward
+ * bounds being one larger, both directions take the entries of the half-open interval [low, high)
+ * in steps from one of its ends, and one formula counts them. A range of no entries keeps `first`
+ * where it is; nobody looks at it.
+ */
 static void slice_take_range(const coffer_index *index, uint64_t size, slice_take *take)
 {
     take->step = slice_magnitude(index->step);
@@ -81,6 +101,8 @@ static void slice_take_range(const coffer_index *index, uint64_t size, slice_tak
     take->first = take->backward && take->count > 0 ? from - 1 : from;
 }
 
+/* An integer is not clamped: outside the dimension it is an error, as in Python. err->actual has
+   the index as given, its sign included, as 64 bits. */
 static coffer_status slice_take_one(const coffer_index *index, size_t dimension, uint64_t size, slice_take *take,
                                     coffer_error *err)
 {
@@ -95,7 +117,11 @@ static coffer_status slice_take_one(const coffer_index *index, size_t dimension,
     return COFFER_OK;
 }
 
-/* Resolves the index of one dimension. */
+/*
+ * Resolves the index of one dimension. What has no index of its own, because an ellipsis stands for
+ * it or the indices have ended, is taken whole. The text's parser refuses a step of 0, but callers
+ * of the library fill in indices themselves.
+ */
 static coffer_status slice_resolve(const slice_frame *frame, size_t dimension, slice_take *take, coffer_error *err)
 {
     const uint64_t size = frame->tensor->shape[dimension];
@@ -120,6 +146,8 @@ static coffer_status slice_resolve(const slice_frame *frame, size_t dimension, s
     return COFFER_OK;
 }
 
+/* Finds the ellipsis and checks what does not depend on dimensions: kinds that exist, one ellipsis,
+   and no more indices than dimensions. */
 static coffer_status slice_frame_make(slice_frame *frame, const coffer_tensor *tensor, const coffer_index *indices,
                                       size_t count, coffer_error *err)
 {
@@ -148,7 +176,8 @@ static coffer_status slice_frame_make(slice_frame *frame, const coffer_tensor *t
     return COFFER_OK;
 }
 
-/* Checks every index and tells what the result comes to. */
+/* Checks every index and tells what the result comes to. All are checked even when one makes the
+   result empty, so that a wrong index never passes because of another. */
 static coffer_status slice_check(const slice_frame *frame, slice_summary *summary, coffer_error *err)
 {
     *summary = (slice_summary){ .empty = false, .whole = true };
@@ -161,7 +190,8 @@ static coffer_status slice_check(const slice_frame *frame, slice_summary *summar
         if (take.count == 0) {
             summary->empty = true;
         }
-        /* Who takes them all takes every one: only the direction is left to look at. */
+        /* A dimension whose count is its size takes every entry once; only the direction can still
+           differ. */
         if (take.count != frame->tensor->shape[i] || (take.count > 1 && take.backward)) {
             summary->whole = false;
         }
@@ -171,6 +201,8 @@ static coffer_status slice_check(const slice_frame *frame, slice_summary *summar
 
 /* ---- the box ----------------------------------------------------------------------------------------------------- */
 
+/* Elements of 4 and 6 bits share bytes. Runs are made of whole bytes, so two elements of 4 bits, or
+   four of 6 (24 bits), are the least that can be cut off. */
 static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t run_bits, coffer_error *err)
 {
     const uint64_t granule = info->bits == 4 ? 2 : 4;
@@ -183,9 +215,13 @@ static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t r
 }
 
 /*
- * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the tensor's bits and fits.
- * Whole dimensions grow the run until one is not; a dimension of one index only moves the start; the others become the
- * box's, merged where one continues the other.
+ * Lays out a slice that is not empty. No dimension is 0, so every product here is at most the
+ * tensor's bits, which the table has checked.
+ *
+ * Whole dimensions grow the run until one is not whole; a dimension of one index only moves the
+ * start; the others become the box's, merged where one continues the other. Distances are counted
+ * in bits up to the end, since elements may be smaller than bytes; whatever does not fall on whole
+ * bytes is refused.
  */
 static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, coffer_error *err)
 {
@@ -197,7 +233,7 @@ static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, co
     box->rank = 0;
     for (size_t i = frame->tensor->rank; i > 0; i--) {
         slice_take take = { .count = 0 };
-        /* It was resolved before, when all indices were checked, so it cannot fail. */
+        /* It was resolved before, by slice_check, so it cannot fail. */
         (void)slice_resolve(frame, i - 1, &take, NULL);
         start += take.first * stride;
         if (take.count > 1 && box->rank == 0 && !take.backward && take.step * stride == run) {
@@ -206,6 +242,7 @@ static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, co
             if (take.step * stride % 8 != 0) {
                 return slice_bits_error(info, run, err);
             }
+            /* Fits: the tensor's bits are below 2^64, so this is below 2^61. */
             const int64_t bytes = (int64_t)(take.step * stride / 8);
             coffer__box_push(box, take.count, take.backward ? -bytes : bytes);
         }
@@ -220,7 +257,11 @@ static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, co
     return COFFER_OK;
 }
 
-/* Fills the box, which stands for an empty result when it comes here. */
+/*
+ * Fills the box, which stands for an empty result when it comes here. A slice that takes everything
+ * is one run, whatever the dtype: this is the only way to read a tensor of a dtype that this
+ * version does not know, whose elements have no known size.
+ */
 static coffer_status slice_plan_frame(const slice_frame *frame, coffer__box *box, coffer_error *err)
 {
     slice_summary summary;
@@ -256,6 +297,8 @@ coffer_status coffer__slice_plan(const coffer_tensor *tensor, const coffer_index
 
 /* ---- shape ------------------------------------------------------------------------------------------------------- */
 
+/* The plan is made only to be checked: a slice that cannot be read, such as one that cuts a byte,
+   has no shape either. Each of `shape`, `rank` and `size` may be NULL. */
 coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
                                  uint64_t *shape, size_t *rank, uint64_t *size, coffer_error *err)
 {

@@ -10,13 +10,15 @@
 #include "coffer.h"
 #include "error.h"
 
-/* Where parsed indices go. */
+/* Where parsed indices go. The text is parsed twice: first with `indices` NULL to count and check,
+   then into the caller's array. */
 typedef struct slice_list {
     coffer_index *indices; /* NULL: they are only counted */
     size_t count;
     bool has_ellipsis;
 } slice_list;
 
+/* `character` counts from 1, as people do; the error's offset counts bytes from 0. */
 static coffer_status slice_syntax(const coffer__cursor *in, coffer_error *err, const char *what)
 {
     return coffer__fail_at(err, COFFER_ERR_SLICE_SYNTAX, in->position,
@@ -56,7 +58,11 @@ static bool slice_accept(coffer__cursor *in, char wanted)
     return true;
 }
 
-/* Consumes an integer, when there is one: then *present is true. */
+/*
+ * Consumes an integer, when there is one: then *present is true. No integer is not an error here,
+ * since a range may lack each of its three. INT64_MIN is in range: its magnitude is one more than
+ * that of INT64_MAX.
+ */
 static coffer_status slice_integer(coffer__cursor *in, bool *present, int64_t *value, coffer_error *err)
 {
     slice_skip_blanks(in);
@@ -83,7 +89,11 @@ static coffer_status slice_integer(coffer__cursor *in, bool *present, int64_t *v
     return COFFER_OK;
 }
 
-/* The rest of a range, whose first colon was consumed and whose start is set. */
+/*
+ * The rest of a range, whose first colon was consumed and whose start is set. A range that takes
+ * everything in order becomes COFFER_INDEX_ALL, so that callers need to know one spelling of it
+ * only.
+ */
 static coffer_status slice_range(coffer__cursor *in, coffer_index *index, coffer_error *err)
 {
     index->kind = COFFER_INDEX_RANGE;
@@ -113,7 +123,8 @@ static coffer_status slice_range(coffer__cursor *in, coffer_index *index, coffer
     return COFFER_OK;
 }
 
-/* One index: `...`, an integer, or a range. */
+/* One index: `...`, an integer, or a range. The integer is read before it is known which of the two
+   it begins; a colon after it decides. */
 static coffer_status slice_item(coffer__cursor *in, slice_list *list, coffer_error *err)
 {
     coffer_index index = { .kind = COFFER_INDEX_AT };
@@ -148,6 +159,7 @@ static coffer_status slice_item(coffer__cursor *in, slice_list *list, coffer_err
     return COFFER_OK;
 }
 
+/* The grammar at the head of this file. Brackets are optional, but an opening one has to be closed. */
 static coffer_status slice_text(const char *text, size_t text_len, slice_list *list, coffer_error *err)
 {
     coffer__cursor in = { .base = (const uint8_t *)text, .length = text_len, .position = 0 };
@@ -176,6 +188,8 @@ static coffer_status slice_text(const char *text, size_t text_len, slice_list *l
     return COFFER_OK;
 }
 
+/* `*count` is the room on entry and the number of indices afterwards. Where the room is too small,
+   the call fails with COFFER_ERR_BUFFER_SIZE and tells in err->expected how many there are. */
 coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
                                  coffer_error *err)
 {

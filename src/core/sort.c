@@ -1,34 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quicksort, with heapsort for what somebody has made so that it splits badly: in place, O(n log n) for every input. What is
- * compared lies somewhere in memory, so waiting for it is what comparisons cost. Quicksort compares one item after the other with
- * the same one, and the processor fetches many at once; heapsort looks at the next item only when it knows the one before. A run
- * that is in order is seen first.
+ * Quicksort, with heapsort for inputs that somebody has made so that they split badly: in place,
+ * O(n log n) for every input. qsort of libc is not used: this room does without libc, and qsort has no
+ * context and no bound on its time or its memory.
+ *
+ * What is compared lies somewhere in memory, so waiting for it is what comparisons cost. Quicksort
+ * compares one item after the other with the same one, and the processor fetches many at once; heapsort
+ * looks at the next item only when it knows the result of the comparison before. That is why heapsort is
+ * only the last resort. Input that is in order already, which is usual, is recognised first.
  */
 #include "sort.h"
 
 #include <string.h>
 
-/* So many items are sorted by insertion. */
+/* Ranges of at most so many items are sorted by insertion: for them it needs the fewest steps. */
 #define SORT_FEW 12
-/* Ranges that may wait at once: each is at least as long as all that are sorted before its turn. */
+/*
+ * Ranges that may wait at once. The longer part of a split waits and the shorter one is split next,
+ * so each range that waits is at least as long as all that is sorted before its turn: there are at
+ * most as many as a size has bits.
+ */
 #define SORT_WAITING (sizeof(size_t) * 8)
 
 typedef bool sort_before(const void *ctx, uint32_t a, uint32_t b);
 
-/* Items from `begin` to `end`, which is behind the last. */
+/* Items from `begin` up to `end`, which is one past the last. */
 typedef struct sort_range {
     size_t begin;
     size_t end;
 } sort_range;
 
-/* Of items that compare equal, the lesser number comes first. */
+/* `before`, made a total order: of items that compare equal, the lesser number comes first. One
+   call decides: the lesser number comes first unless the other one is before it. */
 static bool sort_less(sort_before *before, const void *ctx, uint32_t a, uint32_t b)
 {
     return a < b ? !before(ctx, b, a) : before(ctx, a, b);
 }
 
-/* Lets items[root] sink to its place in the heap of `count` items. */
+/*
+ * Lets items[root] sink to its place in the heap of `count` items, whose largest is at the top. The
+ * hole goes down to a leaf first, always along the larger child, and the item then climbs from
+ * there. It came from a leaf, so it mostly belongs near one: this takes about half the comparisons
+ * of comparing it at every step down.
+ */
 static void sort_sink(uint32_t *items, size_t root, size_t count, sort_before *before, const void *ctx)
 {
     const uint32_t item = items[root];
@@ -47,6 +61,8 @@ static void sort_sink(uint32_t *items, size_t root, size_t count, sort_before *b
     items[place] = item;
 }
 
+/* Makes a heap, then moves its largest item to the place that gets free after it, until it is
+   empty. Not called for 0 items: `count - 1` would wrap. */
 static void sort_by_heap(uint32_t *items, size_t count, sort_before *before, const void *ctx)
 {
     for (size_t root = count / 2; root > 0; root--) {
@@ -79,7 +95,8 @@ static void sort_swap(uint32_t *items, size_t a, size_t b)
     items[b] = item;
 }
 
-/* Which of three items, by their places, is neither the least nor the largest. */
+/* Which of three places has the item that is neither the least nor the largest. A median of three
+   makes bad splits rare; the budget bounds those that somebody constructs. */
 static size_t sort_middle_of(const uint32_t *items, size_t a, size_t b, size_t c, sort_before *before, const void *ctx)
 {
     const size_t less = sort_less(before, ctx, items[b], items[a]) ? b : a;
@@ -90,10 +107,18 @@ static size_t sort_middle_of(const uint32_t *items, size_t a, size_t b, size_t c
     return sort_less(before, ctx, items[c], items[more]) ? c : more;
 }
 
-/* Splits items by one of them: those before its place, which is returned, are not greater, and those behind it are not less. */
+/*
+ * Splits more than SORT_FEW items by one of them: those before its final place, which is returned,
+ * are not greater, and those after it are not less.
+ *
+ * Hoare's scheme: the chosen item waits at place 0; `low` and `high` approach each other and swap
+ * what is on the wrong side. `low` needs its bound, since nothing may be greater than the chosen
+ * item; `high` stops at place 0 at the latest.
+ */
 static size_t sort_split(uint32_t *items, size_t count, sort_before *before, const void *ctx)
 {
-    /* Not the ends: where items were in order, splitting puts the largest or the least there. */
+    /* The candidates are not at the ends: where a range was in order before an outer split, that
+       split has put the largest or the least there. */
     const size_t half = count / 2;
     sort_swap(items, 0, sort_middle_of(items, half / 2, half, half + half / 2, before, ctx));
     const uint32_t chosen = items[0];
@@ -114,7 +139,11 @@ static size_t sort_split(uint32_t *items, size_t count, sort_before *before, con
     }
 }
 
-/* Splits a range until few items are left of it; the longer part waits each time. *budget is how many items may still be split. */
+/*
+ * Splits a range until few items are left of it, or until the budget does not allow another split;
+ * the longer part waits each time. *range becomes what is left. Returns how many ranges were added
+ * to `waiting`. *budget is how many items may still be looked at by splits.
+ */
 static size_t sort_split_all(uint32_t *items, sort_range *range, sort_range *waiting, uint64_t *budget,
                              sort_before *before, const void *ctx)
 {
@@ -129,7 +158,11 @@ static size_t sort_split_all(uint32_t *items, sort_range *range, sort_range *wai
     return count;
 }
 
-/* How many items may be split before the rest is left to the heap: good choices take about 1.4 times as many as halving does. */
+/*
+ * How many items all splits together may look at before the rest is left to the heap: twice what
+ * halving takes. Good choices take about 1.4 times as many as halving does, so only an input made
+ * for it uses up the budget; then the sum of both ways is still O(n log n).
+ */
 static uint64_t sort_budget(size_t count)
 {
     uint64_t budget = 0;
@@ -141,6 +174,8 @@ static uint64_t sort_budget(size_t count)
 
 void coffer__sort(uint32_t *items, size_t count, sort_before *before, const void *ctx)
 {
+    /* Headers list tensors in the order of their data, and keys are often sorted: then this pass is
+       all. */
     size_t ordered = 1;
     while (ordered < count && sort_less(before, ctx, items[ordered - 1], items[ordered])) {
         ordered++;

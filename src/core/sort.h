@@ -7,11 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Orders items by `before`, a strict weak order; items that are equal in it are ordered by their value. */
+/*
+ * Orders items by `before`, a strict weak order; items that are equal in it are ordered by their
+ * value. So the result does not depend on how the items came, and a caller whose items count
+ * upwards in some order gets a stable sort. `ctx` is handed to `before`.
+ */
 void coffer__sort(uint32_t *items, size_t count, bool (*before)(const void *ctx, uint32_t a, uint32_t b),
                   const void *ctx);
 
-/* Byte order of two strings, a shorter prefix first: negative, 0 or positive. */
+/* Byte order of two strings, a shorter prefix first: negative, 0 or positive. Either may be NULL
+   when its length is 0. */
 int coffer__compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
 
 #endif

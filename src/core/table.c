@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors, metadata, names and the name index in one block: building it, and looking things up. The layout is in table.h. */
+/* Tensors, metadata, names and the index of names in one block: building it, and looking things up.
+   The layout is in table.h. */
 #include "table.h"
 
 #include "alloc.h"
@@ -9,7 +10,8 @@
 #include "sort.h"
 
 #if SIZE_MAX > UINT32_MAX
-/* Distances are kept in 32 bits, in units of 4 bytes. */
+/* Distances of pairs are kept in 32 bits, in units of 4 bytes, which is a bound of 16 GiB; those of
+   tensors, in units of 8, would reach farther. */
 #define TABLE_LARGEST_BLOCK (UINT64_C(1) << 34)
 #else
 #define TABLE_LARGEST_BLOCK ((uint64_t)SIZE_MAX / 2)
@@ -64,7 +66,8 @@ size_t coffer__pair_size(const coffer__pair *pair)
     return table_round_up(sizeof *pair + pair->key_len + 1 + pair->value_len + 1, 4);
 }
 
-/* The product of a word's halves, after a key was added. */
+/* The product of the halves of a word and a key: a multiplication mixes more bits than anything
+   else that takes one step. */
 static inline uint64_t hash_word(uint64_t word, uint64_t key)
 {
     word += key;
@@ -72,9 +75,14 @@ static inline uint64_t hash_word(uint64_t word, uint64_t key)
 }
 
 /*
- * The products of the halves of every eight bytes, added up, so that none waits for another. Keys that differ from word to word
- * make their order matter; the last sixteen bytes may be taken twice. It need not resist those who make names collide: the
- * index notices (see table_index).
+ * The products of the halves of every eight bytes, added up, so that none waits for another. Keys
+ * that differ from word to word make their order matter. Names are
+ * short, so beginning and ending must cost little.
+ *
+ * The last sixteen bytes are read from the end, and may be taken twice; names of 8 to 16 bytes are
+ * two words that overlap, shorter ones are padded with zeros. The length in the sum tells the
+ * padding from NULs. The hash need not resist those who make names collide: the index notices (see
+ * table_index).
  */
 uint32_t coffer__hash_name(const char *name, size_t name_len)
 {
@@ -95,6 +103,8 @@ uint32_t coffer__hash_name(const char *name, size_t name_len)
         memcpy(&former, bytes, name_len);
     }
     sum += hash_word(former, key) + hash_word(latter, ~key);
+    /* Both halves go into the product, and its upper bits depend on all of them: the lowest of
+       these choose the slot. */
     sum = (sum ^ sum >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     return (uint32_t)(sum >> 32);
 }
@@ -104,8 +114,8 @@ uint32_t coffer__hash_name(const char *name, size_t name_len)
 coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, uint64_t text_size,
                                    coffer_error *err)
 {
-    /* Enough for most headers: what is kept of a usual tensor, its mark and its slots included, takes about as much as its
-       text, or a quarter more. */
+    /* Enough for most headers: what is kept of a usual tensor, its mark and its slots included,
+       takes about as much as its text, or a quarter more. */
     const uint64_t wanted =
         (sizeof(coffer_table) + text_size + text_size / 4 + text_size / 32 + 512 + 7) & ~UINT64_C(7);
     const size_t size = (size_t)wanted;
@@ -134,7 +144,11 @@ static size_t builder_marks_size(const coffer__builder *builder)
     return builder->table->count * sizeof(coffer__mark);
 }
 
-/* Makes the block `size` bytes long, rounded up to a multiple of 8, with the marks at its new end. */
+/*
+ * Makes the block `size` bytes long, rounded up to a multiple of 8, with the marks at its new end.
+ * Blocks only grow: every caller asks for more than there is. On failure the old block stays as it
+ * was, for its owner to free.
+ */
 static coffer_status builder_resize(coffer__builder *builder, uint64_t size, coffer_error *err)
 {
     coffer_table *table = NULL;
@@ -158,8 +172,11 @@ static coffer_status builder_resize(coffer__builder *builder, uint64_t size, cof
 
 coffer_status coffer__builder_grow(coffer__builder *builder, uint64_t size, size_t header_left, coffer_error *err)
 {
-    /* To the double, but not beyond what the rest of the header can fill: of all it can say, dimensions take the most, eight
-       bytes for two of text. */
+    /*
+     * To the double, but not beyond what the rest of the header can fill: of all it can say,
+     * dimensions take the most, eight bytes for two of text ("1,"). So a short header cannot ask
+     * for much memory.
+     */
     const uint64_t needed = builder->used + size + builder_marks_size(builder) + sizeof(coffer__mark);
     const uint64_t most = needed + 4 * (uint64_t)header_left;
     const uint64_t doubled = 2 * (uint64_t)builder->table->block_size;
@@ -190,6 +207,7 @@ static bool table_same_name(const coffer_table *table, uint32_t a, uint32_t b)
     return entry_is_named(table_entry_at(table, a), entry_name(entry), entry->tensor.name_len);
 }
 
+/* The later of the two in the header is named, whichever of them the search met first. */
 static coffer_status table_fail_duplicate(const coffer_table *table, uint32_t a, uint32_t b, uint64_t origin,
                                           coffer_error *err)
 {
@@ -211,6 +229,8 @@ static bool table_name_before(const void *ctx, uint32_t a, uint32_t b)
                                  second->tensor.name_len) < 0;
 }
 
+/* Fills `order`, of coffer_table_count numbers, with those of the tensors in byte order of their
+   names. It is also how the index of names that collide is made. */
 void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -219,7 +239,8 @@ void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order)
     coffer__sort(order, table->count, table_name_before, table);
 }
 
-/* The index for names that collide: sorted, in the place of the slots. */
+/* The index for names that collide: sorted, in the place of the slots, where 4 bytes a tensor are
+   less than the slots took. After sorting, names that are equal are neighbours. */
 static coffer_status table_index_sorted(coffer_table *table, uint64_t origin, coffer_error *err)
 {
     uint32_t *by_name = (uint32_t *)(void *)table_slots(table);
@@ -236,7 +257,14 @@ static coffer_status table_index_sorted(coffer_table *table, uint64_t origin, co
     return COFFER_OK;
 }
 
-/* Fills the slots, in the header's order. `marks` is what lies behind the first tensor's mark. */
+/*
+ * Fills the slots, in the header's order, and finds names that come twice on the way. `marks` is
+ * one past the first tensor's mark. Open addressing with linear probing: at least a quarter of the
+ * slots is empty, so every search ends.
+ *
+ * Hash tables have a worst case of O(n^2) that a file can be made for. The budget counts the slots
+ * that were found taken; when it is used up, the names are sorted instead, in O(n log n).
+ */
 static coffer_status table_index(coffer_table *table, const coffer__mark *marks, uint64_t origin, coffer_error *err)
 {
     /* Names that do not collide on purpose are found after one or two slots. */
@@ -262,6 +290,11 @@ static coffer_status table_index(coffer_table *table, const coffer__mark *marks,
     return COFFER_OK;
 }
 
+/*
+ * Tensors without data come before the one that begins at the same byte, since that is the order in
+ * which ranges follow each other. Of several without data the header's order stays: coffer__sort
+ * orders equal ones by their distance.
+ */
 static bool table_offset_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_tensor *first = &table_entry_at(ctx, a)->tensor;
@@ -278,11 +311,16 @@ static unsigned table_bit_width(uint64_t value)
     return width;
 }
 
-/* Sorts keys by their bits from `low` to `high`, a byte of them at a time; equal ones stay in their order. `spare` has room for
-   as many. Returns where they are then: `keys` or `spare`. */
+/*
+ * Sorts keys by their bits from `low` to `high`, a byte of them at a time, the lowest first; each
+ * pass keeps the order of equal bytes, so all passes together sort. `spare` has room for as many.
+ * The two change roles after each pass; returns where the keys are in the end: `keys` or `spare`.
+ */
 static const uint64_t *table_sort_keys(uint64_t *keys, uint64_t *spare, size_t count, unsigned low, unsigned high)
 {
     for (unsigned shift = low; shift < high; shift += 8) {
+        /* After the counts were added up, ends[b] is where the first key with byte b goes. 257, so
+           that counting one place further needs no special case. */
         size_t ends[257] = { 0 };
         for (size_t i = 0; i < count; i++) {
             ends[(keys[i] >> shift & 0xFF) + 1]++;
@@ -301,9 +339,14 @@ static const uint64_t *table_sort_keys(uint64_t *keys, uint64_t *spare, size_t c
 }
 
 /*
- * Sorts many entries by offset, those without data first, in the place of the slots, which nothing is in yet: a key is the
- * offset, whether there are data, and the entry's number. False, and nothing has changed, where 64 bits are too few for that, or
- * where two tensors have data that begin together.
+ * Sorts many entries by offset, in the place of the slots, which nothing is in yet. A key is, from
+ * its highest bit: the offset, whether there are data, and the entry's number, so that tensors
+ * without data come first and the header's order breaks ties, as table_offset_before and
+ * coffer__sort have it.
+ *
+ * False, and nothing has changed, where 64 bits are too few for that, or where two tensors have
+ * data that begin together: they overlap, and only a comparison of sizes puts them in the order in
+ * which the error is reported.
  */
 static bool table_order_many(coffer_table *table, const coffer__mark *marks, uint32_t *order)
 {
@@ -316,6 +359,8 @@ static bool table_order_many(coffer_table *table, const coffer__mark *marks, uin
         keys[i] = (tensor->offset << 1 | (tensor->size > 0)) << low | i;
         offsets |= tensor->offset;
     }
+    /* `offsets` has every bit that any of them has, so its width is that of the largest. Keys that
+       were too wide were cut before this, and are not used. */
     const unsigned high = table_bit_width(offsets) + 1 + low;
     if (high > 64) {
         return false;
@@ -332,7 +377,8 @@ static bool table_order_many(coffer_table *table, const coffer__mark *marks, uin
     return true;
 }
 
-/* Fills `order`. */
+/* Fills `order`: from the marks in the header's order, which is nearly always that of the offsets;
+   else sorts it. */
 static void table_order(coffer_table *table, const coffer__mark *marks, bool in_order)
 {
     uint32_t *order = (uint32_t *)(void *)((char *)table + table->order_at);
@@ -355,6 +401,7 @@ static bool table_key_before(const void *ctx, uint32_t a, uint32_t b)
     return table_pair_compare(table_pair_at(ctx, a), table_pair_at(ctx, b)) < 0;
 }
 
+/* Of several keys that come twice, the one named is the first second occurrence in the header. */
 static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, coffer_error *err)
 {
     uint32_t *order = (uint32_t *)(void *)((char *)table + table->pair_order_at);
@@ -380,7 +427,8 @@ static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, cof
                            pair_key(second), (size_t)second->key_len);
 }
 
-/* The least power of two that leaves a quarter of the slots empty; 0 for no tensors. */
+/* The least power of two, at least 4, that leaves a quarter of the slots empty; 0 for no tensors. A
+   power of two, so that a mask replaces the division. */
 static size_t table_slots_for(size_t count)
 {
     size_t slots = 4;
@@ -390,7 +438,11 @@ static size_t table_slots_for(size_t count)
     return count == 0 ? 0 : slots;
 }
 
-/* Lays out what comes behind the entries, and sees that the block has room for it beside the marks. */
+/*
+ * Lays out what follows the entries, and sees that the block has room for it beside the marks,
+ * which are still needed. Where entries have to be sorted, the slots are made large enough for
+ * table_order_many: keys and as much to spare.
+ */
 static coffer_status builder_lay_out(coffer__builder *builder, bool in_order, coffer_error *err)
 {
     coffer_table *head = builder->table;
@@ -405,7 +457,8 @@ static coffer_status builder_lay_out(coffer__builder *builder, bool in_order, co
     if (end > builder->marks_at) {
         return builder_resize(builder, end + builder_marks_size(builder), err);
     }
-    /* Where more than half would be taken, more slots are worth room that is there anyway. */
+    /* Where more than half of the slots would be taken, more of them are worth room that is there
+       anyway: searches get shorter. */
     const bool has_room = head->slot_count <= (builder->marks_at - head->slots_at) / (2 * sizeof(uint64_t));
     if (has_room && head->slot_count < 2 * head->count) {
         head->slot_count *= 2;
@@ -413,7 +466,10 @@ static coffer_status builder_lay_out(coffer__builder *builder, bool in_order, co
     return COFFER_OK;
 }
 
-/* Fills what was laid out. */
+/*
+ * Fills what was laid out. The entries' pointers are set again when the block has ever moved. The
+ * order of the three steps matters: table_order sorts where table_index puts the slots afterwards.
+ */
 static coffer_status builder_fill(const coffer__builder *builder, bool in_order, uint64_t origin, coffer_error *err)
 {
     coffer_table *table = builder->table;
@@ -453,6 +509,8 @@ void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t off
     }
 }
 
+/* ASCII only. The note is about file systems and tools that ignore case; other letters are compared
+   as they are. */
 static char fold_case(char byte)
 {
     return byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
@@ -476,6 +534,8 @@ static bool table_folded_before(const void *ctx, uint32_t a, uint32_t b)
     return compare_folded(coffer_table_at(ctx, a), coffer_table_at(ctx, b)) < 0;
 }
 
+/* Names that are equal but for case are neighbours after sorting. The later one in the header is
+   the one noted. */
 coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coffer_error *err)
 {
     const size_t size = table->count * sizeof(uint32_t);
@@ -549,6 +609,7 @@ const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i)
     return i < table->count ? &table_entry(table, i)->tensor : NULL;
 }
 
+/* A binary search for the first name that is not less: used when names collide beyond reason. */
 static const coffer_tensor *table_search(const coffer_table *table, const char *name, size_t name_len)
 {
     const uint32_t *by_name = (const uint32_t *)(const void *)((const char *)table + table->slots_at);
@@ -567,8 +628,11 @@ static const coffer_tensor *table_search(const coffer_table *table, const char *
     return entry != NULL && entry_is_named(entry, name, name_len) ? &entry->tensor : NULL;
 }
 
+/* The hash is compared first, so names are compared about once. The search ends at an empty slot;
+   there always is one. */
 const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len)
 {
+    /* No arithmetic and no memcmp on NULL, which a name of no bytes may be. */
     const char *wanted = name_len > 0 ? name : "";
     if (table->slot_count == 0) {
         return table_search(table, wanted, name_len);
@@ -607,6 +671,7 @@ bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *
     return true;
 }
 
+/* `pair_order` is sorted, so this is a binary search for the first key that is not less. */
 const char *coffer_table_metadata_get(const coffer_table *table, const char *key, size_t key_len, size_t *value_len)
 {
     size_t low = 0;
@@ -653,11 +718,12 @@ uint64_t coffer_table_slack(const coffer_table *table)
 
 const char *coffer_tensor_dtype_name(const coffer_tensor *tensor)
 {
-    /* An unknown dtype's name lies behind the shape. */
+    /* An unknown dtype's name follows the shape, with its NUL. */
     return tensor->dtype == COFFER_UNKNOWN_DTYPE ? (const char *)(tensor->shape + tensor->rank)
                                                  : coffer_dtype_name(tensor->dtype);
 }
 
+/* Cannot overflow: the same product was checked when the tensor was read (coffer__tensor_bits). */
 uint64_t coffer_tensor_elements(const coffer_tensor *tensor)
 {
     uint64_t elements = 1;

@@ -1,41 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors + metadata + names + name index in one live block: it moves while it grows and is immutable afterwards.
+ * Tensors, metadata, names and the index of names in one live block: it moves while it grows and is
+ * immutable afterwards. One block, because a header has up to hundreds of thousands of tensors: one
+ * allocation and one free, and what is looked up together lies together.
  *
- *   coffer_table | entries, as the header has them | order u32[count] | pair_order u32[pair_count] | slots u64[slot_count]
+ *   coffer_table | entries, as the header has them | order u32[count] | pair_order u32[pair_count]
+ *                | slots u64[slot_count]
  *
- *   tensor, 8-aligned   coffer__entry | name, NUL, padding to 8 | shape u64[rank] | of an unknown dtype: its name, NUL, padding
- *   pair, 4-aligned     coffer__pair | key, NUL | value, NUL, padding to 4; the pairs lie together, among the tensors
+ *   tensor, 8-aligned   coffer__entry | name, NUL, padding to 8 | shape u64[rank]
+ *                       | of an unknown dtype: its name, NUL, padding to 8
+ *   pair, 4-aligned     coffer__pair | key, NUL | value, NUL, padding to 4; the pairs lie together, among
+ *                       the tensors
  *
- * `order` lists the tensors in order of offset and `pair_order` the pairs in order of keys, as distances from the block's
- * start in units of 8 and of 4 bytes. A slot is a name's hash (high half) and the entry's distance from the block's start, in
- * units of 8 bytes (low half); 0 is an empty slot. When names collide beyond reason (someone made them so), slot_count is 0 and
- * in the place of the slots lie indices into `order`, in byte order of the names, u32[count]: then looking up is a binary
- * search.
+ * `order` lists the tensors in order of offset and `pair_order` the pairs in order of keys, as distances
+ * from the block's start in units of 8 and of 4 bytes. Distances of 32 bits instead of pointers halve
+ * these arrays and stay right when the block moves.
  *
- * While the table is built, its block has entries at the front, up to `used`, and a coffer__mark for each of them at the back,
- * from `marks_at` on, the first tensor's last:
+ * A slot is a name's hash (high half) and the entry's distance from the block's start, in units of 8
+ * bytes (low half); 0 is an empty slot, since at distance 0 lies the table itself. When names collide
+ * beyond reason (someone made them so), slot_count is 0, and in the place of the slots lie indices into
+ * `order`, in byte order of the names, u32[count]: then looking up is a binary search.
+ *
+ * While the table is built, its block has entries at the front, up to `used`, and a coffer__mark for
+ * each tensor at the back, from `marks_at` on, that of the first tensor last:
  *
  *   coffer_table | entries → | room | ← marks
  *
- * Afterwards nobody needs the marks, and their place stays unused.
+ * Both grow into the same room, so neither count has to be known before. After the construction nobody
+ * needs the marks, and the index may lie in their place.
  */
 #ifndef COFFER_CORE_TABLE_H
 #define COFFER_CORE_TABLE_H
 
 #include "coffer.h"
 
+/* What coffer.h shows of a tensor is the first member, so a pointer to one is a pointer to the
+   other. The name follows the struct, the shape the name. */
 typedef struct coffer__entry {
     coffer_tensor tensor;
     uint32_t position; /* of the name's quote in the header, for errors that are found later */
 } coffer__entry;
 
-/* What the index has to know of a tensor, so that filling it does not touch the entries again. */
+/* What the index has to know of a tensor, so that filling it does not touch the entries again: they
+   lie far apart in memory. */
 typedef struct coffer__mark {
     uint32_t hash; /* of the name */
     uint32_t at;   /* the entry's distance from the block's start, in units of 8 bytes */
 } coffer__mark;
 
+/* A pair of the metadata. Its key and value follow, each with a NUL. */
 typedef struct coffer__pair {
     uint32_t key_len;
     uint32_t value_len;
@@ -59,11 +72,14 @@ struct coffer_table {
     uint64_t slack;
     coffer_note notes[COFFER_NOTE_COUNT];
     coffer_format format;
-    bool has_metadata; /* a place for them, be it an empty one */
+    bool has_metadata; /* a place for them, even an empty one */
 };
 
-/* A table under construction. Entries are written at `used`, after room was reserved; every reservation may move the block,
-   so distances are kept and pointers are not. */
+/*
+ * A table under construction. Entries are written at `used`, after room was reserved. Every
+ * reservation may move the block, so distances are kept and pointers are not; what has pointers
+ * into the block gets them again when the table is sealed.
+ */
 typedef struct coffer__builder {
     coffer_table *table;
     size_t used;
@@ -71,25 +87,31 @@ typedef struct coffer__builder {
     bool moved; /* since the first entry: their pointers are stale */
 } coffer__builder;
 
-/* Begins a table for a header whose text has `text_size` bytes. On failure there is nothing to free. */
+/* Begins a table for a header whose text has `text_size` bytes, a hint for the first size of the
+   block. On failure there is nothing to free. */
 coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, uint64_t text_size,
                                    coffer_error *err);
-/* Makes the room that coffer__builder_reserve did not find. */
+/* Makes the room that coffer__builder_reserve did not find. Call that one. */
 coffer_status coffer__builder_grow(coffer__builder *builder, uint64_t size, size_t header_left, coffer_error *err);
 /*
- * Ends the construction: orders, indexes, and finds what comes twice (COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY).
- * `in_order` tells that the entries already come in order of offset. `origin` is the header's offset in the file. The table
- * is the caller's on success; on failure it is freed. builder->table is NULL afterwards.
+ * Ends the construction: orders, indexes, and finds what comes twice (COFFER_ERR_DUPLICATE_NAME,
+ * COFFER_ERR_DUPLICATE_KEY). `in_order` tells that the entries come in order of offset already, and
+ * it is believed. `origin` is the header's offset in the file, for errors. The table is the
+ * caller's on success; on failure it is freed. builder->table is NULL afterwards in both cases.
  */
 coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint64_t origin, coffer_table **table,
                                    coffer_error *err);
-/* Gives a construction up. */
+/* Gives a construction up. Allowed after a seal and for a builder of zeros: then it does nothing. */
 void coffer__builder_discard(coffer__builder *builder);
 
+/* Not the same number on machines of another byte order: it is never stored in a file. */
 uint32_t coffer__hash_name(const char *name, size_t name_len);
 
-/* Room for `size` bytes from `used` on, and for a mark. `header_left` bytes of the header are still to come: they bound how far
-   it grows. */
+/*
+ * Room for `size` bytes from `used` on, and for one mark. `header_left` bytes of the header are
+ * still to come: they bound how far the block grows. Pointers into the block are stale after this
+ * call.
+ */
 static inline coffer_status coffer__builder_reserve(coffer__builder *builder, uint64_t size, size_t header_left,
                                                     coffer_error *err)
 {
@@ -98,13 +120,14 @@ static inline coffer_status coffer__builder_reserve(coffer__builder *builder, ui
     return fits ? COFFER_OK : coffer__builder_grow(builder, size, header_left, err);
 }
 
-/* What lies at a distance from the block's start; until the next reservation. */
+/* What lies at a distance from the block's start. Valid until the next reservation. */
 static inline void *coffer__builder_at(const coffer__builder *builder, size_t distance)
 {
     return (char *)builder->table + distance;
 }
 
-/* Where an entry's shape lies, as a distance from the entry. */
+/* Where an entry's shape lies, as a distance from the entry: after the name and its NUL, rounded up
+   to 8. */
 static inline size_t coffer__entry_shape_at(uint32_t name_len)
 {
     return (sizeof(coffer__entry) + name_len + 8) & ~(size_t)7;
@@ -118,8 +141,8 @@ static inline void coffer__entry_set_pointers(coffer__entry *entry)
         (const uint64_t *)(const void *)((const char *)entry + coffer__entry_shape_at(entry->tensor.name_len));
 }
 
-/* Adds the entry at `used`, `size` bytes long and complete but for its pointers, to the table. coffer__builder_reserve has
-   made room for it. */
+/* Adds the entry at `used`, `size` bytes long (a multiple of 8) and complete but for its pointers,
+   to the table. coffer__builder_reserve has made room for it and for its mark. */
 static inline void coffer__builder_add(coffer__builder *builder, size_t size)
 {
     coffer__entry *entry = (coffer__entry *)coffer__builder_at(builder, builder->used);
@@ -132,11 +155,13 @@ static inline void coffer__builder_add(coffer__builder *builder, size_t size)
     builder->table->count++;
 }
 
+/* What a pair takes in the block, its texts, NULs and padding included. */
 size_t coffer__pair_size(const coffer__pair *pair);
 
-/* Counts one more of a kind of note, at a byte of the file. */
+/* Counts one more of a kind of note, at a byte of the file; the first byte of all is kept. */
 void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset);
-/* Looks for COFFER_NOTE_CASE, which takes memory for a while. */
+/* Looks for COFFER_NOTE_CASE, names that differ only in case. It sorts all names once more, which
+   takes memory for a while, so it runs only when the caller wants all notes. */
 coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coffer_error *err);
 
 #endif

@@ -11,6 +11,11 @@ static bool is_continuation(char byte)
     return ((unsigned char)byte & 0xC0u) == 0x80u;
 }
 
+/*
+ * Leads 0xC0 and 0xC1 could only begin overlong forms of two bytes, and those above 0xF4 only
+ * numbers above U+10FFFF, so they are refused by the first byte. Other overlong forms, and
+ * surrogates, show in the value.
+ */
 size_t coffer__utf8_decode(const char *text, size_t text_len, uint32_t *code_point)
 {
     const unsigned char lead = (unsigned char)text[0];
@@ -18,6 +23,7 @@ size_t coffer__utf8_decode(const char *text, size_t text_len, uint32_t *code_poi
         *code_point = lead;
         return 1;
     }
+    /* Continuation bytes, 0x80 to 0xBF, get size 2 here and are refused with the leads below 0xC2. */
     const size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
     if (lead < 0xC2 || lead > 0xF4 || size > text_len) {
         return 0;
@@ -37,6 +43,7 @@ size_t coffer__utf8_decode(const char *text, size_t text_len, uint32_t *code_poi
     return size;
 }
 
+/* `0xF00 >> size` puts as many ones as there are bytes at the top of the lead. */
 size_t coffer__utf8_encode(char *text, uint32_t code_point)
 {
     if (code_point < 0x80) {
@@ -71,14 +78,18 @@ bool coffer__is_control(uint32_t code_point)
     return code_point < 0x20 || (code_point >= 0x7F && code_point <= 0x9F);
 }
 
-/* Line and paragraph separators, and the marks by which text can turn around what stands beside it. */
+/*
+ * Control characters, which can move the cursor, recolour text or end a line; line and paragraph
+ * separators; and the marks by which text can turn the direction of what stands beside it. A name
+ * with one of them could show as another name.
+ */
 static bool misleads_a_terminal(uint32_t code_point)
 {
     return coffer__is_control(code_point) || code_point == 0x061C || code_point == 0x200E || code_point == 0x200F ||
            (code_point >= 0x2028 && code_point <= 0x202E) || (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-/* At least two digits. */
+/* At least two digits, and as many more as the value needs. */
 static size_t write_hex(char *out, uint32_t value)
 {
     size_t digits = 2;
@@ -91,8 +102,13 @@ static size_t write_hex(char *out, uint32_t value)
     return digits;
 }
 
-/* Escapes the first character of `text` into `out` (12 bytes are enough); *out_len is what it takes there. Returns the bytes
-   of `text` that it was. */
+/*
+ * Escapes the first character of `text` into `out`; *out_len is what it takes there. Returns how
+ * many bytes of `text` it was. 12 bytes of room are enough for every escape.
+ *
+ * Bytes that are no UTF-8, and ASCII's control characters, become \xNN, other characters \u{NNNN};
+ * a backslash is doubled. So the result stands for exactly one text.
+ */
 static size_t escape_one(const char *text, size_t text_len, char *out, size_t *out_len)
 {
     uint32_t code_point;
@@ -138,6 +154,11 @@ size_t coffer_escape(const char *text, size_t text_len, char *out, size_t out_si
     return needed;
 }
 
+/*
+ * Two passes: the first measures the whole. The second keeps pieces as long as they fit into the
+ * first half, and from the end those of which no more than half a room is left to come. sizeof
+ * counts the NUL of the ellipsis, which is that of the result.
+ */
 void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out_size)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";

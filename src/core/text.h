@@ -14,9 +14,14 @@ size_t coffer__utf8_encode(char *text, uint32_t code_point);
 size_t coffer__utf8_valid_len(const char *text, size_t text_len);
 /* A control character: C0, DEL or C1. */
 bool coffer__is_control(uint32_t code_point);
-/* As coffer_escape, but cuts the middle out, with an ellipsis, when the whole does not fit into out_size (at least 16). */
+/*
+ * As coffer_escape, but when the whole does not fit into out_size (at least 16), its middle is
+ * replaced by an ellipsis: the ends of names tell them apart. Always ends with a NUL, and never
+ * within an escape or a character.
+ */
 void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out_size);
-/* Decimal digits of `value`, at most 20, written to `out` when it is not NULL; returns how many. */
+/* Decimal digits of `value`, at most 20, without a NUL. Returns how many; writes them when `out` is
+   not NULL. */
 size_t coffer__write_u64(char *out, uint64_t value);
 /* Length of a NUL-terminated string. */
 size_t coffer__text_len(const char *text);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements → doubles, and floats from doubles. Integers and the two IEEE formats of C are read as they are; every smaller
- * float is a sign, an exponent and a mantissa whose widths, bias and special codes stand in the dtype's row, and becomes a
- * double bit by bit. All of them fit a double's normal range, subnormal ones too, so nothing is rounded. Back it goes bit by
- * bit too, with one rounding, whatever the processor's rounding mode is.
+ * Elements → doubles, and floats from doubles. Integers and the two IEEE formats of C are read as they
+ * are; every smaller float is a sign, an exponent and a mantissa whose widths, bias and special codes
+ * stand in the dtype's row, and becomes a double bit by bit. All of them, subnormal ones too, are within
+ * a double's normal range, so nothing is rounded. Only integers beyond 2^53 are.
+ *
+ * The way back goes bit by bit too, with one rounding, to nearest, ties to even, whatever the
+ * processor's rounding mode is and whatever types it has: the result is the same on every machine.
  */
 #include "bytes.h"
 #include "coffer.h"
@@ -14,6 +17,8 @@
 #define VALUES_DOUBLE_INFINITY ((uint64_t)0x7FF << VALUES_DOUBLE_MANTISSA)
 #define VALUES_DOUBLE_NAN (VALUES_DOUBLE_INFINITY | (uint64_t)1 << (VALUES_DOUBLE_MANTISSA - 1))
 
+/* Reinterprets, with memcpy: a union or a cast of pointers would be undefined or depend on the
+   compiler. */
 static double values_from_bits(uint64_t bits)
 {
     double value = 0;
@@ -21,14 +26,19 @@ static double values_from_bits(uint64_t bits)
     return value;
 }
 
-/* The bits of 1.mantissa * 2^exponent, of which `width` bits are in `mantissa`. */
+/* The bits of the double 1.mantissa * 2^exponent, of which `width` bits are in `mantissa`. The
+   exponent is in a double's normal range. */
 static uint64_t values_normal(int exponent, uint64_t mantissa, unsigned width)
 {
     return (uint64_t)(exponent + VALUES_DOUBLE_BIAS) << VALUES_DOUBLE_MANTISSA |
            mantissa << (VALUES_DOUBLE_MANTISSA - width);
 }
 
-/* The bits of 0.mantissa * 2^exponent; `mantissa` is not 0. */
+/*
+ * The bits of the double 0.mantissa * 2^exponent; `mantissa` is not 0, or the loop would not end.
+ * Its highest bit becomes the hidden one, and the exponent drops by as many places as that bit
+ * moves.
+ */
 static uint64_t values_subnormal(int exponent, uint64_t mantissa, unsigned width)
 {
     unsigned top = width - 1;
@@ -38,6 +48,12 @@ static uint64_t values_subnormal(int exponent, uint64_t mantissa, unsigned width
     return values_normal(exponent - (int)(width - top), mantissa & (((uint64_t)1 << top) - 1), top);
 }
 
+/*
+ * Decodes any float that is smaller than a double. Special codes come first, as the dtype spells
+ * them (coffer__special). Then normal numbers; a format that is an exponent alone (E8M0) has
+ * nothing else, and its exponent 0 is 2^-127. What is left is zero or subnormal, with the exponent
+ * of the least normal number.
+ */
 static double values_small_float(const coffer__dtype_info *info, uint64_t code)
 {
     const uint64_t mantissa = code & (((uint64_t)1 << info->mantissa) - 1);
@@ -64,7 +80,11 @@ static double values_small_float(const coffer__dtype_info *info, uint64_t code)
     return values_from_bits(sign | values_subnormal(1 - info->bias, mantissa, info->mantissa));
 }
 
-/* Bits of element `i`, which takes no more than 8 bytes. Elements smaller than a byte never span more than two. */
+/*
+ * Bits of element `i`, which takes no more than 8 bytes. Elements smaller than a byte are packed
+ * from the lowest bit up, and never span more than two bytes: 4 bits divide a byte, and 6 bits
+ * begin at 0, 2, 4 or 6. The second byte is read only when the element reaches into it.
+ */
 static uint64_t values_code(const uint8_t *data, unsigned bits, uint64_t i)
 {
     if (bits < 8) {
@@ -88,7 +108,8 @@ static uint64_t values_code(const uint8_t *data, unsigned bits, uint64_t i)
 
 static double values_signed(uint64_t code, unsigned bits)
 {
-    /* What is missing to 64 bits is filled up with the sign's. */
+    /* What is missing to 64 bits is filled with the sign bit: flipping it and subtracting it again
+       does that without a branch. */
     const uint64_t top = (uint64_t)1 << (bits - 1);
     const uint64_t extended = (code ^ top) - top;
     int64_t value = 0;
@@ -104,6 +125,7 @@ static double values_float32(uint64_t code)
     return (double)value;
 }
 
+/* Decodes one code, except of complex numbers, which are two, and of F32, which has a loop of its own. */
 static double values_one(const coffer__dtype_info *info, uint64_t code)
 {
     switch (info->kind) {
@@ -118,6 +140,7 @@ static double values_one(const coffer__dtype_info *info, uint64_t code)
     }
 }
 
+/* 0.0 for what has no subnormal numbers: integers, and E8M0. */
 double coffer_dtype_least_normal(coffer_dtype dtype)
 {
     const coffer__dtype_info *info = coffer__dtype(dtype);
@@ -130,7 +153,8 @@ double coffer_dtype_least_normal(coffer_dtype dtype)
 /* From so many elements of a byte or less on, looking codes up costs less than decoding each. */
 #define VALUES_TABLE_SIZE 256
 
-/* `first` counts for elements that are packed; others begin at `data`. */
+/* Decodes every code once, then looks elements up. `first` counts for packed elements, which cannot
+   be pointed to; for others `data` is the first of them. */
 static void values_by_table(const coffer__dtype_info *info, const uint8_t *data, uint64_t first, size_t count,
                             double *values)
 {
@@ -151,7 +175,7 @@ static void values_of_f32(const uint8_t *data, size_t count, double *values)
     }
 }
 
-/* The upper half of an F32. */
+/* BF16 is the upper half of an F32. */
 static void values_of_bf16(const uint8_t *data, size_t count, double *values)
 {
     for (size_t i = 0; i < count; i++) {
@@ -159,7 +183,11 @@ static void values_of_bf16(const uint8_t *data, size_t count, double *values)
     }
 }
 
-/* Normal numbers, which nearly all are, want no more than another bias. */
+/*
+ * Normal numbers, which nearly all are, only need another bias: the mantissa is shifted to its
+ * place, and the difference of the biases (15 is that of F16) is added to the exponent. `exponent -
+ * 1 < 30` picks 1 to 30, since 0 wraps around.
+ */
 static void values_of_f16(const coffer__dtype_info *info, const uint8_t *data, size_t count, double *values)
 {
     const uint64_t rebase = (uint64_t)(VALUES_DOUBLE_BIAS - 15) << VALUES_DOUBLE_MANTISSA;
@@ -171,7 +199,8 @@ static void values_of_f16(const coffer__dtype_info *info, const uint8_t *data, s
     }
 }
 
-/* Elements of whole bytes. The compiler makes a loop of its own for each size that it is called with. */
+/* Elements of whole bytes. The compiler makes a loop of its own for each size that it is called
+   with, so that values_code is one load in each. A complex number gives two doubles. */
 static inline void values_of_any(const coffer__dtype_info *info, const uint8_t *data, unsigned size, size_t count,
                                  double *values)
 {
@@ -213,6 +242,11 @@ static void values_of_packed(const coffer__dtype_info *info, const uint8_t *data
     }
 }
 
+/*
+ * `count` doubles, or twice as many for complex numbers, go to `values`; the caller's data hold at
+ * least first + count elements. Fails only for an unknown dtype and for NULL: every code of every
+ * dtype has a value.
+ */
 coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count, double *values)
 {
     const coffer__dtype_info *info = coffer__dtype(dtype);
@@ -241,15 +275,20 @@ coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first
 
 /* ---- and back ---------------------------------------------------------------------------------------------------- */
 
-/* value / 2^drop, rounded to the nearest, of two to the even one; `drop` is not 0. */
+/* value / 2^drop, rounded to the nearest, ties to even; `drop` is at least 1. Adding just below a
+   half, and the last bit that stays, carries exactly when rounding up is right. */
 static uint64_t values_drop_bits(uint64_t value, unsigned drop)
 {
     const uint64_t below_half = ((uint64_t)1 << (drop - 1)) - 1;
     return (value + below_half + (value >> drop & 1)) >> drop;
 }
 
-/* The code of a magnitude, given by a double's bits without the sign, in a format smaller than a double; of what is beyond
-   the largest number, and of infinity, that of infinity or one above it. */
+/*
+ * The code of a magnitude, given by a double's bits without the sign, in a format smaller than a
+ * double. For what is beyond the largest number, and for infinity, the result is the code of
+ * infinity or one above it, and the caller cuts it. Exponent and mantissa are rounded as one
+ * number, since codes of a float are in the order of their values.
+ */
 static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitude)
 {
     const unsigned drop = VALUES_DOUBLE_MANTISSA - info->mantissa;
@@ -259,12 +298,21 @@ static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitud
         /* A carry out of the mantissa makes the exponent one higher, as it should. */
         return values_drop_bits(magnitude - (rebase << VALUES_DOUBLE_MANTISSA), drop);
     }
-    /* Subnormal: the hidden bit shows, and every step below the least exponent drops one more bit. */
+    /*
+     * Subnormal, or zero: the hidden bit becomes a visible one, and each step below the least
+     * exponent drops one more bit. Where all are dropped, subnormal doubles included, the result is
+     * 0.
+     */
     const uint64_t hidden = (uint64_t)1 << VALUES_DOUBLE_MANTISSA;
     const uint64_t dropped = drop + rebase + 1 - exponent;
     return dropped > 63 ? 0 : values_drop_bits(hidden | (magnitude & (hidden - 1)), (unsigned)dropped);
 }
 
+/*
+ * A NaN keeps its sign and becomes the quiet NaN of the format; its payload does not fit and is
+ * dropped. What rounds beyond the largest number becomes infinity, as IEEE 754 has it for this
+ * rounding.
+ */
 static uint64_t values_encode(const coffer__dtype_info *info, double value)
 {
     uint64_t bits = 0;
@@ -279,9 +327,12 @@ static uint64_t values_encode(const coffer__dtype_info *info, double value)
     return sign | (nearest < infinity ? nearest : infinity);
 }
 
+/* Only dtypes with infinities and NaNs: for others there would be a choice what an overflow
+   becomes, which the caller has to make. Elements are written little-endian, as files have them. */
 coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t count, void *data)
 {
-    /* A copy: what is written through `to` cannot change it, as far as the compiler knows. */
+    /* A copy: what is written through `to` cannot change it, as far as the compiler knows, so it
+       stays in registers. */
     const coffer__dtype_info info = *coffer__dtype(dtype);
     const bool has_infinities = info.kind == COFFER_KIND_FLOAT && info.special == COFFER__SPECIAL_IEEE;
     if (!has_infinities || (count > 0 && (data == NULL || values == NULL))) {

@@ -1,17 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header bytes → table, for bintensors (.bt). Behind the frame (frame.h) lies what the format's grammar says, in bytes, from left to right:
+ * Header bytes → table, for bintensors (.bt). After the frame (frame.h) follows what the format's
+ * grammar says, in bytes, from left to right:
  *
  *   header (layout B)   metadata | count, tensors | padding
- *   header (layout A)   metadata | count, tensors without names | count, names each with the index of its tensor | padding
+ *   header (layout A)   metadata | count, tensors without names
+ *                       | count, names each with the index of its tensor | padding
  *
  *   metadata            0, or 1 and a count of pairs: key string, value string
  *   tensor              name string | dtype's tag | rank, dimensions | begin | end, both within the data
  *   string              length, bytes of UTF-8
- *   any number          one byte up to 250; else 251, 252 or 253 and two, four or eight bytes, little-endian
+ *   any number          one byte up to 250; else 251, 252 or 253 and two, four or eight bytes,
+ *                       little-endian
  *
- * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first tensor whose range is
- * not right. That order is the format's own. docs/bintensors.md has the verdict for every corner.
+ * For example, a header of layout B without metadata, with one F32 tensor "w" of shape [2, 3]:
+ *
+ *   00 | 01 | 01 77 | 0B | 02 02 03 | 00 | 18      and spaces
+ *
+ * that is no metadata, one tensor, its name, tag 11, two dimensions, and the bytes 0 to 24 of the data.
+ *
+ * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first
+ * tensor whose range is not right. That order is the format's own. docs/bintensors.md has the verdict
+ * for every corner.
+ *
+ * Unlike that of safetensors, the header is read only when all of it is here: layout A has its names at
+ * the end, and such headers are short. Positions in the header fit 32 bits, since no limit on headers
+ * can be set to 4 GiB or more.
  */
 #include "alloc.h"
 #include "bintensors_write.h"
@@ -24,17 +38,20 @@
 #include "table.h"
 #include "text.h"
 
-/* The largest number that is a byte; those above it are markers. */
+/* The largest number that is a byte. 251 to 253 are markers; 254 and 255 begin nothing. */
 #define BT_LARGEST_BYTE 250u
-/* A text that says the same would have about so many times the header's bytes. */
+/* A safetensors header that says the same has about so many times the bytes. The table's first size
+   is reckoned from such a text. */
 #define BT_TEXT_FACTOR UINT64_C(3)
-/* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions; a name and an index. */
+/* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions;
+   a name and an index. With them a count is checked against the bytes that are left. */
 #define BT_LEAST_PAIR 2u
 #define BT_LEAST_TENSOR 4u
 #define BT_LEAST_NAME 2u
 #define BT_NO_TENSOR SIZE_MAX
 
-/* Of usual tensors: dimensions, at most; and bytes after the name, for dtype and rank, the dimensions and the range. */
+/* Of usual tensors: dimensions, at most; and bytes that have to be left after the name: one each
+   for dtype and rank, and at most nine for each dimension and the two ends of the range. */
 #define BT_USUAL_RANK 8u
 #define BT_USUAL_AHEAD (2 + (size_t)9 * (BT_USUAL_RANK + 2))
 
@@ -55,6 +72,7 @@ typedef struct bt_string {
     size_t position; /* of its length, in the header */
 } bt_string;
 
+/* From a position in the header to a byte of the file, as errors and notes have it. */
 static uint64_t bt_offset(size_t position)
 {
     return COFFER__FRAME_SIZE + (uint64_t)position;
@@ -62,6 +80,8 @@ static uint64_t bt_offset(size_t position)
 
 /* ---- numbers and strings ---- */
 
+/* What ends too early is named by where it begins: that is the byte which may be wrong, since a
+   length there reaches too far. */
 static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const char *what)
 {
     return coffer__fail_at(reader->err, COFFER_ERR_HEADER_ENDS, bt_offset(position),
@@ -69,7 +89,14 @@ static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const
                            bt_offset(reader->in.length), what, bt_offset(position));
 }
 
-/* Reads a number that begins with a marker, *value, and has at most `most` bytes behind that. */
+/*
+ * Reads a number that begins with a marker, *value, and has at most `most` bytes after that. 254
+ * and 255 would stand for 16 and 32 bytes by the same rule, more than any caller allows, so they
+ * are refused as too wide.
+ *
+ * A number that would fit fewer bytes is read, and noted: every reader takes it, but no writer
+ * writes it.
+ */
 static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
 {
     coffer__cursor *in = &reader->in;
@@ -85,17 +112,21 @@ static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *
         return bt_fail_end(reader, position, "a number");
     }
     *value = 0;
+    /* From the last byte, the highest, to the first after the marker. */
     for (size_t i = width; i > 0; i--) {
         *value = *value << 8 | in->base[position + i];
     }
     in->position += 1 + width;
-    /* The least that needs so many bytes is the first that half as many cannot hold, but for those that are one byte alone. */
+    /* The least number that needs a width is the first that half the width cannot hold; below two
+       bytes that is the largest single byte. */
     if (width == 2 ? *value <= BT_LARGEST_BYTE : *value >> (4 * width) == 0) {
         coffer__table_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
     }
     return COFFER_OK;
 }
 
+/* A number of at most `most` bytes after its marker. Inline: nearly all numbers of a header are one
+   byte. */
 static inline coffer_status bt_narrow_number(bt_reader *reader, size_t most, uint64_t *value)
 {
     coffer__cursor *in = &reader->in;
@@ -110,13 +141,17 @@ static inline coffer_status bt_narrow_number(bt_reader *reader, size_t most, uin
     return COFFER_OK;
 }
 
+/* A number of any width that the format has: dimensions, ranges, lengths. */
 static inline coffer_status bt_number(bt_reader *reader, uint64_t *value)
 {
     return bt_narrow_number(reader, 8, value);
 }
 
-/* Reads how many items of `what` follow, of at least `least` bytes each. More than the rest of the header can hold are refused here, before
-   anything is made of the number. */
+/*
+ * Reads how many items of `what` follow, of at least `least` bytes each. More than the rest of the
+ * header can hold are refused here, before anything is made of the number: no allocation is ever
+ * larger than the header justifies, and no loop runs longer.
+ */
 static inline coffer_status bt_count(bt_reader *reader, size_t least, const char *what, size_t *count)
 {
     const size_t position = reader->in.position;
@@ -133,7 +168,8 @@ static inline coffer_status bt_count(bt_reader *reader, size_t least, const char
     return COFFER_OK;
 }
 
-/* A text that is not plain has to be UTF-8 all the same; *has_control tells of control characters. */
+/* A text that is not plain has to be UTF-8 all the same. Looks at it from byte `plain` on;
+   *has_control tells of control characters. */
 static coffer_status bt_check_text(const bt_reader *reader, const bt_string *string, size_t plain, bool *has_control)
 {
     const char *text = (const char *)string->bytes;
@@ -150,6 +186,8 @@ static coffer_status bt_check_text(const bt_reader *reader, const bt_string *str
     return COFFER_OK;
 }
 
+/* Reads a string, which stays where it is in the header. bt_count has checked that its bytes are
+   there. */
 static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string, bool *has_control)
 {
     *has_control = false;
@@ -158,9 +196,14 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
     if (status != COFFER_OK) {
         return status;
     }
+    /* The text is not copied here: in layout A it is read twice, and copied once. */
     string->bytes = reader->in.base + reader->in.position;
     reader->in.position += string->length;
-    /* Whole blocks of it are looked at where the bytes behind it are there: what they are does not matter. */
+    /*
+     * The scan takes sixteen bytes at a time, and its rest is slow. So whole blocks are looked at
+     * where the bytes after the string are there; what these are does not matter, since only a stop
+     * within the string counts.
+     */
     const size_t blocks = (string->length + 15) & ~(size_t)15;
     const size_t behind = string->length + coffer__left(&reader->in);
     const size_t plain = coffer__scan_plain(string->bytes, blocks <= behind ? blocks : string->length);
@@ -169,6 +212,8 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
 
 /* ---- metadata ---- */
 
+/* Copies a pair into the table. Its room is known exactly here, since nothing is escaped. The
+   padding is filled with zeros, so that the table's bytes depend on the file alone. */
 static coffer_status bt_read_pair(bt_reader *reader)
 {
     bt_string key;
@@ -197,6 +242,7 @@ static coffer_status bt_read_pair(bt_reader *reader)
     return COFFER_OK;
 }
 
+/* Pairs are copied as they come; keys that come twice are found when the table is sealed. */
 static coffer_status bt_read_pairs(bt_reader *reader)
 {
     size_t count;
@@ -207,6 +253,7 @@ static coffer_status bt_read_pairs(bt_reader *reader)
     return status;
 }
 
+/* The first byte of the header, which exists: the frame refuses a length of 0. */
 static coffer_status bt_read_metadata(bt_reader *reader)
 {
     coffer__builder *builder = &reader->builder;
@@ -220,7 +267,8 @@ static coffer_status bt_read_metadata(bt_reader *reader)
     reader->in.position++;
     builder->table->pairs_at = builder->used;
     const coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
-    /* There is room for the gap: each pair leaves as much as a mark takes. */
+    /* Tensors are 8-aligned. There is room for the gap: each pair leaves as much as a mark takes,
+       and without pairs there is no gap. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->has_metadata = present == 1;
     builder->table->metadata_end = reader->in.position;
@@ -229,6 +277,7 @@ static coffer_status bt_read_metadata(bt_reader *reader)
 
 /* ---- tensors ---- */
 
+/* A tag is a number of at most four bytes in the format, however small it is. */
 static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
 {
     const size_t position = reader->in.position;
@@ -247,7 +296,11 @@ static coffer_status bt_read_dtype(bt_reader *reader, coffer_dtype *dtype)
     return COFFER_OK;
 }
 
-/* Whether a tensor's range follows the one before it and is as long as dtype and shape make it. */
+/*
+ * Whether a tensor's range follows the one before it and is as long as dtype and shape make it.
+ * Every dtype of the format fills whole bytes, so the division is exact. `end` has to be a byte of
+ * a file that 64 bits can count.
+ */
 static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *tensor, const uint64_t *shape,
                                uint64_t end)
 {
@@ -257,7 +310,12 @@ static inline bool bt_is_right(const bt_reader *reader, const coffer_tensor *ten
            end >= reader->covered && end <= UINT64_MAX - reader->data_offset;
 }
 
-/* Adds the entry at `used`, complete but for its range, to the table. */
+/*
+ * Adds the entry at `used`, complete but for its range, to the table. A range that is not right
+ * does not end the reading: faults of the spelling that come later are reported before it. The
+ * first wrong tensor is remembered, `covered` stays where the data before it end, and bt_seal
+ * reports it.
+ */
 static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint64_t *shape, uint64_t begin,
                              uint64_t end)
 {
@@ -283,7 +341,10 @@ static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint
                         coffer__entry_shape_at(tensor->name_len) + (size_t)tensor->rank * sizeof(uint64_t));
 }
 
-/* Consumes a number of the fewest bytes that are enough; nine bytes are there. */
+/*
+ * Consumes a number of the fewest bytes that are enough; false for any other, which the slow reader
+ * judges. Nine bytes must be readable: eight are loaded and those beyond the width shifted out.
+ */
 static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value)
 {
     const uint8_t *first = in->base + *at;
@@ -302,20 +363,25 @@ static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value
 }
 
 /*
- * Reads a tensor after its name as nearly all are: far from the header's end, with few dimensions and no number longer than it
- * has to be. Else *taken is false, and nothing has changed but for bytes behind `used`, which mean nothing.
+ * Reads a tensor after its name as nearly all are: far from the header's end, with few dimensions
+ * and no number longer than it has to be. One check of what is left and one reservation serve all
+ * of it. Otherwise *taken is false, and nothing has changed but for bytes after `used`, which mean
+ * nothing; bt_read_tensor then reads it again, and it alone makes errors and notes about the
+ * spelling.
  */
 static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_string *name, bool *taken)
 {
     const coffer__cursor in = reader->in;
     coffer__builder *builder = &reader->builder;
-    /* The name may be at the header's end, in layout A. */
+    /* In layout A the tensor lies elsewhere than its name, and the name may be at the header's end.
+       coffer__short_copy reads up to 15 bytes after it. */
     const size_t behind_name = in.length - (size_t)(name->bytes - in.base) - name->length;
     *taken = false;
     if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
         return COFFER_OK;
     }
-    /* In the shape's room is enough for what is copied after the name. */
+    /* The room of a shape with all dimensions is enough for what coffer__short_copy writes after
+       the name. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
     const coffer_status status =
         coffer__builder_reserve(builder, shape_at + BT_USUAL_RANK * sizeof(uint64_t), coffer__left(&in), reader->err);
@@ -352,7 +418,8 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     return COFFER_OK;
 }
 
-/* Reads a tensor after its name. */
+/* Reads a tensor after its name. The rank was checked against what is left, so the room for its
+   shape is at most eight times the header. */
 static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 {
     coffer__builder *builder = &reader->builder;
@@ -398,6 +465,7 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
     return COFFER_OK;
 }
 
+/* Layout B. Errors within a tensor carry its name, which was read before the fault. */
 static coffer_status bt_read_named_tensor(bt_reader *reader)
 {
     bt_string name;
@@ -414,6 +482,7 @@ static coffer_status bt_read_named_tensor(bt_reader *reader)
                                : coffer__fail_tensor(reader->err, status, (const char *)name.bytes, name.length);
 }
 
+/* The name's length is one byte more than a tensor of layout A takes. */
 static coffer_status bt_read_tensors(bt_reader *reader)
 {
     size_t count;
@@ -426,6 +495,8 @@ static coffer_status bt_read_tensors(bt_reader *reader)
 
 /* ---- layout A ---- */
 
+/* Passes over a tensor of layout A, and checks its spelling: it is read for good when its name is
+   known. */
 static coffer_status bt_skip_tensor(bt_reader *reader)
 {
     coffer_dtype dtype;
@@ -434,7 +505,7 @@ static coffer_status bt_skip_tensor(bt_reader *reader)
     if (status == COFFER_OK) {
         status = bt_count(reader, 1, "a shape", &rank);
     }
-    /* The two numbers behind the dimensions are the range. */
+    /* The two numbers after the dimensions are the range. */
     for (size_t i = 0; status == COFFER_OK && i < rank + 2; i++) {
         uint64_t ignored;
         status = bt_number(reader, &ignored);
@@ -442,12 +513,17 @@ static coffer_status bt_skip_tensor(bt_reader *reader)
     return status;
 }
 
-/* Reads a name and the index of its tensor: places[index] becomes where it stands. */
+/*
+ * Reads a name and the index of its tensor: places[index] becomes where the name stands. The index
+ * is checked before it is used. 0 means that the tensor has no name yet: at 0 the header tells
+ * whether there are metadata, so no name stands there.
+ */
 static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t count)
 {
     bt_string name;
     bool has_control;
     coffer_status status = bt_read_string(reader, &name, &has_control);
+    /* The index, which errors point to; after a failure it is not used. */
     const size_t position = reader->in.position;
     uint64_t index;
     if (status == COFFER_OK) {
@@ -456,7 +532,6 @@ static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t c
     if (status != COFFER_OK) {
         return status;
     }
-    /* No name stands at 0, where the header tells whether there are metadata. */
     if (index >= count || places[index] != 0) {
         return coffer__fail_at(reader->err, COFFER_ERR_MISSING_FIELD, bt_offset(position),
                                index < count ? "at byte %u, a second name is given to tensor %u of %u"
@@ -467,7 +542,8 @@ static coffer_status bt_read_place(bt_reader *reader, uint32_t *places, size_t c
     return COFFER_OK;
 }
 
-/* Reads the tensors, which begin at `tensors_at`, once more, each with its name. */
+/* Reads the tensors, which begin at `tensors_at`, once more, each with its name. The position jumps
+   between the two lists; at the end it is where the padding begins. */
 static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_t *places, size_t count)
 {
     const size_t end = reader->in.position;
@@ -490,6 +566,8 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
     return status;
 }
 
+/* Four bytes for each tensor, which the header has at least BT_LEAST_TENSOR bytes for: memory is
+   bounded by the header. */
 static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t count)
 {
     const size_t position = reader->in.position;
@@ -504,6 +582,7 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
                                (uint64_t)count);
     }
     const coffer_allocator allocator = reader->builder.table->allocator;
+    /* One to spare, so that a list of no names does not ask for 0 bytes, for which NULL is no failure. */
     const size_t size = (count + 1) * sizeof(uint32_t);
     uint32_t *places = coffer__alloc_zeroed(&allocator, size);
     if (places == NULL) {
@@ -519,7 +598,8 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
     return status;
 }
 
-/* As many names as tensors, and each index at most once: then every tensor has one. */
+/* Layout A. There are as many names as tensors, and each index comes at most once: then every
+   tensor has exactly one name. */
 static coffer_status bt_read_alpha(bt_reader *reader)
 {
     size_t count;
@@ -533,7 +613,8 @@ static coffer_status bt_read_alpha(bt_reader *reader)
 
 /* ---- the header ---- */
 
-/* Behind the last item there are spaces, or bytes that no reader shows. */
+/* After the last item there are spaces, or bytes that no reader shows: a place to hide something,
+   so they are refused unless the caller allows them (B1 in docs/bintensors.md). */
 static coffer_status bt_read_padding(bt_reader *reader)
 {
     coffer_table *table = reader->builder.table;
@@ -553,6 +634,7 @@ static coffer_status bt_read_padding(bt_reader *reader)
     return COFFER_OK;
 }
 
+/* The order of the grammar. Whatever stops it, the rest of the header is not looked at. */
 static coffer_status bt_read_header(bt_reader *reader, bool alpha)
 {
     coffer_status status = bt_read_metadata(reader);
@@ -562,7 +644,11 @@ static coffer_status bt_read_header(bt_reader *reader, bool alpha)
     return status == COFFER_OK ? bt_read_padding(reader) : status;
 }
 
-/* Says what is not right with the range of a tensor, of which the data before it end at `covered`. */
+/*
+ * Says what is not right with the range of a tensor, of which the data before it end at `covered`.
+ * The checks are those of bt_is_right, in the order that docs/bintensors.md gives. A range that
+ * ends before it begins has wrapped around in `size`; adding it to `begin` gives its end back.
+ */
 static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_offset, uint64_t covered,
                                    coffer_error *err)
 {
@@ -589,7 +675,11 @@ static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_of
     return coffer__fail_tensor(err, code, tensor->name, tensor->name_len);
 }
 
-/* All of it at once: such headers are short, and layout A needs its end before its beginning. */
+/*
+ * Has all of the header before any of it is read: such headers are short, and layout A needs its
+ * end before its beginning. Called again after each COFFER_NEED_MORE; `is_open` keeps the frame
+ * from being judged twice.
+ */
 static coffer_status bt_gather(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options,
                                coffer_error *err)
 {
@@ -604,7 +694,11 @@ static coffer_status bt_gather(bt_reader *reader, coffer__intake *header, const 
     return coffer__intake_rest(header, 0, err);
 }
 
-/* Makes the table of what was read. */
+/*
+ * Makes the table of what was read. Names and keys that come twice are found first. Tensors that
+ * are right come in order of offset; where one is wrong, the order of the table is the header's,
+ * and `wrong` is its place in it.
+ */
 static coffer_status bt_seal(bt_reader *reader, coffer_table **table)
 {
     coffer_table *made = NULL;
@@ -623,6 +717,7 @@ static coffer_status bt_seal(bt_reader *reader, coffer_table **table)
     return COFFER_OK;
 }
 
+/* Comes past bt_gather once, with all of the header: what follows is not resumable and need not be. */
 static coffer_status bt_read(bt_reader *reader, coffer__intake *header, const coffer_parse_options *options, bool alpha,
                              coffer_table **table, coffer_error *err)
 {
@@ -655,6 +750,7 @@ static coffer_status bintensors_read_alpha(void *state, coffer__intake *header, 
     return bt_read(state, header, options, true, table, err);
 }
 
+/* After bt_seal the builder has no table any more, so only an unfinished one is freed. */
 static void bintensors_drop(void *state)
 {
     bt_reader *reader = state;
@@ -686,7 +782,8 @@ const coffer__format coffer__bintensors = {
     .seal = coffer__frame_seal,
 };
 
-/* Files do not say that they are of layout A, so nothing is taken for it; and it is not written any more. */
+/* Files do not say that they are of layout A, and some are valid in both with different tensors. So
+   it has no `sniff` and is read on request only; and it is not written any more. */
 const coffer__format coffer__bintensors_alpha = {
     .id = "bintensors-a",
     .name = "bintensors, layout A",

@@ -7,7 +7,7 @@
 #include "error.h"
 #include "table.h"
 
-/* What the readers of the Rust package reckon for an item in memory, before they read it. */
+/* What the readers of the Rust package reckon for an item in memory, in bytes, before they read it. */
 #define BT_CLAIM_NUMBER 8u
 #define BT_CLAIM_TAG 4u
 #define BT_CLAIM_PAIR 48u
@@ -15,6 +15,7 @@
 
 /* ---- what can be written ---- */
 
+/* What such a reader claims at a time, and the most that it has claimed so far. */
 typedef struct bt_claim {
     uint64_t now;
     uint64_t most;
@@ -28,8 +29,10 @@ static void bt_claim_add(bt_claim *claim, uint64_t size)
 }
 
 /*
- * The most bytes that a reader of the Rust package claims at a time while it reads the header. It gives up at 100,000,000, and
- * that can be far more than the header has: a list is claimed whole when its count is read, and each item once more, exactly.
+ * The most bytes that a reader of the Rust package claims at a time while it reads the header. It
+ * gives up at 100,000,000, and that can be far more than the header has: a list is claimed whole
+ * when its count is read; then, item by item, the share of the list is given back and the item's
+ * exact size claimed. A file that nobody else can read is better refused when it is written.
  */
 static uint64_t bt_claimed(const coffer_header *header, const coffer__header_order *order)
 {
@@ -79,7 +82,7 @@ coffer_status coffer__bintensors_check(const coffer_header *header, const coffer
 
 /* ---- writing ---- */
 
-/* In the fewest bytes. */
+/* In the fewest bytes, as every writer does; readers note any other spelling. */
 static void bt_put_number(coffer__header_text *text, uint64_t value)
 {
     uint8_t bytes[9] = { (uint8_t)value };
@@ -101,7 +104,7 @@ void coffer__bintensors_put_string(coffer__header_text *text, const char *string
     }
 }
 
-/* Whether there are any, and which. */
+/* Whether there are any, and which. An empty list is not the same as none: files keep the difference. */
 void coffer__bintensors_put_metadata(coffer__header_text *text, const coffer_pair *pairs, size_t count, bool present)
 {
     bt_put_number(text, present ? 1 : 0);
@@ -115,6 +118,7 @@ void coffer__bintensors_put_metadata(coffer__header_text *text, const coffer_pai
     }
 }
 
+/* The shape lies in the arena 8-aligned, so it can be read as numbers. */
 static void bt_put_tensor(coffer__header_text *text, const coffer_header *header, const declared_tensor *tensor,
                           uint64_t begin)
 {
@@ -129,6 +133,8 @@ static void bt_put_tensor(coffer__header_text *text, const coffer_header *header
     bt_put_number(text, begin + tensor->size);
 }
 
+/* Runs twice, to measure and to write (coffer__header_text), so it must give the same bytes both
+   times. The data follow each other in the order of the tensors, without gaps. */
 void coffer__bintensors_put(coffer__header_text *text, const coffer_header *header, const coffer__header_order *order)
 {
     const size_t count = coffer_header_count(header);
@@ -142,7 +148,8 @@ void coffer__bintensors_put(coffer__header_text *text, const coffer_header *head
     }
 }
 
-/* The metadata are what the header begins with. */
+/* The metadata are what the header begins with, and nothing joins them to the rest: the grammar has
+   no separators. */
 void coffer__bintensors_splice(coffer__splice *splice, const coffer_table *table, const uint8_t *header, size_t count)
 {
     (void)header;

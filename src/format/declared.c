@@ -10,12 +10,13 @@
 #include "error.h"
 #include "text.h"
 
+/* Room for `more` bytes. Growing by half keeps the copying in all proportional to what is declared. */
 static coffer_status header_grow(coffer_header *header, header_block *block, uint64_t more, coffer_error *err)
 {
     if (more <= block->size - block->used) {
         return COFFER_OK;
     }
-    /* Cannot overflow: both are sizes of what lies in memory, or a little more. */
+    /* Cannot overflow: both are sizes of what lies in memory, or little more. */
     const uint64_t wanted = block->used + more;
     const uint64_t size = wanted + wanted / 2 + 256;
     char *bytes = NULL;
@@ -30,7 +31,8 @@ static coffer_status header_grow(coffer_header *header, header_block *block, uin
     return COFFER_OK;
 }
 
-/* Copies bytes into the arena, 8-aligned; room for them and 7 more was made before. */
+/* Copies bytes into the arena, 8-aligned, so that shapes can be read as numbers; returns where. The
+   caller has made room for them and for 7 bytes more. */
 static size_t header_keep(coffer_header *header, const void *bytes, size_t size)
 {
     header->arena.used = (header->arena.used + 7) & ~(size_t)7;
@@ -60,6 +62,7 @@ coffer_status coffer__header_new(coffer_header **header, const coffer_allocator 
     return COFFER_OK;
 }
 
+/* The allocator is copied first: it is in the header, which is freed last. */
 void coffer_header_free(coffer_header *header)
 {
     if (header == NULL) {
@@ -76,6 +79,7 @@ void coffer_header_free(coffer_header *header)
 
 /* ---- declaring ---- */
 
+/* A built header was handed out as bytes and as a table: a later declaration would make both wrong. */
 static coffer_status check_open(const coffer_header *header, coffer_error *err)
 {
     return header->bytes == NULL
@@ -83,6 +87,8 @@ static coffer_status check_open(const coffer_header *header, coffer_error *err)
                : coffer__fail(err, COFFER_ERR_ARGUMENT, "the header is already built: nothing more can be declared");
 }
 
+/* The limit keeps lengths within 32 bits, which is what tables have for them, and refuses early
+   what no header could hold. */
 static coffer_status check_text(const char *text, size_t text_len, const char *what, coffer_error *err)
 {
     if (text_len > COFFER_LARGEST_MAX_HEADER_SIZE) {
@@ -97,6 +103,8 @@ static coffer_status check_text(const char *text, size_t text_len, const char *w
     return COFFER_OK;
 }
 
+/* The rules for one tensor that readers check, too (docs/format.md), so that the fault is reported
+   at the call that makes it. Two tensors of one name are found when the header is built. */
 static coffer_status check_declaration(const char *name, size_t name_len, coffer_dtype dtype, const uint64_t *shape,
                                        size_t rank, uint64_t *size, coffer_error *err)
 {
@@ -123,6 +131,8 @@ static coffer_status check_declaration(const char *name, size_t name_len, coffer
     return COFFER_OK;
 }
 
+/* Makes all room first and changes the header afterwards, so that a failure leaves it as it was. 16
+   bytes more are for the alignment of the two pieces in the arena. */
 coffer_status coffer_header_add(coffer_header *header, const char *name, size_t name_len, coffer_dtype dtype,
                                 const uint64_t *shape, size_t rank, coffer_error *err)
 {
@@ -152,6 +162,8 @@ coffer_status coffer_header_add(coffer_header *header, const char *name, size_t 
     return COFFER_OK;
 }
 
+/* A key may be set again: the pairs are kept in the order of the calls, and the last one counts
+   when the header is built. */
 coffer_status coffer_header_set_metadata(coffer_header *header, const char *key, size_t key_len, const char *value,
                                          size_t value_len, coffer_error *err)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations on their way to a header: what is collected, in which order the file has it, and the text that formats
-   make of it. */
+/*
+ * Declarations on their way to a header: what is collected, in which order the file has it, and the
+ * text that formats make of it. Texts and shapes are kept as distances in the arena, which moves
+ * while it grows.
+ */
 #ifndef COFFER_FORMAT_DECLARED_H
 #define COFFER_FORMAT_DECLARED_H
 
@@ -25,13 +28,15 @@ typedef struct declared_pair {
     size_t value_len;
 } declared_pair;
 
-/* Memory that grows by doubling; `used` and `size` count bytes. */
+/* Memory that grows by half; `used` and `size` count bytes. */
 typedef struct header_block {
     char *bytes;
     size_t used;
     size_t size;
 } header_block;
 
+/* What a caller declares. While `bytes` is NULL more can be declared; once the header is built, it
+   and its table never change. */
 struct coffer_header {
     coffer_allocator allocator;
     header_block tensors;
@@ -45,6 +50,7 @@ struct coffer_header {
 /* coffer_header_new with an allocator that is not NULL. */
 coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
 
+/* The block comes from an allocator, so it is aligned for any type. Valid until the next declaration. */
 static inline declared_tensor *coffer__header_tensors(const coffer_header *header)
 {
     return (declared_tensor *)(void *)header->tensors.bytes;
@@ -60,15 +66,17 @@ static inline size_t coffer__header_pair_count(const coffer_header *header)
     return header->pairs.used / sizeof(declared_pair);
 }
 
-/* What the file has, in its order. */
+/* What the file has, in its order: the one that the reference writes, so that both give the same
+   bytes. */
 typedef struct coffer__header_order {
     const uint32_t *tensors;  /* numbers of declarations: by dtype, highest first, then by name */
     const coffer_pair *pairs; /* by key; of those that were set with one key, the last */
     size_t pair_count;
-    bool has_metadata; /* a place for them, be it an empty one */
+    bool has_metadata; /* a place for them, even an empty one */
 } coffer__header_order;
 
-/* Text that is measured (bytes NULL) or written; `size` counts it either way. */
+/* Text that is measured (bytes NULL) or written; `size` counts it either way. Each format has one
+   function for both passes, so that the sizes cannot differ. */
 typedef struct coffer__header_text {
     char *bytes;
     uint64_t size;

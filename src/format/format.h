@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a format is: facts, and functions that read, spell and splice headers. Each format is one `coffer__format` in
- * a file of its own, and one row of the table in formats.c; whoever wants something of a format takes it from there
- * (formats.h).
+ * What a format is: facts, and functions that read, spell and splice headers. Each format is one
+ * `coffer__format` in a file of its own, and one row of the table in formats.c; whoever wants something
+ * of a format takes it from there (formats.h). No file outside this room asks which format it has: a
+ * new one changes its own file and that table.
  *
- * What all formats have in common is a file of two parts. The head, a frame and the header, says what the tensors
- * are; the data are the tensors' bytes, one behind the other. A format that is only read leaves the functions of
- * writing NULL.
+ * What all formats have in common is a file of two parts. The head, a frame and the header, says what
+ * the tensors are; the data are the tensors' bytes, one after the other. A format that is only read
+ * leaves `put` and `check` NULL and names its successor.
  */
 #ifndef COFFER_FORMAT_FORMAT_H
 #define COFFER_FORMAT_FORMAT_H
@@ -17,7 +18,8 @@
 struct coffer__header_order;
 struct coffer__header_text;
 
-/* A reader's state, which its caller has room for, so that reading takes no memory but the table's. */
+/* Bytes of a reader's state, for which its caller has room, so that reading takes no memory but the
+   table's. Each reader asserts that its state fits. */
 #define COFFER__READER_SIZE 320u
 
 /* Which bytes of a header go when its metadata change, and what joins the new ones to the rest. Places are within the
@@ -25,13 +27,13 @@ struct coffer__header_text;
 typedef struct coffer__splice {
     size_t head_end;   /* the old header stays up to here, … */
     size_t tail_at;    /* … and from here on */
-    const char *joint; /* written behind the new metadata */
+    const char *joint; /* written after the new metadata */
 } coffer__splice;
 
 typedef struct coffer__format {
     const char *id;          /* for options and programs; never changes */
     const char *name;        /* for people */
-    const char *endings[4];  /* of names of files, with their dots, the usual one first, NULL behind the last */
+    const char *endings[4];  /* of names of files, with their dots, the usual one first, NULL after the last */
     uint32_t header_at;      /* where the header begins in the file: as long as the frame is */
     bool has_indices;        /* models of several files, with an index, are made of it */
     coffer_format successor; /* of a format that is not written: what its files are written as instead */
@@ -49,20 +51,24 @@ typedef struct coffer__format {
                           coffer_error *err);
     void (*drop)(void *reader);
 
-    /* Whether the format can say all that was declared, in a header of at most `limit` bytes; NULL: whatever is
-       declared. */
+    /* Whether the format can say all that was declared, in a header of at most `limit` bytes. NULL:
+       it can say whatever can be declared. */
     coffer_status (*check)(const coffer_header *header, const struct coffer__header_order *order, uint64_t limit,
                            coffer_error *err);
-    /* The header, without padding. */
+    /* The header, without padding. It is called twice, to measure and to write, and gives the same
+       text both times. */
     void (*put)(struct coffer__header_text *text, const coffer_header *header,
                 const struct coffer__header_order *order);
 
-    /* The metadata alone, as `put` spells them, with a place for them even when there are none (`present`) or without. */
+    /* The metadata alone, as `put` spells them; `present`: with a place for them even when there
+       are none. */
     void (*put_metadata)(struct coffer__header_text *text, const coffer_pair *pairs, size_t count, bool present);
-    /* Where `count` new pairs would go in the header that the table was read from. */
+    /* Where `count` new pairs would go in the header that the table was read from, all of it at
+       `header`. The rest stays as it is, byte for byte. */
     void (*splice)(coffer__splice *splice, const coffer_table *table, const uint8_t *header, size_t count);
 
-    /* Makes a head of `size` bytes of one whose header ends at `used`: the frame, and padding. */
+    /* Makes a head of `size` bytes of one whose header ends at `used`: fills in the frame and the
+       padding. */
     void (*seal)(uint8_t *head, size_t used, size_t size);
 } coffer__format;
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table of formats. A format's number is its row's, counted from 1, so new ones come last. */
+/* The one table of formats. A format's number is its row's, counted from 1, and part of the ABI:
+   new formats come last. A new one needs a row here and a file of its own. */
 #include "formats.h"
 
 #include "text.h"
 
 #include <string.h>
 
+/* Each name stands for a coffer__NAME that the format's own file defines; the two macros below
+   declare it and point to it. */
 #define FORMAT_ROWS(ROW)                                                                                               \
     ROW(safetensors)                                                                                                   \
     ROW(bintensors)                                                                                                    \
@@ -19,7 +22,7 @@ FORMAT_ROWS(FORMAT_DECLARE)
 static const coffer__format *const format_rows[] = { FORMAT_ROWS(FORMAT_POINT) };
 #define FORMAT_COUNT (sizeof format_rows / sizeof format_rows[0])
 
-/* NULL for COFFER_FORMAT_ANY, and for a number that no format has. */
+/* NULL for COFFER_FORMAT_ANY and for a number that no format has; 0 wraps around to the largest row. */
 static const coffer__format *format_row(coffer_format number)
 {
     const size_t row = (size_t)number - 1;
@@ -33,7 +36,8 @@ const coffer__format *coffer__format_at(coffer_format number)
 
 coffer_format coffer__format_sniff(const uint8_t *bytes, size_t size)
 {
-    /* Nearly any bytes could be a frame of the first formats, so these are asked last. */
+    /* Nearly any bytes could be a frame of the first formats, so these are asked last; the first is
+       not asked at all. */
     for (size_t row = FORMAT_COUNT; row > 1; row--) {
         const coffer__format *format = format_rows[row - 1];
         if (format->sniff != NULL && format->sniff(bytes, size)) {
@@ -68,6 +72,7 @@ coffer_format coffer_format_from_id(const char *id, size_t id_len)
     return COFFER_FORMAT_ANY;
 }
 
+/* Counts up to the NULL after the last one, so that any `i` may be asked for. */
 const char *coffer_format_ending(coffer_format format, size_t i)
 {
     const coffer__format *row = format_row(format);
@@ -79,6 +84,7 @@ const char *coffer_format_ending(coffer_format format, size_t i)
     return NULL;
 }
 
+/* A path that is only an ending is the name of a hidden file, not of that format. */
 static bool format_has_ending(const coffer__format *format, const char *path, size_t path_len)
 {
     for (size_t i = 0; format->endings[i] != NULL; i++) {
@@ -90,6 +96,7 @@ static bool format_has_ending(const coffer__format *format, const char *path, si
     return false;
 }
 
+/* The first format that has the ending. Endings are compared with case, as names of files are. */
 coffer_format coffer_format_from_path(const char *path)
 {
     const size_t path_len = coffer__text_len(path);
@@ -101,6 +108,7 @@ coffer_format coffer_format_from_path(const char *path)
     return COFFER_FORMAT_ANY;
 }
 
+/* What a file of this format is written as: itself, or its successor when it is only read. */
 coffer_format coffer_format_to_write(coffer_format format)
 {
     const coffer__format *row = format_row(format);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of eight bytes: whether the header's length is one that the file can have, and what the file is if it is
-   none. */
+/*
+ * The frame of eight bytes: whether the header's length is one that the file can have and, if not,
+ * what the file is instead. Anything may be opened by mistake, so a bad length is first taken for a
+ * sign of another kind of file, and only then for a damaged one.
+ */
 #include "frame.h"
 
 #include "bytes.h"
 #include "error.h"
 #include "sniff.h"
 
+/* The sizes go along as numbers, so that a program can offer to raise the limit. */
 static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer_error *err)
 {
     const coffer_status code = coffer__fail_at(
@@ -17,7 +21,8 @@ static coffer_status fail_too_large(uint64_t header_size, uint64_t limit, coffer
     return coffer__fail_sizes(err, code, limit, header_size);
 }
 
-/* A file of 1 to 7 bytes, of which `size` are known. */
+/* A file of 1 to 7 bytes, of which `size` are known. Even those may show what it is: a zip archive,
+   or text. */
 static coffer_status fail_too_short(const uint8_t *bytes, size_t size, uint64_t file_size, coffer_error *err)
 {
     const coffer_status foreign = size > 0 ? coffer__sniff(bytes, size, err) : COFFER_OK;
@@ -30,7 +35,12 @@ static coffer_status fail_too_short(const uint8_t *bytes, size_t size, uint64_t 
     return coffer__fail_sizes(err, code, COFFER__FRAME_SIZE, file_size);
 }
 
-/* Judges the header's length. Whatever it is that has no possible one may be another kind of file. */
+/*
+ * Judges the header's length. A length of 0, above the limit or beyond the file is impossible; such
+ * a file may be of another kind. But a length within the limit, before a brace, looks like a file
+ * that was cut off or has lost its first bytes: then it is not sniffed, since the answer is to get
+ * the file again.
+ */
 static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer_parse_options *options,
                                  coffer_error *err)
 {
@@ -61,6 +71,11 @@ static coffer_status check_frame(const uint8_t *bytes, size_t size, const coffer
     return coffer__fail_sizes(err, code, COFFER__FRAME_SIZE + header_size, file_size);
 }
 
+/*
+ * The order of checks is that of the verdicts in docs/format.md. With `at_once` the whole header
+ * has to be here before the intake turns to it, since there is no second call that could bring the
+ * rest.
+ */
 coffer_status coffer__frame_open(coffer__intake *in, const coffer_parse_options *options, coffer_error *err)
 {
     if (options->file_size != 0 && options->file_size < COFFER__FRAME_SIZE) {
@@ -86,6 +101,7 @@ coffer_status coffer__frame_open(coffer__intake *in, const coffer_parse_options 
     return COFFER_OK;
 }
 
+/* The padding is spaces, which end a header of JSON and of bintensors alike. */
 void coffer__frame_seal(uint8_t *head, size_t used, size_t size)
 {
     coffer__store_u64le(head, size - COFFER__FRAME_SIZE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations → header bytes: the canonical order, the offsets, the text and its padding. Building sorts, measures,
- * writes once, and lets the reader's validator look at the result; the table that this gives is what tells where each
- * tensor goes.
+ * Declarations → header bytes: the canonical order, the offsets, the text and its padding. Building
+ * sorts, measures, writes once, and lets the reader's validator look at the result. The table that this
+ * gives is what tells where each tensor goes, so writers and readers can never disagree about a place.
  */
 #include "declared.h"
 
@@ -16,11 +16,13 @@
 #include "sort.h"
 #include "text.h"
 
+/* Bytes. Data that begin at a multiple of 8 are aligned for every dtype. */
 #define HEADER_LEAST_ALIGNMENT 8u
 
 /* ---- the order of the file ---- */
 
-/* The order of the file: dtypes from the highest down, then names. */
+/* The order of the file: dtypes from the highest rank down, then names. It is what the reference
+   writes, and it keeps each tensor aligned, since alignments only fall in it. */
 static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_header *header = ctx;
@@ -33,6 +35,7 @@ static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
                                  header->arena.bytes + second->name_at, second->name_len) < 0;
 }
 
+/* Byte order of two keys by their numbers; 0 when one was set twice. */
 static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_t b)
 {
     const declared_pair *first = &coffer__header_pairs(header)[a];
@@ -41,12 +44,14 @@ static int declared_key_compare(const coffer_header *header, uint32_t a, uint32_
                                  header->arena.bytes + second->key_at, second->key_len);
 }
 
+/* Equal keys are ordered by their numbers (coffer__sort), which is the order of the calls. */
 static bool declared_key_before(const void *ctx, uint32_t a, uint32_t b)
 {
     return declared_key_compare(ctx, a, b) < 0;
 }
 
-/* Whether the tensors' bytes can be counted. */
+/* Whether the tensors' bytes can be counted: offsets are sums of these sizes, and are not checked
+   again. */
 static bool sizes_fit(const coffer_header *header)
 {
     uint64_t sum = 0;
@@ -58,12 +63,18 @@ static bool sizes_fit(const coffer_header *header)
     return true;
 }
 
+/* The caller's limit, or the one that readers have by default: a larger header could be written,
+   but hardly be read. */
 static uint64_t header_limit(const coffer_header_options *options)
 {
     return options->max_header_size == 0 ? COFFER_DEFAULT_MAX_HEADER_SIZE : options->max_header_size;
 }
 
-/* The size of the head that ends at `used`, with the slack and the padding. */
+/*
+ * The size of the head that ends at `used`, with the slack and the padding. The limit is that on
+ * headers, so the frame is not counted; it is the reader's, which would refuse what exceeds it. An
+ * overflow is reported as the largest number.
+ */
 static coffer_status head_size(const coffer__format *format, const coffer_header_options *options, uint64_t used,
                                uint64_t *size, coffer_error *err)
 {
@@ -85,6 +96,8 @@ static coffer_status head_size(const coffer__format *format, const coffer_header
     return coffer__fail_sizes(err, code, limit, actual);
 }
 
+/* Measures, allocates exactly, and writes the same again. The bytes are all set: the format writes
+   up to `used`, the seal the rest. */
 static coffer_status write_head(coffer_header *header, const coffer__format *format,
                                 const coffer_header_options *options, const coffer__header_order *order,
                                 coffer_error *err)
@@ -108,13 +121,15 @@ static coffer_status write_head(coffer_header *header, const coffer__format *for
     return COFFER_OK;
 }
 
+/* The header can then be changed and built again, as `bytes` tells. */
 static void drop_built(coffer_header *header)
 {
     coffer__free(&header->allocator, header->bytes, (size_t)header->size);
     header->bytes = NULL;
 }
 
-/* What can be said of the declarations as a whole, before they are written. */
+/* What can be said of the declarations as a whole, before they are written: what takes no memory to
+   find out comes first. */
 static coffer_status check_declared(const coffer_header *header, const coffer__format *format, uint64_t limit,
                                     const coffer__header_order *order, coffer_error *err)
 {
@@ -124,7 +139,8 @@ static coffer_status check_declared(const coffer_header *header, const coffer__f
     return format->check != NULL ? format->check(header, order, limit, err) : COFFER_OK;
 }
 
-/* Has the reader look at what was written: a header that cannot be read back is never used. */
+/* Has the reader look at what was written: a header that cannot be read back is never used. This
+   also finds names that were declared twice. */
 static coffer_status validate_head(coffer_header *header, const coffer_header_options *options, coffer_error *err)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
@@ -137,7 +153,7 @@ static coffer_status validate_head(coffer_header *header, const coffer_header_op
     return status;
 }
 
-/* Writes what was ordered, and validates it. */
+/* Writes what was ordered, validates it, and remembers each declaration's place, for coffer_header_at. */
 static coffer_status build_ordered(coffer_header *header, const coffer_header_options *options,
                                    const coffer__header_order *order, coffer_error *err)
 {
@@ -160,7 +176,8 @@ static coffer_status build_ordered(coffer_header *header, const coffer_header_op
     return COFFER_OK;
 }
 
-/* Sorts the pairs by `numbers`, of which there is one for each, and fills in those that go into the file. */
+/* Sorts the pairs by `numbers`, of which there is one for each, and fills in those that go into the
+   file. Returns how many these are. */
 static size_t order_pairs(const coffer_header *header, uint32_t *numbers, coffer_pair *pairs)
 {
     const size_t declared = coffer__header_pair_count(header);
@@ -181,7 +198,7 @@ static size_t order_pairs(const coffer_header *header, uint32_t *numbers, coffer
     return count;
 }
 
-/* Orders. There is room for all pairs, and numbers for all tensors and all pairs. */
+/* Orders. `pairs` has room for all pairs, `numbers` for all tensors and then all pairs. */
 static coffer_status build_header(coffer_header *header, const coffer_header_options *options, coffer_pair *pairs,
                                   uint32_t *numbers, coffer_error *err)
 {
@@ -195,6 +212,7 @@ static coffer_status build_header(coffer_header *header, const coffer_header_opt
     return build_ordered(header, options, &order, err);
 }
 
+/* Refused before anything is built: a format that is only read has no `put`. */
 static coffer_status build_options(coffer_header_options *options, const coffer_header_options *given,
                                    coffer_error *err)
 {
@@ -209,6 +227,8 @@ static coffer_status build_options(coffer_header_options *options, const coffer_
                               "the option `format` cannot be written: use safetensors or bintensors, not layout A");
 }
 
+/* One block for everything that is only needed while ordering: the pairs, which need alignment,
+   then the numbers. */
 static coffer_status build_once(coffer_header *header, const coffer_header_options *given, coffer_error *err)
 {
     coffer_header_options options;
@@ -216,7 +236,8 @@ static coffer_status build_once(coffer_header *header, const coffer_header_optio
     if (status != COFFER_OK) {
         return status;
     }
-    /* The sums have no overflow: what was declared takes as much memory, or more. */
+    /* The sums cannot overflow: what was declared takes as much memory, or more. One number to
+       spare, so that the size is never 0. */
     const size_t items = coffer_header_count(header) + coffer__header_pair_count(header);
     const size_t pairs_size = coffer__header_pair_count(header) * sizeof(coffer_pair);
     const size_t size = pairs_size + (items + 1) * sizeof(uint32_t);
@@ -230,6 +251,7 @@ static coffer_status build_once(coffer_header *header, const coffer_header_optio
     return status;
 }
 
+/* A second call gives the same header again, whatever its options are: they belong to the first. */
 coffer_status coffer_header_build(coffer_header *header, const coffer_header_options *options, const void **bytes,
                                   uint64_t *size, const coffer_table **table, coffer_error *err)
 {
@@ -254,6 +276,8 @@ coffer_status coffer_header_build(coffer_header *header, const coffer_header_opt
     return COFFER_OK;
 }
 
+/* By the number of the declaration, not of the table: `place` leads from the one to the other. NULL
+   before the header is built. */
 const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i)
 {
     if (header->bytes == NULL || i >= coffer_header_count(header)) {

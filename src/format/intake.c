@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A header's bytes as they come in: which are here, which are asked for, and where these are going to be. */
+/* A header's bytes as they come in: which are here, which are asked for, and where these will be. */
 #include "intake.h"
 
 #include "alloc.h"
@@ -14,7 +14,8 @@ static void intake_drop(coffer__intake *in, size_t done)
     in->origin += done;
 }
 
-/* Moves what is here to `to`, and asks for `wanted` bytes more behind it. */
+/* Moves what is here to `to`, and asks for `wanted` bytes more after it. The two places may
+   overlap: sliding moves bytes down within one window. */
 static coffer_status intake_ask(coffer__intake *in, uint8_t *to, size_t wanted)
 {
     memmove(to, in->bytes, in->size);
@@ -39,6 +40,7 @@ coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error 
     if (missing == 0) {
         return COFFER_OK;
     }
+    /* The caller has the file's first bytes in one piece, and is only told how many it lacks. */
     if (in->at_once) {
         in->wanted = missing;
         return COFFER_NEED_MORE;
@@ -48,7 +50,8 @@ coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error 
     if (block == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the header (%z)", (uint64_t)size);
     }
-    /* What is here may lie in an earlier block, of a header whose end was not known then. */
+    /* What is here may lie in an earlier block, of a header whose end was not known then; so that
+       is freed after the move. */
     const coffer_status status = intake_ask(in, block, missing);
     coffer__intake_free(in);
     in->block = block;

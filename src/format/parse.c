@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for files of all
- * formats. All of it is one reading, which goes on from wish to wish; coffer_parse is one that goes on once.
+ * A file's first bytes → table, whatever its format: which one it is, its reader, and what holds for
+ * files of all formats. All of it is one reading, which continues from wish to wish; coffer_parse is a
+ * reading of a single step.
  */
 #include "parse.h"
 
@@ -11,7 +12,8 @@
 #include "options.h"
 #include "table.h"
 
-/* Reads and checks the options; zero fields become their defaults. */
+/* Reads and checks the options; zero fields become their defaults. The largest limit keeps every
+   position in a header within 32 bits, which is what tables have for it. */
 static coffer_status parse_options(const coffer_parse_options *given, coffer_parse_options *options, coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
@@ -33,6 +35,11 @@ static coffer_status parse_options(const coffer_parse_options *given, coffer_par
 
 /* ---- the file's end ---- */
 
+/*
+ * Whether the file ends where its data do. Both ways are errors: fewer bytes are a download that
+ * broke off, more are bytes that no tensor owns. 0 is a size that is not known. The sum cannot
+ * overflow: readers check every range against 2^64-1 with the data's offset added.
+ */
 static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, uint64_t file_size, coffer_error *err)
 {
     const uint64_t expected = data_offset + data_size;
@@ -54,6 +61,7 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
 
 /* ---- a reading ---- */
 
+/* An empty file has no bytes to point to; "" keeps every later pointer valid. */
 coffer_status coffer__reading_begin(coffer__reading *reading, const void *bytes, size_t size,
                                     const coffer_allocator *allocator, const coffer_parse_options *options,
                                     coffer_error *err)
@@ -65,12 +73,15 @@ coffer_status coffer__reading_begin(coffer__reading *reading, const void *bytes,
     return parse_options(options, &reading->options, err);
 }
 
+/* Between begin and the first step: the intake has not moved anything yet. */
 void coffer__reading_slide(coffer__reading *reading, uint8_t *window, size_t window_size)
 {
     reading->in.window = window;
     reading->in.window_size = window_size;
 }
 
+/* `format` is NULL when no step was taken. A reader may be dropped at any stage, also after its
+   table was made. */
 void coffer__reading_end(coffer__reading *reading)
 {
     if (reading->format != NULL) {
@@ -79,7 +90,7 @@ void coffer__reading_end(coffer__reading *reading)
     coffer__intake_free(&reading->in);
 }
 
-/* Whose the file is: what the options say, else what its first bytes do. */
+/* What the options say, else what the file's first bytes tell. */
 static void reading_choose(coffer__reading *reading)
 {
     const coffer_format asked = reading->options.format;
@@ -87,7 +98,8 @@ static void reading_choose(coffer__reading *reading)
     reading->format = coffer__format_at(reading->number);
 }
 
-/* Sees that the file ends where its data do, and looks for what is costly to see. */
+/* Checks that the file ends where its data do, and looks for what is costly to find. Comes last:
+   docs/format.md has the order of faults. */
 static coffer_status reading_judge(const coffer__reading *reading, coffer_table *table, coffer_error *err)
 {
     const coffer_status status = check_file_size(table->data_offset, table->data_size, reading->options.file_size, err);
@@ -97,6 +109,11 @@ static coffer_status reading_judge(const coffer__reading *reading, coffer_table 
     return coffer__table_note_case(table, reading->format->header_at, err);
 }
 
+/*
+ * The bytes of the last wish are taken to be there: only the caller can know. The format is chosen
+ * in the first step and stays. A table that fails the last checks is freed, so a failure never
+ * leaves one.
+ */
 coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish, coffer_table **table,
                                     coffer_error *err)
 {
@@ -123,6 +140,11 @@ coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish
     return COFFER_OK;
 }
 
+/*
+ * One step: a second one could bring nothing new. *need tells a caller that gets COFFER_NEED_MORE
+ * how many of the file's first bytes to come back with, and one that succeeds where the header
+ * ends.
+ */
 coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                             const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
 {

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header bytes → table, for safetensors: after the frame (frame.h) lies an object of JSON, with a member for each tensor.
+ * Header bytes → table, for safetensors: after the frame (frame.h) follows an object of JSON, with a
+ * member for each tensor.
  *
- * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without an escape and with its
- * fields in the usual order, is read by read_usual_tensor; any other by read_tensor, which takes all of JSON, token by token,
- * each first as it is nearly always written. Both end in accept_tensor, which holds the format's rules. docs/format.md has the
- * verdict for every corner.
+ *   header   { member, member, … } and white space, the padding
+ *   member   "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}
+ *            "__metadata__": {"KEY": "VALUE", …}     at most one, or null
  *
- * The text need not be in memory as a whole. As long as some of it is still to come, a member that cannot be read may just not
- * be here from end to end: it is taken back, more of the text is asked for (COFFER_NEED_MORE), first what fits into the window and
- * then all of it, and the member is read again when that is here. All that has to be remembered meanwhile is in header_reader.
+ * BEGIN and END count from the first byte after the header; END is one past the last byte.
+ *
+ * One pass over the text, straight into the table. A tensor that is spelt as writers spell it, without
+ * an escape and with its fields in the usual order, is read by read_usual_tensor. Any other is read by
+ * read_tensor, which takes all of JSON, token by token, and tries the usual spelling of each token first.
+ * Both end in accept_tensor, which holds the format's rules: so the fast way cannot accept what the slow
+ * one refuses. It makes no errors about the spelling either; it leaves the member to the slow one.
+ * docs/format.md has the verdict for every corner.
+ *
+ * The text need not be in memory as a whole. As long as some of it is still to come, a member that cannot
+ * be read may just not be here from end to end. Then it is undone, more of the text is asked for
+ * (COFFER_NEED_MORE), first what fits into the window and then all of it, and the member is read again
+ * when that is here. So errors never depend on how the text came in. All that has to be remembered in
+ * between is in header_reader; what of it points into the text is set again before it is used.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -24,23 +35,27 @@
 #include "table.h"
 #include "text.h"
 
-/* Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a number or a dtype, since that
-   many are looked at. What stands nearer to the header's end is read like any other spelling. */
+/*
+ * Of the usual spelling: dimensions of a tensor, at most; and bytes that have to be left for a
+ * number or a dtype, since that many are looked at. What stands nearer to the header's end is read
+ * like any other spelling. 16 is more than the longest dtype with its quote, and than 15 digits.
+ */
 #define USUAL_RANK 8u
 #define USUAL_AHEAD 16u
 
-/* Of a condition that hardly ever holds: tells compilers to lay what is usual out in a line. */
+/* For a condition that hardly ever holds: tells compilers to lay out the usual way without jumps. */
 #define RARELY(condition) __builtin_expect((condition), 0)
 
-/* A function that is laid out where it is called, once for each constant it is called with; and one that is kept apart from what
-   is usual. */
+/* A function that is inlined where it is called, once for each constant it is called with; and one
+   that is never inlined, so that it takes no registers from the usual way. */
 #define LAID_OUT inline __attribute__((always_inline))
 #define KEPT_APART __attribute__((noinline))
 
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
 
-/* What is read next, whenever reading goes on. */
+/* What is read next, whenever reading continues. A stage that answers COFFER_NEED_MORE is called
+   again, so each begins with something that may be done twice. */
 typedef enum reader_stage {
     STAGE_FRAME,
     STAGE_BRACE,
@@ -50,6 +65,11 @@ typedef enum reader_stage {
     STAGE_END
 } reader_stage;
 
+/*
+ * All that is kept between two calls. Positions count from the first byte that is here,
+ * json.in.base; they change when the intake slides, so what outlives that is kept as offsets in the
+ * file or in the header.
+ */
 typedef struct header_reader {
     reader_stage stage;
     bool is_empty;  /* no member follows the opening brace */
@@ -63,7 +83,7 @@ typedef struct header_reader {
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
     bool seen_metadata;
-    bool spaced;            /* the usual spelling is here that with a space behind each colon and comma */
+    bool spaced;            /* the usual spelling here has a space after each colon and comma */
     coffer_dtype recent[2]; /* the dtypes of the last tensors, two different ones */
     size_t end_at;          /* where the digits of `covered` stand in the header, … */
     size_t end_len;         /* … and how many they are; 0: not known */
@@ -74,7 +94,7 @@ typedef enum tensor_field { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, FIELD_COUNT
 
 static const char *const field_names[FIELD_COUNT] = { "dtype", "shape", "data_offsets" };
 
-/* What is known of a tensor while its object is read. */
+/* What is known of a tensor while its object is read. Its shape goes straight into the table. */
 typedef struct tensor_fields {
     uint32_t rank;
     coffer_dtype dtype;
@@ -85,23 +105,28 @@ typedef struct tensor_fields {
     size_t unknown_keys;
 } tensor_fields;
 
+/* From a position in what is here to a byte of the file. */
 static uint64_t reader_offset(const header_reader *reader, size_t position)
 {
     return reader->json.origin + position;
 }
 
-/* The same, counted from the header's first byte: what the table keeps. */
+/* The same, counted from the header's first byte: what the table keeps. It fits: no header can be 4
+   GiB long. */
 static uint32_t reader_position(const header_reader *reader, size_t position)
 {
     return (uint32_t)(reader_offset(reader, position) - COFFER__FRAME_SIZE);
 }
 
-/* Bytes of the header that are not read yet. */
+/* Bytes of the header that are not read yet, here or still to come: they bound how much the table
+   may grow. */
 static size_t reader_left(const header_reader *reader)
 {
     return coffer__left(&reader->json.in) + coffer__intake_missing(reader->intake);
 }
 
+/* The entry that is being filled. It is not part of the table until it is added, and moves with
+   every reservation. */
 static coffer__entry *reader_entry(const header_reader *reader)
 {
     return coffer__builder_at(&reader->builder, reader->builder.used);
@@ -109,6 +134,7 @@ static coffer__entry *reader_entry(const header_reader *reader)
 
 /* ---- the rules for one tensor ---- */
 
+/* Faults of a tensor as a whole are reported at the quote of its name. */
 static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_status code)
 {
     const coffer__entry *entry = reader_entry(reader);
@@ -118,7 +144,11 @@ static coffer_status fail_tensor_at_name(const header_reader *reader, coffer_sta
     return code;
 }
 
-/* Dtype, shape and range have to agree. */
+/*
+ * Dtype, shape and range have to agree. The order of the checks is that of docs/format.md: tests
+ * compare which fault is reported first. Of an unknown dtype only the range can be checked; its
+ * bits count as 0.
+ */
 static inline coffer_status check_tensor(const header_reader *reader, const tensor_fields *fields,
                                          const uint64_t *shape)
 {
@@ -151,7 +181,12 @@ static inline coffer_status check_tensor(const header_reader *reader, const tens
     return COFFER_OK;
 }
 
-/* The entry at `used`, whose name, position and shape are in place, joins the table. */
+/*
+ * The entry at `used`, whose name, position and shape are in place, joins the table, when its
+ * fields pass the format's rules. Whether the ranges cover the data without holes and overlaps is
+ * seen on the way as long as tensors come in order; otherwise check_coverage finds out when all are
+ * known.
+ */
 static inline coffer_status accept_tensor(header_reader *reader, const tensor_fields *fields, size_t entry_size)
 {
     coffer__entry *entry = reader_entry(reader);
@@ -182,7 +217,8 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
 
 /* ---- tokens as they are nearly always written ---- */
 
-/* Consumes `literal` when it is next. With a branch, so that what follows is read ahead and need not wait for the comparison. */
+/* Consumes `literal` when it is next. With a branch, so that the processor reads ahead and need not
+   wait for the comparison. The sizes are constants, so memcmp becomes a few loads. */
 static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
 {
     if (RARELY(!coffer__next_is(in, literal, size))) {
@@ -194,7 +230,11 @@ static inline bool take_literal(coffer__cursor *in, const char *literal, size_t 
 
 #define TAKE(in, literal) take_literal((in), (literal), sizeof(literal) - 1)
 
-/* Consumes a plain integer of at most 15 digits. */
+/*
+ * Consumes a plain integer of at most 15 digits, and nothing else: no leading zero, no sign. Eight
+ * digits at a time. 16 digits or more are left to coffer__json_u64, which knows about overflow;
+ * here 10^15 is out of reach. What follows the digits is the caller's to check.
+ */
 static inline bool take_u64(coffer__cursor *in, uint64_t *value)
 {
     static const uint64_t powers[8] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
@@ -216,7 +256,11 @@ static inline bool take_u64(coffer__cursor *in, uint64_t *value)
     return count > 0 && (digits[0] != '0' || count == 1);
 }
 
-/* Consumes `F32"`. The dtype of the last tensor, or of the one before, comes nearly always again. */
+/*
+ * Consumes `F32"`. The dtype of the last tensor, or of the one before, nearly always comes again,
+ * so two of them are remembered. A model has one for its weights and often another for norms or
+ * scales. false for a dtype that is not known, or that is spelt with escapes.
+ */
 static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_dtype *dtype)
 {
     if (coffer__left(in) < USUAL_AHEAD) {
@@ -246,7 +290,7 @@ static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_
     return true;
 }
 
-/* Consumes the key of a field, its quotes and the colon. */
+/* Consumes the key of a field, its quotes and the colon, when they stand together without white space. */
 static inline bool take_key(coffer__cursor *in, tensor_field *which)
 {
     if (TAKE(in, "\"dtype\":")) {
@@ -263,10 +307,15 @@ static inline bool take_key(coffer__cursor *in, tensor_field *which)
 
 /* ---- the usual spelling ---- */
 
-/* There are two: that of the reference, and that of Python's json module, which puts a space behind each colon and comma. */
+/*
+ * There are two usual spellings: that of the reference, without white space, and that of Python's
+ * json module, which puts a space after each colon and comma. `spaced` is a constant in each copy
+ * of the code.
+ */
 #define TAKE_USUAL(in, spaced, literal, literal_spaced) ((spaced) ? TAKE(in, literal_spaced) : TAKE(in, literal))
 
-/* Consumes `"name":{"dtype":"`, but not for the metadata. */
+/* Consumes `"name":{"dtype":"`. Not for the metadata, and not for a name with anything but
+   printable ASCII. */
 static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **name, size_t *name_len)
 {
     if (!TAKE(in, "\"")) {
@@ -279,7 +328,8 @@ static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **na
     return !is_metadata && TAKE_USUAL(in, spaced, "\":{\"dtype\":\"", "\": {\"dtype\": \"");
 }
 
-/* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions. */
+/* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions, for which the caller has
+   made room. */
 static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, uint32_t *rank)
 {
     *rank = 0;
@@ -297,7 +347,12 @@ static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, 
     return TAKE_USUAL(in, spaced, ",\"data_offsets\":[", ", \"data_offsets\": [");
 }
 
-/* Consumes `3,4]}`. A tensor nearly always begins where the one before it ended, and then the same digits say so. */
+/*
+ * Consumes `3,4]}`. A tensor nearly always begins where the one before it ended, and then the same
+ * digits say so: comparing them costs less than reading them. Their place is remembered only while
+ * the text stays where it is (end_len is 0 otherwise). They are at most 15, so coffer__short_equal
+ * can compare them.
+ */
 static inline bool take_offsets(header_reader *reader, coffer__cursor *in, bool spaced, tensor_fields *fields)
 {
     const size_t len = reader->end_len;
@@ -322,8 +377,10 @@ static inline bool take_offsets(header_reader *reader, coffer__cursor *in, bool 
 }
 
 /*
- * Reads the member at the cursor when it is a tensor in the usual spelling; else *taken is false and nothing has changed, but
- * for bytes behind `used`, which mean nothing.
+ * Reads the member at the cursor when it is a tensor in the usual spelling. Otherwise *taken is
+ * false and nothing has changed, but for bytes after `used`, which mean nothing, and for what is
+ * remembered to guess with. The cursor is a copy until all of the member is read. A failure here is
+ * one of memory, or a tensor that breaks a rule.
  */
 static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spaced, bool *taken)
 {
@@ -337,6 +394,8 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
                !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
         return COFFER_OK;
     }
+    /* Everything up to the shape was read without writing anything. Room for the most dimensions is
+       reserved at once, so that the shape can be read straight into its place. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
     coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
                                                    reader_left(reader), reader->json.err);
@@ -345,7 +404,11 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
     }
     coffer__entry *entry = reader_entry(reader);
     char *copy = (char *)(entry + 1);
-    /* What this reads after the name was read as the dtype; what it writes after the name is where the shape will be. */
+    /*
+     * coffer__short_copy reads up to 15 bytes after the name: those were just read as the dtype and
+     * its key. It writes as many after the copy, where the shape will be: there is room for eight
+     * dimensions.
+     */
     coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
     uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
@@ -362,7 +425,8 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
 
 /* ---- any spelling ---- */
 
-/* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is told. */
+/* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is
+   told. So a key of any length can be compared with short ones without room for it. */
 static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
 {
     bool has_control;
@@ -375,6 +439,7 @@ static coffer_status read_short_string(coffer__json *json, char *text, size_t ro
     return coffer__json_string(json, text, text_len, &has_control);
 }
 
+/* The dtype as it is spelt in the header, without its quotes; the cursor is just after it. */
 static coffer_status fail_unknown_dtype(const coffer__json *json, size_t position)
 {
     const size_t size = json->in.position - position;
@@ -384,12 +449,15 @@ static coffer_status fail_unknown_dtype(const coffer__json *json, size_t positio
                            (uint64_t)COFFER_DTYPE_COUNT);
 }
 
+/* A dtype in any spelling. An unknown one is refused at once, unless the caller accepts them; then
+   its position is kept, for keep_dtype_name to read it again when the shape's length is known. */
 static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
     if (coffer__json_peek(json) != '"') {
         return coffer__json_type_error(json, "a dtype", "a string");
     }
+    /* The fast way needs the cursor after the opening quote, and must not move it when it fails. */
     coffer__cursor in = json->in;
     in.position++;
     if (take_dtype(reader, &in, &fields->dtype)) {
@@ -414,7 +482,11 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     return COFFER_OK;
 }
 
-/* Consumes an integer; white space before it was consumed. */
+/*
+ * Consumes an integer; white space before it was consumed. The fast way counts only when no point
+ * and no exponent follows the digits: bytes up to the comma, white space among them, and the
+ * bracket. Everything else, faults included, is the slow reader's.
+ */
 static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
 {
     const uint8_t *base = json->in.base;
@@ -426,6 +498,11 @@ static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
     return coffer__json_u64(json, value);
 }
 
+/*
+ * Reads a shape into the entry, whose room grows with each dimension: how many there are is not
+ * known before. The dimension is copied, not pointed to, since the block may move. Not checked
+ * here; the rules need all fields.
+ */
 static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
@@ -457,6 +534,8 @@ static coffer_status read_shape(header_reader *reader, size_t shape_at, tensor_f
     return COFFER_OK;
 }
 
+/* Any number of integers is read first, so that a wrong one is reported where it stands, and only
+   then counted. The last two are kept. */
 static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
 {
     if (coffer__json_peek(json) != '[') {
@@ -467,6 +546,7 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
     size_t count = 0;
     bool more = coffer__json_peek(json) != ']';
     while (more) {
+        /* The integer before the last one is BEGIN, when there are two. */
         fields->begin = fields->end;
         coffer_status status = read_u64(json, &fields->end);
         if (status == COFFER_OK) {
@@ -484,6 +564,8 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
     return COFFER_OK;
 }
 
+/* A field that the format does not define is allowed, noted and passed over. Two containers are
+   open: the header and the tensor. */
 static coffer_status read_unknown_field(header_reader *reader, size_t key_position, tensor_fields *fields)
 {
     fields->unknown_keys++;
@@ -491,7 +573,8 @@ static coffer_status read_unknown_field(header_reader *reader, size_t key_positi
     return coffer__json_skip(&reader->json, 2, &reader->scratch);
 }
 
-/* Consumes a key in any spelling, and the colon; FIELD_COUNT when it is none of a tensor's. */
+/* Consumes a key in any spelling, and the colon; FIELD_COUNT when it is none of a tensor's. 12
+   bytes are as long as the longest field's name. */
 static coffer_status read_key(coffer__json *json, tensor_field *which)
 {
     if (coffer__json_peek(json) != '"') {
@@ -511,12 +594,14 @@ static coffer_status read_key(coffer__json *json, tensor_field *which)
     return coffer__json_expect(json, ':', "a colon should be here");
 }
 
-/* Reads one field of a tensor, its key first; white space before that was consumed. */
+/* Reads one field of a tensor, its key first; white space before that was consumed. A field that
+   comes a second time is refused, since readers would differ in which they take. */
 static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
     const size_t key_position = json->in.position;
     tensor_field which;
+    /* take_key moves the cursor only when it finds all of a key, so read_key begins at the same quote. */
     if (!take_key(&json->in, &which)) {
         const coffer_status status = read_key(json, &which);
         if (status != COFFER_OK) {
@@ -538,13 +623,15 @@ static coffer_status read_field(header_reader *reader, size_t shape_at, tensor_f
     return which == FIELD_SHAPE ? read_shape(reader, shape_at, fields) : read_offsets(json, fields);
 }
 
-/* Reads the fields of a tensor's object and its closing brace. */
+/* Reads the fields of a tensor's object, in any order, and its closing brace. A missing field is
+   reported at that brace, in the order dtype, shape, data_offsets. */
 static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_fields *fields)
 {
     coffer__json *json = &reader->json;
     if (coffer__json_peek(json) != '{') {
         return coffer__json_type_error(json, "a tensor", "an object");
     }
+    /* Kept for the rare second pass at the end. */
     const coffer__json at_brace = *json;
     json->in.position++;
     bool more = coffer__json_peek(json) != '}';
@@ -568,12 +655,14 @@ static coffer_status read_fields(header_reader *reader, size_t shape_at, tensor_
     if (fields->unknown_keys < 2) {
         return COFFER_OK;
     }
-    /* Rare: keys that are not known may still not come twice. Passing over the object once more finds out. */
+    /* Rare: keys that are not known may still not come twice. Passing over the whole object once
+       more finds out, without keeping keys in the usual case. */
     coffer__json again = at_brace;
     return coffer__json_skip(&again, 1, &reader->scratch);
 }
 
-/* Copies an unknown dtype's name behind the shape; *size grows by what it takes. */
+/* Copies an unknown dtype's name after the shape, where coffer_tensor_dtype_name looks for it;
+   *size, that of the entry, grows by what it takes, a multiple of 8. */
 static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields *fields, size_t *size)
 {
     coffer__json json = reader->json;
@@ -595,7 +684,11 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
     return COFFER_OK;
 }
 
-/* Reads a tensor behind its key, whose name lies in the entry at `used`. */
+/*
+ * Reads a tensor after its key, whose name lies in the entry at `used`. The spelling after the
+ * colon tells which of the two usual ones to try for the next tensors. The place of the last end's
+ * digits is forgotten: this way does not keep it.
+ */
 static coffer_status read_tensor(header_reader *reader)
 {
     reader->end_len = 0;
@@ -634,7 +727,7 @@ static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_le
     return COFFER_OK;
 }
 
-/* Reads one key and its value into the table. */
+/* Reads one key and its value into the table. Nothing is counted until both are complete. */
 static coffer_status read_pair(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -644,7 +737,8 @@ static coffer_status read_pair(header_reader *reader)
     coffer__pair pair;
     pair.position = reader_position(reader, json->in.position);
     const size_t left = coffer__left(&json->in);
-    /* Key and value have four quotes and a colon to themselves, which makes up for two NULs and up to three of padding. */
+    /* Both texts are within the bytes that are left. Key and value have four quotes and a colon to
+       themselves, which makes up for two NULs and up to three bytes of padding. */
     coffer_status status =
         coffer__builder_reserve(&reader->builder, sizeof pair + left, reader_left(reader), json->err);
     if (status != COFFER_OK) {
@@ -670,6 +764,7 @@ static coffer_status read_pair(header_reader *reader)
     return COFFER_OK;
 }
 
+/* The pairs lie together in the block, since nothing else is added while the metadata are read. */
 static coffer_status read_pairs(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -688,7 +783,11 @@ static coffer_status read_pairs(header_reader *reader)
     return COFFER_OK;
 }
 
-/* Reads the metadata behind its key, which is at `position`. */
+/*
+ * Reads the metadata after their key, which is at `position`. null is accepted and noted, since the
+ * reference reads it as no metadata. metadata_position and metadata_end are what other metadata
+ * replace later (coffer__safetensors_splice).
+ */
 static coffer_status read_metadata(header_reader *reader, size_t position)
 {
     coffer__json *json = &reader->json;
@@ -713,7 +812,8 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     if (status != COFFER_OK) {
         return status;
     }
-    /* Pairs are padded to 4, tensors to 8: the rest goes where room was made for a mark, which a pair does not have. */
+    /* Pairs are padded to 4, tensors to 8. There is room for the gap: each pair has reserved that
+       of a mark, and has none. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->metadata_position = reader_position(reader, position);
     builder->table->metadata_end = reader_position(reader, json->in.position);
@@ -722,7 +822,11 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
 
 /* ---- the header ---- */
 
-/* Reads a member of the header in any spelling: its key goes where a tensor's name would. */
+/*
+ * Reads a member of the header in any spelling. Its key goes where a tensor's name would be, before
+ * it is known whether it is one: a name may be spelt with escapes, so it is compared only when it
+ * is unescaped.
+ */
 static coffer_status read_any_member(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -762,7 +866,8 @@ static coffer_status read_any_member(header_reader *reader)
 
 /* ---- a header that comes in ---- */
 
-/* Looks at what the intake has now. */
+/* Looks at what the intake has now. Positions in the old bytes mean nothing any more, so the digits
+   of the last end are forgotten. */
 static void reader_turn_to(header_reader *reader)
 {
     reader->json.in = (coffer__cursor){ reader->intake->bytes, reader->intake->size, 0 };
@@ -770,7 +875,7 @@ static void reader_turn_to(header_reader *reader)
     reader->end_len = 0;
 }
 
-/* Asks for all that is left; COFFER_OK when it is here already. */
+/* Asks for all that is left; COFFER_OK when it is here already. Drops what was read in both cases. */
 static coffer_status reader_get_rest(header_reader *reader)
 {
     const coffer_status status = coffer__intake_rest(reader->intake, reader->json.in.position, reader->json.err);
@@ -778,7 +883,11 @@ static coffer_status reader_get_rest(header_reader *reader)
     return status;
 }
 
-/* Asks for more of the header: what fits into the window or, when that stands where it began, all that is left. */
+/*
+ * Asks for more of the header: what fits into the window or, when the cursor stands at the window's
+ * start, all that is left: then a single member is longer than the window. After COFFER_NEED_MORE,
+ * safetensors_read begins with reader_turn_to.
+ */
 static coffer_status reader_get_more(header_reader *reader)
 {
     const size_t done = reader->json.in.position;
@@ -789,14 +898,17 @@ static coffer_status reader_get_more(header_reader *reader)
 /* ---- the members ---- */
 
 /*
- * Reads the member at the cursor, which read_usual_tensor has not taken. When that fails while some of the header is still to
- * come, what was read of it is taken back, and more is asked for.
+ * Reads the member at the cursor, which read_usual_tensor has not taken. When that fails while some
+ * of the header is still to come, the member may be cut: what it has added to the table is undone,
+ * and more is asked for. A lack of memory is no sign of that. The table's count needs no undoing: a
+ * tensor is counted last of all. Pairs do, when this member is the metadata.
  */
 static KEPT_APART coffer_status read_other_member(header_reader *reader)
 {
     const size_t position = reader->json.in.position;
     const size_t used = reader->builder.used;
     const bool seen_metadata = reader->seen_metadata;
+    /* A note counts: reading the member again would count it twice. */
     coffer_note notes[COFFER_NOTE_COUNT];
     memcpy(notes, reader->builder.table->notes, sizeof notes);
     const coffer_status status = read_any_member(reader);
@@ -816,7 +928,12 @@ static KEPT_APART coffer_status read_other_member(header_reader *reader)
     return reader_get_more(reader);
 }
 
-/* Consumes the comma behind a member, or the header's closing brace: then *more is false. */
+/*
+ * Consumes the comma after a member, or the header's closing brace: then *more is false. The usual
+ * case is a comma with a quote right after it. Any other case is only certain when a byte follows
+ * what was read; at the end of what is here it is undone, and `is_behind` keeps the member before
+ * it from being read again.
+ */
 static inline coffer_status next_member(header_reader *reader, bool *more)
 {
     coffer__json *json = &reader->json;
@@ -829,13 +946,13 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
     if (coffer__left(&json->in) > 0 || coffer__intake_missing(reader->intake) == 0) {
         return status;
     }
-    /* What follows may say otherwise. */
     coffer__error_clear(json->err);
     json->in.position = position;
     reader->is_behind = true;
     return reader_get_more(reader);
 }
 
+/* One loop for each spelling would be the same code twice; the branch on `spaced` is predicted well. */
 static coffer_status read_members(header_reader *reader)
 {
     bool more = !reader->is_empty;
@@ -863,7 +980,8 @@ static coffer_status read_members(header_reader *reader)
     return COFFER_OK;
 }
 
-/* Behind the closing brace there may be white space, and nothing else. */
+/* After the closing brace there may be white space, and nothing else. It is the slack that later
+   metadata may use. Other white space than spaces is noted: writers pad with spaces. */
 static coffer_status read_padding(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -877,6 +995,7 @@ static coffer_status read_padding(header_reader *reader)
         return coffer__json_error(json, "only white space may follow the closing brace (pad with spaces)");
     }
     reader->builder.table->slack = json->in.length - start;
+    /* Seldom more than seven bytes, unless a writer has left room for metadata. */
     for (size_t at = start; at < json->in.length; at++) {
         if (json->in.base[at] != ' ') {
             coffer__table_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
@@ -885,6 +1004,8 @@ static coffer_status read_padding(header_reader *reader)
     return COFFER_OK;
 }
 
+/* A brace is nearly always the first byte; otherwise all of the header is asked for first, so that
+   white space of any length before it needs no state of its own. */
 static coffer_status read_brace(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -904,7 +1025,8 @@ static coffer_status read_brace(header_reader *reader)
     return COFFER_OK;
 }
 
-/* Whether there is any member. */
+/* Whether there is any member. White space after the brace may be cut, so this asks for more until
+   something follows it. */
 static coffer_status read_first(header_reader *reader)
 {
     coffer__json *json = &reader->json;
@@ -917,7 +1039,8 @@ static coffer_status read_first(header_reader *reader)
     return COFFER_OK;
 }
 
-/* Judges the frame, and begins with what lies behind it. */
+/* Judges the frame, and begins with what follows it. The table's first size is reckoned from the
+   header's length, which the frame has checked against the limit. */
 static coffer_status read_frame(header_reader *reader, const coffer_parse_options *options)
 {
     coffer__intake *in = reader->intake;
@@ -933,6 +1056,7 @@ static coffer_status read_frame(header_reader *reader, const coffer_parse_option
     return coffer__builder_init(&reader->builder, in->allocator, (size_t)in->end, reader->json.err);
 }
 
+/* Each stage ends where the next one begins, with the cursor just after what it has read. */
 static coffer_status read_stage(header_reader *reader, const coffer_parse_options *options)
 {
     switch (reader->stage) {
@@ -949,7 +1073,11 @@ static coffer_status read_stage(header_reader *reader, const coffer_parse_option
     }
 }
 
-/* The ranges, in order of offset, must follow each other from 0 on without a hole or an overlap. */
+/*
+ * The ranges, in order of offset, must follow each other from 0 on without a hole or an overlap.
+ * Runs only when the header lists tensors in another order than the data. Ends are at most 2^64-1,
+ * so the sum of sizes, each the end of its range here, cannot wrap.
+ */
 static coffer_status check_coverage(const coffer_table *table, uint64_t data_offset, uint64_t origin, uint64_t *covered,
                                     coffer_error *err)
 {
@@ -973,10 +1101,12 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
     return COFFER_OK;
 }
 
-/* Makes the table of what was read. */
+/* Makes the table of what was read. Duplicates are found before holes and overlaps, as
+   docs/format.md has it. Where tensors come in order, coverage was checked on the way. */
 static coffer_status reader_seal(header_reader *reader, coffer_table **table, coffer_error *err)
 {
     coffer_table *made = NULL;
+    /* The builder's block is the table's from here on, or was freed. */
     coffer_status status = coffer__builder_seal(&reader->builder, reader->in_order, COFFER__FRAME_SIZE, &made, err);
     if (status != COFFER_OK) {
         return status;
@@ -994,6 +1124,8 @@ static coffer_status reader_seal(header_reader *reader, coffer_table **table, co
     return COFFER_OK;
 }
 
+/* Begins or continues a reading. `err` and the bytes may be others than in the last call, so what
+   points to them is set again. A stage that succeeds is never returned to. */
 static coffer_status safetensors_read(void *state, coffer__intake *header, const coffer_parse_options *options,
                                       coffer_table **table, coffer_error *err)
 {
@@ -1010,6 +1142,8 @@ static coffer_status safetensors_read(void *state, coffer__intake *header, const
     return reader_seal(reader, table, err);
 }
 
+/* Frees what an unfinished reading has. After reader_seal the builder has no table any more, and
+   nothing of it is freed here. */
 static void safetensors_drop(void *state)
 {
     header_reader *reader = state;
@@ -1021,7 +1155,7 @@ static void safetensors_drop(void *state)
 
 _Static_assert(sizeof(header_reader) <= COFFER__READER_SIZE, "the reader has room");
 
-/* Without a `sniff`: whatever no other format knows is read as this one. */
+/* Without a `sniff`: whatever no other format recognises is read as this one. */
 const coffer__format coffer__safetensors = {
     .id = "safetensors",
     .name = "safetensors",

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations → header bytes, for safetensors: JSON as the reference spells it, without white space, and other
- * metadata for a header that is there. A header that some other program wrote in its own way is spliced, not
- * rewritten: every byte outside the metadata stays as it was spelt, but for the comma that joins their member to the
- * others.
+ * Declarations → header bytes, for safetensors: JSON as the reference spells it, without white space, and
+ * other metadata for a header that exists. A header that some other program wrote in its own way is
+ * spliced, not rewritten: every byte outside the metadata stays as it was spelt, but for the comma that
+ * joins their member to the others. So nothing
+ * that this version does not know gets lost.
  */
 #include "safetensors_write.h"
 
@@ -11,7 +12,7 @@
 #include "table.h"
 #include "text.h"
 
-/* Its length is known to the compiler. */
+/* For literals: their length is known to the compiler, and does not count the NUL. */
 #define PUT_LITERAL(text, literal) coffer__header_put(text, literal, sizeof(literal) - 1)
 
 static void put_string(coffer__header_text *text, const char *string, size_t string_len)
@@ -24,7 +25,8 @@ static void put_u64(coffer__header_text *text, uint64_t value)
     text->size += coffer__write_u64(coffer__header_text_end(text), value);
 }
 
-/* The member of the metadata; nothing without them. */
+/* The member of the metadata, without a comma; nothing without metadata. It is the first member, as
+   the reference has it. */
 void coffer__safetensors_put_metadata(coffer__header_text *text, const coffer_pair *pairs, size_t count, bool present)
 {
     if (!present) {
@@ -40,6 +42,8 @@ void coffer__safetensors_put_metadata(coffer__header_text *text, const coffer_pa
     PUT_LITERAL(text, "}");
 }
 
+/* The order of the fields and the lack of white space are the reference's, and what
+   read_usual_tensor expects. The name is escaped; dtypes need no escape. */
 static void put_tensor(coffer__header_text *text, const coffer_header *header, const declared_tensor *tensor,
                        uint64_t begin)
 {
@@ -60,6 +64,8 @@ static void put_tensor(coffer__header_text *text, const coffer_header *header, c
     PUT_LITERAL(text, "]}");
 }
 
+/* Called twice, to measure and to write. The data follow each other in the order of the tensors,
+   without gaps. */
 void coffer__safetensors_put(coffer__header_text *text, const coffer_header *header, const coffer__header_order *order)
 {
     uint64_t begin = 0;
@@ -85,7 +91,8 @@ static bool is_white_space(uint8_t byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-/* The first byte from `at` on that is no white space; the parser has seen that there is one. */
+/* The first byte from `at` on that is not white space. The reader has seen that there is one, so no
+   bound is needed. */
 static size_t after_space(const uint8_t *header, size_t at)
 {
     while (is_white_space(header[at])) {
@@ -94,7 +101,8 @@ static size_t after_space(const uint8_t *header, size_t at)
     return at;
 }
 
-/* The old member goes, with one of the commas around it. */
+/* The old member goes, with one of the commas around it: that after it, or, for the last member,
+   that before it. A single member has none. */
 static void splice_removal(coffer__splice *splice, const coffer_table *table, const uint8_t *header)
 {
     const size_t after = after_space(header, splice->tail_at);
@@ -114,8 +122,10 @@ static void splice_removal(coffer__splice *splice, const coffer_table *table, co
 void coffer__safetensors_splice(coffer__splice *splice, const coffer_table *table, const uint8_t *header, size_t count)
 {
     splice->joint = "";
+    /* There was no member; 0 cannot be the end of one. A new member is the first, right after the
+       brace, and needs a comma when others follow. */
     if (table->metadata_end == 0) {
-        /* A new member is the first, right behind the brace. */
+        /* A new member is the first, right after the brace. */
         splice->head_end = after_space(header, 0) + 1;
         splice->tail_at = splice->head_end;
         splice->joint = count > 0 && coffer_table_count(table) > 0 ? "," : "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE 4.3, Python's
- * pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC 1952, RFC 8878, xz-file-format, POSIX's ustar
- * and the System V ABI's ELF.
+ * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE
+ * 4.3, Python's pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC
+ * 1952, RFC 8878, xz-file-format, POSIX's ustar and the System V ABI's ELF.
  */
 #include "sniff.h"
 
@@ -22,6 +22,8 @@ typedef struct sniff_row {
     const char *message;
 } sniff_row;
 
+/* Files that begin with a signature, of at least three bytes. The shortest could also be the length
+   of a header; but they are only asked about when the frame or the header is wrong. */
 static const sniff_row sniff_rows[] = {
     { COFFER_ERR_IS_LFS_POINTER, "version https://git-lfs", 23,
       "this is a Git LFS pointer, a note of where the file is, not the file: run `git lfs pull`, or download the "
@@ -44,7 +46,7 @@ static const sniff_row sniff_rows[] = {
       4, "this is an ELF file, a program or library, not a safetensors file: name another one" },
 };
 
-/* Bytes before the text begins: a byte order mark and white space. */
+/* How many bytes come before the text begins: a byte order mark and white space. */
 static size_t sniff_skip_blank(const uint8_t *bytes, size_t size)
 {
     size_t at = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -54,7 +56,8 @@ static size_t sniff_skip_blank(const uint8_t *bytes, size_t size)
     return at;
 }
 
-/* Text, not the length of a header: a length that could be one has zeros in its upper half. */
+/* Whether the first eight bytes are text, and not the length of a header: a length that could be
+   one has zeros in its upper half. */
 static bool sniff_is_text(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size && i < 8; i++) {
@@ -65,7 +68,10 @@ static bool sniff_is_text(const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* Whether the bytes from `at` on may be the beginning of a character that goes on after the last of those that are looked at. */
+/*
+ * Whether the bytes from `at` on may be the beginning of a character that continues after the last
+ * of those that are looked at. Only then is a broken character at the end no sign against text.
+ */
 static bool sniff_is_cut(const uint8_t *bytes, size_t size, size_t at)
 {
     if (size != SNIFF_MOST_TEXT || size - at > 3 || bytes[at] < 0xC2) {
@@ -79,7 +85,8 @@ static bool sniff_is_cut(const uint8_t *bytes, size_t size, size_t at)
     return true;
 }
 
-/* Whether all of it is text for people, in UTF-8, whose last character may be cut. */
+/* Whether all of it is text for people, in UTF-8; its last character may be cut. Control characters
+   other than white space are a sign of anything else. */
 static bool sniff_is_plain(const uint8_t *bytes, size_t size)
 {
     for (size_t at = 0, step = 0; at < size; at += step) {
@@ -95,6 +102,7 @@ static bool sniff_is_plain(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* Its length, without its end; a message has no room for more. */
 static size_t sniff_first_line(const uint8_t *bytes, size_t size)
 {
     size_t len = 0;
@@ -104,6 +112,8 @@ static size_t sniff_first_line(const uint8_t *bytes, size_t size)
     return len;
 }
 
+/* Servers answer with a line of text where a file was expected. The message quotes the first line,
+   escaped, which usually says what happened. */
 static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
 {
     const size_t seen = size < SNIFF_MOST_TEXT ? size : SNIFF_MOST_TEXT;
@@ -116,6 +126,8 @@ static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start
                            (const char *)bytes + start, sniff_first_line(bytes + start, seen - start));
 }
 
+/* A web page and JSON are told by their first character. An index of a model in several files is
+   JSON, and is easily named instead of its files. */
 static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
 {
     const size_t start = sniff_skip_blank(bytes, size);
@@ -141,6 +153,7 @@ static bool sniff_is_pickle(const uint8_t *bytes, size_t size)
     return size >= 3 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[2] != 0;
 }
 
+/* A file of few zeros may be anything; a run of 64 is space that was reserved and never written. */
 static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -151,6 +164,8 @@ static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
     return size >= SNIFF_LEAST_ZEROS;
 }
 
+/* From the surest sign to the weakest: signatures, pickle, zeros, an archive's mark that lies far
+   inside, and text. */
 coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
 {
     const uint8_t *start = bytes;

@@ -5,8 +5,12 @@
 
 #include "coffer.h"
 
-/* Called when the frame or the first byte of a header is wrong: fails with the COFFER_ERR_IS_* code of what the file is,
-   saying what to do, or returns COFFER_OK when the bytes tell nothing. `size` bytes are known, 512 are enough. */
+/*
+ * Called when the frame or the first byte of a header is wrong: fails with the COFFER_ERR_IS_* code
+ * of what the file is, and says what to do; returns COFFER_OK when the bytes tell nothing. `size`
+ * bytes are known, 512 are enough. A wrong guess only changes the message: the file is refused in
+ * any case.
+ */
 coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err);
 
 #endif

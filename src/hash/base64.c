@@ -8,6 +8,8 @@ size_t coffer__base64_len(size_t size)
     return size / 3 * 4 + (size % 3 > 0 ? 4 : 0);
 }
 
+/* Three bytes become 24 bits and four digits. Bytes that are missing from the last three count as
+   zeros, and digits without any of their bits become padding. */
 void coffer__base64_write(char *text, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i += 3) {
@@ -21,7 +23,7 @@ void coffer__base64_write(char *text, const uint8_t *bytes, size_t size)
     }
 }
 
-/* The value of a digit, or 64. */
+/* The value of a digit, or 64. The padding has no value: it is a fault wherever it is not expected. */
 static uint32_t base64_value(char digit)
 {
     return digit >= 'A' && digit <= 'Z'   ? (uint32_t)(digit - 'A')
@@ -32,6 +34,8 @@ static uint32_t base64_value(char digit)
                                           : 64;
 }
 
+/* Four characters at a time, and all of them: a text whose length is no multiple of 4 lacks its
+   padding. */
 bool coffer__base64_read(uint8_t *bytes, size_t *size, const char *text, size_t text_len)
 {
     *size = 0;
@@ -40,6 +44,8 @@ bool coffer__base64_read(uint8_t *bytes, size_t *size, const char *text, size_t 
     }
     for (size_t i = 0; i < text_len; i += 4) {
         const bool last = i + 4 == text_len;
+        /* Padding is looked for in the last four characters only. An equals sign anywhere else
+           reaches base64_value, which refuses it. */
         const size_t padding = !last || text[i + 3] != '=' ? 0 : text[i + 2] != '=' ? 1 : 2;
         uint32_t bits = 0;
         for (size_t k = 0; k < 4 - padding; k++) {
@@ -49,6 +55,7 @@ bool coffer__base64_read(uint8_t *bytes, size_t *size, const char *text, size_t 
             }
             bits |= value << (18 - 6 * k);
         }
+        /* The bits after the last byte must be zero, or several texts would stand for the same bytes. */
         if (padding > 0 && (bits & (padding == 1 ? 0xFFu : 0xFFFFu)) != 0) {
             return false;
         }

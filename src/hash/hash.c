@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+/* Indexed by coffer_algorithm. Row 0 stands for every number that is no algorithm: it has no name,
+   no digest and no functions. */
 static const struct hash_row {
     const char *name;
     size_t digest_size;
@@ -19,6 +21,7 @@ static const struct hash_row {
 };
 #define HASH_ROWS (sizeof hash_rows / sizeof hash_rows[0])
 
+/* Any number may come from outside; negative ones are large as unsigned. */
 static const struct hash_row *hash_row_of(coffer_algorithm algorithm)
 {
     return &hash_rows[(unsigned)algorithm < HASH_ROWS ? algorithm : COFFER_NO_ALGORITHM];
@@ -29,6 +32,7 @@ const char *coffer_algorithm_name(coffer_algorithm algorithm)
     return hash_row_of(algorithm)->name;
 }
 
+/* Exactly as coffer_algorithm_name spells it; row 0 has no name, so the search begins after it. */
 coffer_algorithm coffer_algorithm_from_name(const char *name, size_t name_len)
 {
     for (size_t i = 1; i < HASH_ROWS; i++) {
@@ -44,12 +48,15 @@ size_t coffer_algorithm_digest_size(coffer_algorithm algorithm)
     return hash_row_of(algorithm)->digest_size;
 }
 
+/* The implementation failed at something that cannot fail in it: the library that it comes from is
+   broken, or of another version than it says. */
 static coffer_status hash_refused(const coffer_hasher *hasher, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the implementation of %s on this system does not work",
                         coffer_algorithm_name(hasher->algorithm));
 }
 
+/* Opened and begun: a hasher that exists can take bytes, so all that can be missing is reported here. */
 coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorithm, const coffer_allocator *allocator,
                                 coffer_error *err)
 {
@@ -81,6 +88,7 @@ coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorit
     return COFFER_OK;
 }
 
+/* Pieces of any size, and none: the digest is that of all of them together. */
 coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, size_t size, coffer_error *err)
 {
     if (hasher == NULL || (bytes == NULL && size > 0)) {
@@ -89,6 +97,8 @@ coffer_status coffer_hasher_update(coffer_hasher *hasher, const void *bytes, siz
     return size == 0 || hasher->ops->update(hasher, bytes, size) ? COFFER_OK : hash_refused(hasher, err);
 }
 
+/* Begins again at once, so that one hasher serves many digests. `digest_size` has to be exact: a
+   buffer of another size is that of another algorithm. */
 coffer_status coffer_hasher_finish(coffer_hasher *hasher, void *digest, size_t digest_size, coffer_error *err)
 {
     if (hasher == NULL || digest == NULL) {

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names under which libcrypto is looked for, newest first; what is used of it is the same in all of them. */
+/* The names under which libcrypto is looked for, newest first; what is used of it is the same in
+   all of them. */
 #include "libcrypto.h"
 
 #include "error.h"
 
-/* Whether libcrypto has what all of its functions rely on, for which it asks for memory when the first of them is called. Where there
-   was none, later calls do not fail but crash. Only versions from 3 on have it, and the function that tells. */
+/*
+ * Whether libcrypto has what all of its functions rely on. It allocates that when the first of them
+ * is called; if there was no memory for it, later calls do not fail but crash. Only versions from 3
+ * on have it, and the function that tells; a libcrypto without that function is taken to be ready.
+ */
 static bool libcrypto_is_ready(const coffer__os_library *library)
 {
     void *(*default_context)(void) = NULL;

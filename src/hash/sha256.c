@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 by libcrypto, which uses the processor's instructions for it where there are any. The interface is EVP: its context
- * keeps the implementation that was looked up, so that beginning again is cheap, and tens of thousands of small tensors are.
+ * SHA-256 by libcrypto, which uses the processor's instructions for it where there are any. The interface
+ * is EVP: its context keeps the implementation that was looked up, so that beginning again is cheap, and
+ * models can have tens of thousands of small tensors.
  */
 #include "alloc.h"
 #include "error.h"
 #include "hash.h"
 #include "libcrypto.h"
 
+/* The library stays open as long as the hasher: the functions below are in it. */
 typedef struct sha256_state {
     coffer__os_library library;
     void *context; /* an EVP_MD_CTX */
@@ -19,6 +21,7 @@ typedef struct sha256_state {
     int (*final)(void *context, unsigned char *digest, unsigned *size);
 } sha256_state;
 
+/* All or nothing: a libcrypto that lacks one of them is not used. */
 static bool sha256_find_functions(sha256_state *state)
 {
     const coffer__os_library *library = &state->library;
@@ -30,6 +33,7 @@ static bool sha256_find_functions(sha256_state *state)
            coffer__os_library_find(library, "EVP_DigestFinal_ex", &state->final);
 }
 
+/* Also called by sha256_open, for a state that is only half made. */
 static void sha256_close(coffer_hasher *hasher)
 {
     sha256_state *state = hasher->state;
@@ -40,6 +44,8 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
+/* `state` becomes the hasher's only when there is something to close; before that a failure frees
+   it here. */
 static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
 {
     sha256_state *state = coffer__alloc_zeroed(&hasher->allocator, sizeof *state);
@@ -55,7 +61,7 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
     if (sha256_find_functions(state)) {
         state->context = state->context_new();
     }
-    /* A provider that is switched off by the system's policy shows here. */
+    /* A provider that the system's policy has switched off shows here. */
     if (state->context != NULL && state->init(state->context, state->algorithm(), NULL) == 1) {
         return COFFER_OK;
     }
@@ -63,6 +69,7 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
     return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the libcrypto of this system does not offer SHA-256");
 }
 
+/* Without an algorithm EVP keeps the one that sha256_open has set. */
 static bool sha256_begin(coffer_hasher *hasher)
 {
     const sha256_state *state = hasher->state;
@@ -75,6 +82,7 @@ static bool sha256_update(coffer_hasher *hasher, const void *bytes, size_t size)
     return state->update(state->context, bytes, size) == 1;
 }
 
+/* The size is not asked for: it is known, and checked by the caller. */
 static bool sha256_finish(coffer_hasher *hasher, uint8_t *digest)
 {
     const sha256_state *state = hasher->state;

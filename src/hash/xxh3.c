@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XXH3 of 128 bits by the header of xxHash, compiled in: many times as fast as SHA-256 and no protection against anybody. The
- * digest's bytes are the canonical ones, those that `xxhsum -H2` prints. Where the header was not there when the library was
- * built, the algorithm is not here.
+ * XXH3 of 128 bits by the header of xxHash, compiled in: many times as fast as SHA-256, and no protection
+ * against anybody. The digest's bytes are the canonical ones, those that `xxhsum -H2` prints. If the
+ * header was missing when the library was built, the algorithm is missing, and opening it says so.
  */
 #include "alloc.h"
 #include "error.h"
@@ -15,6 +15,7 @@
 #include <xxhash.h>
 #endif
 
+/* Before 0.8 the result of XXH3 was not final. */
 #if defined(XXH_VERSION_NUMBER) && XXH_VERSION_NUMBER >= 800
 #define XXH3_IS_HERE 1
 #else
@@ -27,6 +28,8 @@
 #define XXH3_ALIGNMENT 64u
 #define XXH3_BLOCK_SIZE (sizeof(XXH3_state_t) + XXH3_ALIGNMENT)
 
+/* The state within its block, moved up to the alignment: by 1 to XXH3_ALIGNMENT bytes, for which
+   the block has room. An address, once given, does not change, so this is the same each time. */
 static XXH3_state_t *xxh3_state(const coffer_hasher *hasher)
 {
     uint8_t *block = hasher->state;
@@ -55,6 +58,7 @@ static bool xxh3_update(coffer_hasher *hasher, const void *bytes, size_t size)
     return XXH3_128bits_update(xxh3_state(hasher), bytes, size) == XXH_OK;
 }
 
+/* The number of 128 bits becomes bytes, the highest first, whatever the machine's order is. */
 static bool xxh3_finish(coffer_hasher *hasher, uint8_t *digest)
 {
     XXH128_canonical_t canonical;
@@ -69,6 +73,7 @@ const coffer__hash_ops coffer__hash_xxh3 = { xxh3_open, xxh3_close, xxh3_begin, 
 
 #else
 
+/* The one function that is called of an algorithm that cannot be opened; the others are NULL. */
 static coffer_status xxh3_is_not_here(coffer_hasher *hasher, coffer_error *err)
 {
     (void)hasher;

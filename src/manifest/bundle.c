@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing signed statements. The order matters in reading: the envelope, then its
+   signature, then what it signs. */
 #include "bundle.h"
 
 #include "alloc.h"
@@ -14,12 +16,14 @@
 #define BUNDLE_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BUNDLE_COUNT(table) (sizeof(table) / sizeof(table)[0])
 
-/* Strings of a bundle; those in base64 are as they stand there. */
+/* A string of a bundle, which lives as long as the reader's coffer__members; those in base64 are as
+   they stand there. */
 typedef struct bundle_text {
     const char *text;
     size_t len;
 } bundle_text;
 
+/* What is needed of a bundle. `signatures` counts them: with more than one, the last would win. */
 typedef struct bundle_reader {
     bundle_text payload;
     bundle_text signature;
@@ -29,6 +33,8 @@ typedef struct bundle_reader {
 
 /* ---- The bundle's JSON ---- */
 
+/* The functions that follow are the tables of the bundle's objects, the innermost first. What is
+   not in a table is passed over. */
 static coffer_status bundle_read_hint(coffer__members *in)
 {
     bundle_text *hint = &((bundle_reader *)in->ctx)->hint;
@@ -41,6 +47,8 @@ static coffer_status bundle_read_public_key(coffer__members *in)
     return coffer__members_object(in, "the public key", members, BUNDLE_COUNT(members));
 }
 
+/* A certificate or an entry of a log may stand here instead of a key: then there is no hint, and
+   the signature decides. */
 static coffer_status bundle_read_material(coffer__members *in)
 {
     static const coffer__member members[] = { { "publicKey", false, bundle_read_public_key } };
@@ -53,6 +61,7 @@ static coffer_status bundle_read_sig(coffer__members *in)
     return coffer__members_string(in, "the signature", &signature->text, &signature->len);
 }
 
+/* keyid is not read: it is not signed, and the caller says which key to trust. */
 static coffer_status bundle_read_signature(coffer__members *in)
 {
     static const coffer__member members[] = { { "sig", true, bundle_read_sig } };
@@ -71,6 +80,8 @@ static coffer_status bundle_read_payload(coffer__members *in)
     return coffer__members_string(in, "the payload", &payload->text, &payload->len);
 }
 
+/* It is part of what is signed, and bundle_frame writes the constant: so any other type is refused
+   here. */
 static coffer_status bundle_read_payload_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the payload", BUNDLE_PAYLOAD_TYPE);
@@ -84,11 +95,14 @@ static coffer_status bundle_read_envelope(coffer__members *in)
     return coffer__members_object(in, "the envelope", members, BUNDLE_COUNT(members));
 }
 
+/* Only this version: in another one anything may differ. */
 static coffer_status bundle_read_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the bundle", BUNDLE_TYPE);
 }
 
+/* Nothing may follow the object. An envelope may have several signatures; which of them has to be
+   right would be a policy, so only one is read. */
 static coffer_status bundle_read_all(coffer__members *in)
 {
     static const coffer__member members[] = { { "mediaType", true, bundle_read_type },
@@ -109,7 +123,8 @@ static coffer_status bundle_read_all(coffer__members *in)
 
 /* ---- What is signed ---- */
 
-/* Writes what is signed of a payload. */
+/* Writes what is signed of a payload: the pre-authentication encoding of DSSE. 28 is the length of
+   the type. */
 static void bundle_frame(coffer__writing *out, const void *payload, size_t payload_size)
 {
     char digits[20];
@@ -119,7 +134,11 @@ static void bundle_frame(coffer__writing *out, const void *payload, size_t paylo
     coffer__write(out, payload, payload_size);
 }
 
-/* The bytes of a text in base64, to be freed with the text's length as their size. */
+/*
+ * The bytes of a text in base64. One byte more than the text is allocated, so that the size is
+ * never 0 and the caller can free it by the text's length. *bytes is set on failure, too, for the
+ * caller to free.
+ */
 static coffer_status bundle_decode(const bundle_text *text, const coffer_allocator *allocator, const char *what,
                                    uint8_t **bytes, size_t *size, coffer_error *err)
 {
@@ -133,6 +152,11 @@ static coffer_status bundle_decode(const bundle_text *text, const coffer_allocat
                               what);
 }
 
+/*
+ * Whether the signature is by this key and for this payload. A hint that names another key is
+ * reported first, since it says more than a wrong signature; a hint that fits proves nothing. A
+ * bundle may lack one.
+ */
 static coffer_status bundle_check(const bundle_reader *reader, const char *pem, size_t pem_len, const uint8_t *payload,
                                   size_t payload_size, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -167,6 +191,7 @@ done:
     return status;
 }
 
+/* The payload is decoded once: what was checked and what is read are the same bytes. */
 coffer_status coffer__bundle_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
                                   size_t key_len, coffer_error *err)
 {
@@ -197,6 +222,7 @@ done:
 
 /* ---- Writing ---- */
 
+/* Written straight into the text; without memory nothing is, and `failed` tells. */
 static void bundle_write_base64(coffer__writing *out, const void *bytes, size_t size)
 {
     char *text = coffer__write_space(out, coffer__base64_len(size));
@@ -205,6 +231,7 @@ static void bundle_write_base64(coffer__writing *out, const void *bytes, size_t 
     }
 }
 
+/* One line. Nothing in it needs an escape: hints are digits, the rest is base64 or our own text. */
 static void bundle_write_all(coffer__writing *out, const coffer__writing *statement, const char *hint,
                              const uint8_t *signature, size_t signature_size)
 {
@@ -217,6 +244,7 @@ static void bundle_write_all(coffer__writing *out, const coffer__writing *statem
     coffer__write_text(out, "\",\"keyid\":\"\"}]}}");
 }
 
+/* The key is opened, the statement signed, and only then is anything written. */
 coffer_status coffer__bundle_write(const coffer__writing *statement, const char *key, size_t key_len,
                                    coffer__writing *out, coffer_error *err)
 {

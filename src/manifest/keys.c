@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys and signatures. libcrypto keeps a queue of errors for each thread; it is cleared after calls
+   that fill it, since it belongs to the program that uses the library. */
 #include "keys.h"
 
 #include "base64.h"
@@ -13,7 +15,12 @@
 #define KEY_LINE 64       /* characters of a line of PEM */
 #define KEY_SEQUENCE 0x30 /* of DER */
 
-/* How a public key in DER begins, up to its point: by that a curve is told, in every version of libcrypto. */
+/*
+ * How a public key in DER begins, up to its point: SEQUENCE, the identifiers of elliptic keys and
+ * of the curve, a BIT STRING, and 04 for a point that is spelt out. By that a curve is told in
+ * every version of libcrypto, and every other kind of key refused. Sizes are exact, since curves
+ * have points of fixed size.
+ */
 static const struct key_curve {
     const char *der;
     size_t der_len;
@@ -28,6 +35,7 @@ static const struct key_curve {
       158, "EVP_sha512" },
 };
 
+/* Both the size and the beginning have to fit; what follows is the point, any point. */
 static const struct key_curve *key_curve_of(const uint8_t *der, size_t size)
 {
     for (size_t i = 0; i < sizeof key_curves / sizeof key_curves[0]; i++) {
@@ -39,6 +47,8 @@ static const struct key_curve *key_curve_of(const uint8_t *der, size_t size)
     return NULL;
 }
 
+/* Setting parameters by name came with libcrypto 3; without it only compressed points are not read.
+   All other functions are needed. */
 static bool key_find_functions(coffer__key *key)
 {
     const coffer__os_library *library = &key->library;
@@ -59,7 +69,8 @@ static bool key_find_functions(coffer__key *key)
            coffer__os_library_find(library, "ERR_clear_error", &call->clear_errors);
 }
 
-/* Asked for the password of a key, libcrypto would turn to the terminal; a library does not. The type is libcrypto's. */
+/* Stands in for the prompt at the terminal with which libcrypto asks for the password of a key: a
+   library does not prompt. -1 makes the reading fail. The type is libcrypto's. */
 /* NOLINTNEXTLINE(readability-non-const-parameter) */
 static int key_no_password(char *buffer, int size, int writing, void *ctx)
 {
@@ -70,6 +81,7 @@ static int key_no_password(char *buffer, int size, int writing, void *ctx)
     return -1;
 }
 
+/* Whether a word stands anywhere in a text that has no NUL at its end. */
 static bool key_text_has(const char *text, size_t text_len, const char *word)
 {
     const size_t len = strlen(word);
@@ -81,7 +93,8 @@ static bool key_text_has(const char *text, size_t text_len, const char *word)
     return false;
 }
 
-/* Why a key could not be read. */
+/* Why a key could not be read: libcrypto's own reasons are for programmers. The marks of PEM tell
+   which mistake was made. */
 static coffer_status key_unreadable(const char *pem, size_t pem_len, bool is_private, coffer_error *err)
 {
     const char *why =
@@ -94,7 +107,8 @@ static coffer_status key_unreadable(const char *pem, size_t pem_len, bool is_pri
     return coffer__fail(err, COFFER_ERR_KEY, "the key %s", why);
 }
 
-/* Hashes a public key as it stands in PEM, in lines of KEY_LINE characters. */
+/* Hashes a public key as OpenSSL writes it in PEM: base64 in lines of KEY_LINE characters between
+   its two marks. */
 static coffer_status key_hash_pem(coffer_hasher *hasher, const char *text, size_t text_len, coffer_error *err)
 {
     static const char begin[] = "-----BEGIN PUBLIC KEY-----\n";
@@ -110,7 +124,8 @@ static coffer_status key_hash_pem(coffer_hasher *hasher, const char *text, size_
     return status == COFFER_OK ? coffer_hasher_update(hasher, end, sizeof end - 1, err) : status;
 }
 
-/* The hint of model signing: the digest of the public key as OpenSSL writes it in PEM. */
+/* The hint of model signing: the digest of the public key as OpenSSL writes it in PEM. It is made
+   from the key's DER, so a private key, and a PEM with other line breaks, give the same one. */
 static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t der_size,
                                    const coffer_allocator *allocator, coffer_error *err)
 {
@@ -131,7 +146,8 @@ static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t 
     return status;
 }
 
-/* A key whose point is compressed is the same key. libcrypto 1.1 has other functions for that, and there it is refused. */
+/* A key whose point is compressed is the same key: it is spelt out here, so that its hint and its
+   curve are found. libcrypto 1.1 has other functions for that; there it is refused. */
 static void key_spell_out_point(const coffer__key *key)
 {
     if (key->call.set_text != NULL) {
@@ -140,7 +156,8 @@ static void key_spell_out_point(const coffer__key *key)
     }
 }
 
-/* What stands after the object identifier of keys of elliptic curves: the parameters' first byte; 0 for other keys. */
+/* The first byte of the parameters, which follow the object identifier of elliptic keys
+   (1.2.840.10045.2.1): it tells a named curve from one that is spelt out. 0 for other keys. */
 static uint8_t key_parameters_of(const uint8_t *der, size_t size)
 {
     static const uint8_t elliptic[] = { 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01 };
@@ -152,7 +169,8 @@ static uint8_t key_parameters_of(const uint8_t *der, size_t size)
     return 0;
 }
 
-/* Why a key that could be read is not taken. */
+/* Why a key that could be read is not taken. A curve that is spelt out could be any curve, made for
+   its signatures to be forged. */
 static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_error *err)
 {
     const uint8_t parameters = key_parameters_of(der, size);
@@ -172,7 +190,11 @@ static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_e
                         : "");
 }
 
-/* Which curve it is, and from that its digest and its hint. */
+/*
+ * Which curve it is, and from that its digest and its hint. i2d_PUBKEY is called twice, as
+ * libcrypto has it: for the size, and for the bytes; it moves `out` past them. Keys larger than
+ * KEY_DER_MOST are none that are taken.
+ */
 static coffer_status key_inspect(coffer__key *key, const coffer_allocator *allocator, coffer_error *err)
 {
     uint8_t der[KEY_DER_MOST] = { 0 };
@@ -190,6 +212,8 @@ static coffer_status key_inspect(coffer__key *key, const coffer_allocator *alloc
     return key_make_hint(key, der, (size_t)size, allocator, err);
 }
 
+/* Reads a key from memory; NULL when it cannot be read. A password is never asked for
+   (key_no_password). */
 static void *key_read(const coffer__key *key, const char *pem, size_t pem_len, bool is_private)
 {
     void *bio = pem_len <= INT_MAX ? key->call.bio_new(pem, (int)pem_len) : NULL;
@@ -203,6 +227,7 @@ static void *key_read(const coffer__key *key, const char *pem, size_t pem_len, b
     return handle;
 }
 
+/* `key` is zeros at first, so that closing it is right at every stage. */
 coffer_status coffer__key_open(coffer__key *key, const char *pem, size_t pem_len, bool is_private,
                                const coffer_allocator *allocator, coffer_error *err)
 {
@@ -223,6 +248,7 @@ coffer_status coffer__key_open(coffer__key *key, const char *pem, size_t pem_len
     return status;
 }
 
+/* Also for a key that is only half open: without a handle no function of the library is called. */
 void coffer__key_close(coffer__key *key)
 {
     if (key->handle != NULL) {
@@ -231,6 +257,8 @@ void coffer__key_close(coffer__key *key)
     coffer__os_library_close(&key->library);
 }
 
+/* EVP_DigestSign takes the room in *size and gives the length back. It hashes the bytes with the
+   digest of the key's curve. */
 coffer_status coffer__key_sign(const coffer__key *key, const void *bytes, size_t bytes_size, uint8_t *signature,
                                size_t *size, coffer_error *err)
 {
@@ -244,6 +272,8 @@ coffer_status coffer__key_sign(const coffer__key *key, const void *bytes, size_t
     return signed_it ? COFFER_OK : coffer__fail(err, COFFER_ERR_KEY, "libcrypto does not sign with this key");
 }
 
+/* Anything but 1 is a failure: libcrypto answers 0 for a wrong signature and negative numbers for
+   one that is not well-formed. */
 coffer_status coffer__key_verify(const coffer__key *key, const void *bytes, size_t bytes_size, const uint8_t *signature,
                                  size_t size, coffer_error *err)
 {

@@ -2,15 +2,17 @@
 /*
  * Manifests of lines, as sha256sum and xxhsum write and check them:
  *
- *     line   HEX SP KIND NAME LF      HEX: 64 digits, SHA-256, or 32, XXH3 of 128 bits. KIND: a space, or `*` for "binary",
- *                                     which says nothing here. The last line need not end.
- *     line   TAG SP? ( NAME ) SP* = SP* HEX LF    the same with --tag: TAG is SHA256 (OpenSSL writes SHA2-256) or XXH128
- *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are written \\, \n, \r;
- *                                     with a tag, too
+ *     line   HEX SP KIND NAME LF      HEX: 64 digits, SHA-256, or 32, XXH3 of 128 bits. KIND: a space, or
+ *                                     `*` for "binary", which makes no difference here. The last line
+ *                                     need not end.
+ *     line   TAG SP? ( NAME ) SP* = SP* HEX LF    the same with --tag: TAG is SHA256 (OpenSSL writes
+ *                                     SHA2-256) or XXH128
+ *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are
+ *                                     written \\, \n, \r; with a tag, too
  *
- * A carriage return before the end of a line belongs to the end. Empty lines and those that begin with # are passed over.
- *
- * Where the last byte is a NUL, every line ends with one instead (sha256sum -z), and names stand for themselves.
+ * A carriage return before the end of a line belongs to the end. Empty lines and those that begin with #
+ * are passed over. Where the last byte is a NUL, every line ends with one instead (sha256sum -z), and
+ * names stand for themselves.
  */
 #include "error.h"
 #include "manifest.h"
@@ -21,12 +23,14 @@
 #define LINES_SHA256_DIGITS 64
 #define LINES_XXH128_DIGITS 32
 
+/* Of either case: some tools write upper case. ORing 0x20 makes lower case of letters. */
 static bool is_hex_digit(char c)
 {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* Undoes the escapes of a name in place; false when one of them is none. */
+/* Undoes the escapes of a name in place, where it gets shorter; false when a backslash begins none
+   of the three. */
 static bool lines_unescape(char *name, size_t *name_len)
 {
     static const char names[] = "\\nr";
@@ -48,7 +52,7 @@ static bool lines_unescape(char *name, size_t *name_len)
     return true;
 }
 
-/* A line, taken apart. */
+/* A line, taken apart. The pointers lead into the text. */
 typedef struct lines_parts {
     const char *hex;
     size_t digits;
@@ -58,7 +62,8 @@ typedef struct lines_parts {
     size_t tag_len;
 } lines_parts;
 
-/* Tells a wrong line by what it might have been. */
+/* Tells a wrong line by what it might have been: the number of digits names the tools' other
+   algorithms. */
 static coffer_status lines_not_a_line(uint64_t at, size_t digits, coffer_error *err)
 {
     const char *other = digits == 40    ? "SHA-1, by their number"
@@ -76,7 +81,7 @@ static coffer_status lines_not_a_line(uint64_t at, size_t digits, coffer_error *
                            at);
 }
 
-/* HEX SP KIND NAME. The digits are counted in any case. */
+/* HEX SP KIND NAME, a name of at least one byte. `digits` is set in any case, for lines_not_a_line. */
 static bool lines_split_plain(const char *line, size_t line_len, lines_parts *parts)
 {
     size_t end = 0;
@@ -102,7 +107,8 @@ static size_t lines_skip_spaces_back(const char *line, size_t end)
     return end;
 }
 
-/* TAG (NAME) = HEX. A name may have parentheses: it ends with the last one. */
+/* TAG (NAME) = HEX, read from its end: a name may have parentheses and equals signs, so it ends
+   with the last parenthesis before the digits. *parts is only changed on success. */
 static bool lines_split_tagged(const char *line, size_t line_len, lines_parts *parts)
 {
     const char *open = memchr(line, '(', line_len);
@@ -130,6 +136,8 @@ static bool lines_split_tagged(const char *line, size_t line_len, lines_parts *p
     return true;
 }
 
+/* By the tag or, without one, by the number of digits. Whether a tagged line has as many digits as
+   its algorithm is checked when the digest is read. */
 static coffer_algorithm lines_algorithm_of(const lines_parts *parts)
 {
     static const struct {
@@ -147,11 +155,16 @@ static coffer_algorithm lines_algorithm_of(const lines_parts *parts)
     return COFFER_NO_ALGORITHM;
 }
 
-/* `at` is where the line stands. Lines that end with a NUL have no escapes. */
+/*
+ * Reads one line, which is not empty; `at` is where it begins in the text. Lines that end with a
+ * NUL have no escapes. The name is copied to be unescaped; twice the longest name has room for one
+ * whose bytes are all escaped.
+ */
 static coffer_status lines_read_one(coffer_manifest *manifest, const char *line, size_t line_len, uint64_t at, char end,
                                     coffer_error *err)
 {
     lines_parts parts;
+    /* The backslash stands before the digits, so it is seen before the line is taken apart. */
     const bool escaped = end == '\n' && line[0] == '\\';
     const char *start = escaped ? line + 1 : line;
     const size_t len = escaped ? line_len - 1 : line_len;
@@ -178,12 +191,17 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
     return coffer__manifest_add_item(manifest, &item, err);
 }
 
+/* The names are checked where entries are added (manifest.c). A text without any entry is no
+   manifest: an empty file must not pass as one that verifies. */
 coffer_status coffer__lines_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err)
 {
+    /* Only the last byte tells: text has no NUL, and a file of sha256sum -z ends with one. */
     const char ending = text_len > 0 && text[text_len - 1] == '\0' ? '\0' : '\n';
     for (size_t start = 0; start < text_len;) {
         const char *found = memchr(text + start, ending, text_len - start);
         const size_t end = found != NULL ? (size_t)(found - text) : text_len;
+        /* A line that was written on Windows, or passed through it. With NUL as the end, it is part
+           of the name. */
         const bool returns = ending == '\n' && end > start && text[end - 1] == '\r';
         const size_t len = returns ? end - 1 - start : end - start;
         if (len > 0 && text[start] != '#') {
@@ -197,6 +215,7 @@ coffer_status coffer__lines_read(coffer_manifest *manifest, const char *text, si
     return manifest->count > 0 ? COFFER_OK : coffer__fail_at(err, COFFER_ERR_MANIFEST, 0, "the manifest names no file");
 }
 
+/* Escaped as sha256sum does it; the line then begins with a backslash. */
 static void lines_write_name(coffer__writing *out, const char *name, bool escaped)
 {
     for (const char *c = name; *c != '\0'; c++) {
@@ -208,6 +227,7 @@ static void lines_write_name(coffer__writing *out, const char *name, bool escape
     }
 }
 
+/* In the order in which the entries were added. */
 void coffer__lines_write(const coffer_manifest *manifest, coffer__writing *out)
 {
     for (size_t i = 0; i < manifest->count; i++) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A manifest in memory, and the one rule for names in it: a name leads to a file below the folder that the manifest speaks of,
- * whoever wrote it. "./" and doubled slashes are dropped; an absolute name, "..", a NUL and a name that comes twice are refused.
+ * A manifest in memory, and the one rule for names in it: a name leads to a file below the folder that
+ * the manifest speaks of, whoever wrote it. "./" and doubled slashes are dropped; an absolute name, "..",
+ * a NUL and a name that comes twice are refused. Whoever checks a manifest opens files by its names, so
+ * this rule is what keeps a manifest from reaching other files.
  */
 #include "manifest.h"
 
@@ -18,7 +20,11 @@
 
 /* ---- Names ---- */
 
-/* Why a name is refused, or NULL; then `out` has it in its plain form. */
+/*
+ * Why a name is refused, or NULL; then `out` has it in its plain form, with a NUL. Components are
+ * copied one by one, so what is checked is what is kept. A lone "." is the model itself, where that
+ * is one file (statement.c).
+ */
 static const char *manifest_plain_name(const char *name, size_t name_len, char out[COFFER__MANIFEST_NAME_SIZE])
 {
     size_t used = 0;
@@ -42,6 +48,7 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
             return "a name that leads upwards (\"..\")";
         }
         if (len > 0 && !(len == 1 && name[start] == '.')) {
+            /* Room for the component, the slash before it if there is one, and a NUL. */
             if (len + (used > 0 ? 2 : 1) > COFFER__MANIFEST_NAME_SIZE - used) {
                 return "a name of more than 4095 bytes";
             }
@@ -57,7 +64,8 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
     return used > 0 ? NULL : "a name that leads nowhere";
 }
 
-/* Byte order, with what ends a component before every other byte: the order of lists of components. */
+/* Byte order, with what ends a component before every other byte: the order of lists of components.
+   So "a/b" comes before "a.b", and a folder's files come together. */
 static bool manifest_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_manifest_entry *entries = ctx;
@@ -72,6 +80,7 @@ static bool manifest_before(const void *ctx, uint32_t a, uint32_t b)
     return from < to;
 }
 
+/* Entries of one name come together, whichever comes first in the text. */
 void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order)
 {
     for (size_t i = 0; i < manifest->count; i++) {
@@ -87,12 +96,15 @@ coffer_status coffer__manifest_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest");
 }
 
-/* Makes room for one thing more of `size` bytes each. */
+/* Makes room for one more item of `size` bytes; *room counts items. Numbers of entries fit 32 bits,
+   which is what sorting takes. */
 static bool manifest_grow(const coffer_allocator *allocator, void **block, size_t count, size_t *room, size_t size)
 {
     if (count < *room) {
         return true;
     }
+    /* Doubling, so that entries are moved a few times in all. The bounds come before the product
+       that they guard. */
     const size_t grown = *room == 0 ? MANIFEST_ROOM : 2 * *room;
     if (grown > UINT32_MAX / 2 || grown > SIZE_MAX / 2 / size) {
         return false;
@@ -106,6 +118,7 @@ static bool manifest_grow(const coffer_allocator *allocator, void **block, size_
     return true;
 }
 
+/* With a NUL. The size for freeing is the length of the copy, so `text` must not have a NUL in it. */
 static char *manifest_copy(const coffer_allocator *allocator, const char *text, size_t text_len)
 {
     char *copy = coffer__alloc(allocator, text_len + 1);
@@ -116,6 +129,7 @@ static char *manifest_copy(const coffer_allocator *allocator, const char *text, 
     return copy;
 }
 
+/* Copies first: when there is no memory the old name stays. */
 bool coffer__manifest_set_model(coffer_manifest *manifest, const char *name, size_t name_len)
 {
     char *copy = manifest_copy(&manifest->allocator, name, name_len);
@@ -129,7 +143,8 @@ bool coffer__manifest_set_model(coffer_manifest *manifest, const char *name, siz
     return true;
 }
 
-/* Takes an entry that lacks its name only; `at` is where it stands, or COFFER_NO_OFFSET. */
+/* Adds an entry that lacks only its name; `at` is where it stands in the text, or COFFER_NO_OFFSET.
+   Every entry comes through here, so every name is checked. */
 static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manifest_entry *entry, const char *name,
                                    size_t name_len, uint64_t at, coffer_error *err)
 {
@@ -153,6 +168,7 @@ static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manif
     return COFFER_OK;
 }
 
+/* The digest has to have exactly the digits of its algorithm; case does not matter. */
 coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item, coffer_error *err)
 {
     const size_t size = coffer_algorithm_digest_size(item->algorithm);
@@ -165,6 +181,7 @@ coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer_
     return manifest_take(manifest, &entry, item->name, item->name_len, item->at, err);
 }
 
+/* Byte order: the search compares in the same way. */
 static bool manifest_ignored_before(const void *ctx, uint32_t a, uint32_t b)
 {
     char *const *ignored = ctx;
@@ -177,8 +194,12 @@ static size_t manifest_last_block(size_t count)
     return count & (~count + 1);
 }
 
-/* Somebody may ask between one addition and the next, and there may be very many of both. So the names are kept in sorted blocks,
-   as many and as large as the bits of the count: a name is sorted again at most as often as the count has bits. */
+/*
+ * Somebody may ask between one addition and the next, and there may be very many of both. So the
+ * names are kept in sorted blocks, as many and as large as the bits of the count. An addition works
+ * as adding 1 to a binary number does: the last blocks become one, which is sorted. So a name is
+ * sorted again at most as often as the count has bits, and a question is a search in each block.
+ */
 static void manifest_order_ignored(coffer_manifest *manifest)
 {
     const size_t added = manifest->ignored_count++;
@@ -188,6 +209,8 @@ static void manifest_order_ignored(coffer_manifest *manifest)
                  manifest->ignored);
 }
 
+/* Kept as it is spelt, without the rule for names: it is compared with names and never opened. Both
+   arrays get their room first, so that a failure leaves them alike. */
 coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
                                            coffer_error *err)
 {
@@ -208,6 +231,7 @@ coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char
     return COFFER_OK;
 }
 
+/* Once for all entries, after the last one: sorting finds what comes twice in O(n log n). */
 coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err)
 {
     uint32_t *order = coffer__alloc_array(&manifest->allocator, manifest->count, sizeof *order, err);
@@ -229,6 +253,7 @@ coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coff
 
 /* ---- The object ---- */
 
+/* The writing uses the manifest's own copy of the allocator, which lives as long as it. */
 coffer_status coffer_manifest_new(coffer_manifest **manifest, const char *model, const coffer_allocator *allocator,
                                   coffer_error *err)
 {
@@ -259,6 +284,7 @@ static char *manifest_owned_name(const coffer_manifest_entry *entry)
     return name;
 }
 
+/* Names are freed by their lengths: a NUL ends each, and none has one inside. */
 void coffer_manifest_free(coffer_manifest *manifest)
 {
     if (manifest == NULL) {
@@ -282,6 +308,7 @@ void coffer_manifest_free(coffer_manifest *manifest)
     coffer__free(&allocator, manifest, sizeof *manifest);
 }
 
+/* The name goes through the rule for names; the digest is copied. */
 coffer_status coffer_manifest_add(coffer_manifest *manifest, const char *name, coffer_algorithm algorithm,
                                   const void *digest, size_t digest_size, coffer_error *err)
 {
@@ -303,14 +330,15 @@ coffer_status coffer_manifest_ignore(coffer_manifest *manifest, const char *name
     return coffer__manifest_add_ignored(manifest, name, coffer__text_len(name), err);
 }
 
-/* Compares a name that is ignored with the first bytes of another one. */
+/* Compares a name that is ignored with the first `name_len` bytes of another one, as strcmp would
+   if these ended there. */
 static int manifest_compare_ignored(const char *ignored, const char *name, size_t name_len)
 {
     const int order = strncmp(ignored, name, name_len);
     return order != 0 ? order : ignored[name_len] != '\0';
 }
 
-/* Whether one of so many sorted names is what the first bytes of `name` are. */
+/* Whether one of so many sorted names is what the first bytes of `name` are. A binary search. */
 static bool manifest_block_ignores(const coffer_manifest *manifest, const uint32_t *block, size_t count,
                                    const char *name, size_t name_len)
 {
@@ -328,10 +356,12 @@ static bool manifest_block_ignores(const coffer_manifest *manifest, const uint32
     return false;
 }
 
+/* Takes the blocks from the last to the first: the end of each is known from the count. */
 static bool manifest_ignores_exactly(const coffer_manifest *manifest, const char *name, size_t name_len)
 {
     bool found = false;
     for (size_t end = manifest->ignored_count; end > 0 && !found;) {
+        /* The lowest bit of what is left of the count: blocks get larger towards the front. */
         const size_t size = manifest_last_block(end);
         end -= size;
         found = manifest_block_ignores(manifest, manifest->ignored_order + end, size, name, name_len);
@@ -339,9 +369,12 @@ static bool manifest_ignores_exactly(const coffer_manifest *manifest, const char
     return found;
 }
 
+/* A name is ignored when it is listed itself, or when a folder that it lies in is. "." ignores
+   everything. */
 bool coffer_manifest_ignores(const coffer_manifest *manifest, const char *name)
 {
     bool ignored = manifest_ignores_exactly(manifest, ".", 1);
+    /* Every prefix that ends where a component ends: "a", "a/b" and "a/b/c" of "a/b/c". */
     for (size_t len = 0; !ignored; len++) {
         if (name[len] == '/' || name[len] == '\0') {
             ignored = manifest_ignores_exactly(manifest, name, len);

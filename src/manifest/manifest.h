@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A manifest: digests of files, kept beside them. manifest.c has the object and the rule for names, and uses none of the others. Above
- * it there is one file for each way to write a manifest down, all of them untrusted:
+ * A manifest: digests of files, kept beside them. manifest.c has the object and the rule for names, and
+ * uses none of the others. Above it there is one file for each way to write a manifest down, all of them
+ * untrusted when they are read:
  *   lines.c       HEX, two spaces, name: what sha256sum and xxhsum write and check
  *   statement.c   model signing's JSON, an in-toto statement
  *   bundle.c      the same, signed: base64 in an envelope (DSSE) in a sigstore bundle
@@ -31,7 +32,7 @@ struct coffer_manifest {
     coffer__writing written; /* last */
 };
 
-/* An entry as it stands in a file. */
+/* An entry as it stands in a file; nothing of it was checked. */
 typedef struct coffer__manifest_item {
     uint64_t at; /* where, for errors */
     const char *name;
@@ -41,12 +42,12 @@ typedef struct coffer__manifest_item {
     size_t hex_len;
 } coffer__manifest_item;
 
-/* Adds an entry, after checking its name and its digest. */
+/* Adds an entry, after checking its name and its digest. Both are copied. */
 coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item,
                                         coffer_error *err);
 coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
                                            coffer_error *err);
-/* False without memory. */
+/* False when there is no memory. */
 bool coffer__manifest_set_model(coffer_manifest *manifest, const char *name, size_t name_len);
 /* Fills `order` with the entries by name, component by component: a folder's files come together. */
 void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order);
@@ -54,11 +55,12 @@ void coffer__manifest_order(const coffer_manifest *manifest, uint32_t *order);
 coffer_status coffer__manifest_check_names(const coffer_manifest *manifest, coffer_error *err);
 coffer_status coffer__manifest_no_memory(coffer_error *err);
 
-/* Each reads all of the text into an empty manifest. */
+/* Each reads all of the text into an empty manifest. After a failure the manifest may have some of
+   the entries; its owner frees it. */
 coffer_status coffer__lines_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err);
 coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err);
 
-/* Each appends the whole manifest. */
+/* Each appends the whole manifest. Whether there was memory for it is in out->failed. */
 void coffer__lines_write(const coffer_manifest *manifest, coffer__writing *out);
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err);
 

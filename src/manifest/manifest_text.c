@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing a manifest: which way it is written down is told by its content, or said by the caller. */
+/* Reading and writing a manifest: its content tells which way it is written down, or the caller says. */
 #include "bundle.h"
 #include "error.h"
 #include "manifest.h"
 #include "members.h"
 
-/* By its content: JSON begins with a brace, which no line of digests does. */
+/* By its content: JSON begins with a brace, which no line of digests does, and only a bundle has an
+   envelope. The guess is no trust: each reader checks all of its own rules. */
 static coffer_manifest_format manifest_recognise(const char *text, size_t text_len, const coffer_allocator *allocator)
 {
     size_t at = 0;
@@ -19,6 +20,7 @@ static coffer_manifest_format manifest_recognise(const char *text, size_t text_l
                                                                           : COFFER_MANIFEST_STATEMENT;
 }
 
+/* Only a bundle takes the key, which may be NULL: manifest_read has refused a key for the other two. */
 static coffer_status manifest_read_as(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
                                       size_t key_len, coffer_error *err)
 {
@@ -32,6 +34,8 @@ static coffer_status manifest_read_as(coffer_manifest *manifest, const char *tex
     }
 }
 
+/* A key demands a signature. A manifest without one is refused then, and not read as if the key had
+   not been given: whoever can change the file could drop the signature. */
 static coffer_status manifest_read(coffer_manifest *manifest, const char *text, size_t text_len, const char *key,
                                    size_t key_len, coffer_error *err)
 {
@@ -45,6 +49,7 @@ static coffer_status manifest_read(coffer_manifest *manifest, const char *text, 
     return status == COFFER_OK ? coffer__manifest_check_names(manifest, err) : status;
 }
 
+/* Made with an empty name: only statements name the model. */
 coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *bytes, size_t size, const char *key,
                                     size_t key_len, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -66,7 +71,7 @@ coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *byte
     return COFFER_OK;
 }
 
-/* Signs the statement that was written and puts the bundle in its place. */
+/* Signs the statement that was written, and replaces it by the bundle. */
 static coffer_status manifest_sign(coffer_manifest *manifest, const char *key, size_t key_len, coffer_error *err)
 {
     coffer__writing bundle = { .allocator = &manifest->allocator };
@@ -76,7 +81,7 @@ static coffer_status manifest_sign(coffer_manifest *manifest, const char *key, s
     return status;
 }
 
-/* Writes lines or a statement, which is what a bundle signs. */
+/* Writes lines, or a statement, which is also what a bundle signs. */
 static coffer_status manifest_write_plain(coffer_manifest *manifest, coffer_manifest_format format, coffer_error *err)
 {
     if (format == COFFER_MANIFEST_LINES) {
@@ -90,6 +95,7 @@ static coffer_status manifest_write_plain(coffer_manifest *manifest, coffer_mani
     return manifest->written.failed ? coffer__manifest_no_memory(err) : COFFER_OK;
 }
 
+/* Names are checked as in reading: what is written can be read back. */
 static coffer_status manifest_write(coffer_manifest *manifest, coffer_manifest_format format, const char *key,
                                     size_t key_len, coffer_error *err)
 {
@@ -108,6 +114,11 @@ static coffer_status manifest_write(coffer_manifest *manifest, coffer_manifest_f
     return manifest->written.failed ? coffer__manifest_no_memory(err) : COFFER_OK;
 }
 
+/*
+ * The text belongs to the manifest, until the next call or the manifest's end. A key and the bundle
+ * need each other: an unsigned bundle, or a key that signs nothing, would be a mistake that nobody
+ * sees.
+ */
 coffer_status coffer_manifest_write(coffer_manifest *manifest, coffer_manifest_format format, const char *key,
                                     size_t key_len, const char **text, size_t *text_len, coffer_error *err)
 {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JSON objects by tables of their members. The order in which members are read is that of the text;
+   the tables say only what they are. */
 #include "members.h"
 
 #include "alloc.h"
@@ -7,6 +9,7 @@
 
 #include <string.h>
 
+/* One byte more than the text, so that the size is never 0. */
 coffer_status coffer__members_open(coffer__members *in, const char *text, size_t text_len,
                                    const coffer_allocator *allocator, void *ctx, coffer_error *err)
 {
@@ -29,11 +32,14 @@ coffer_status coffer__members_close(coffer__members *in, coffer_status status)
 
 /* ---- Values ---- */
 
+/* The byte at the cursor. White space is consumed first where the position of the next token is meant. */
 static uint64_t members_at(const coffer__members *in)
 {
     return in->json.origin + in->json.in.position;
 }
 
+/* The string stays in the block although a caller may drop it: keys are read this way, too. The
+   block has room for all of them. */
 coffer_status coffer__members_string(coffer__members *in, const char *what, const char **value, size_t *value_len)
 {
     bool has_control = false;
@@ -49,6 +55,8 @@ coffer_status coffer__members_string(coffer__members *in, const char *what, cons
     return status;
 }
 
+/* For members that say which version or kind of document this is: any other value may mean
+   anything, so it is refused. */
 coffer_status coffer__members_constant(coffer__members *in, const char *what, const char *wanted)
 {
     const char *value = "";
@@ -63,6 +71,7 @@ coffer_status coffer__members_constant(coffer__members *in, const char *what, co
     return status;
 }
 
+/* Peeking consumes white space. After a failure *value is false. */
 coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *value)
 {
     (void)coffer__json_peek(&in->json);
@@ -74,6 +83,7 @@ coffer_status coffer__members_bool(coffer__members *in, const char *what, bool *
     return COFFER_OK;
 }
 
+/* `depth` is wrong after a failure; nothing is read after one. */
 coffer_status coffer__members_array(coffer__members *in, const char *what,
                                     coffer_status (*element)(coffer__members *in))
 {
@@ -99,7 +109,11 @@ coffer_status coffer__members_array(coffer__members *in, const char *what,
 
 /* ---- Objects ---- */
 
-/* Reads the member whose key comes next, or passes over it. */
+/*
+ * Reads the member whose key comes next, or passes over it. Keys are compared unescaped, as JSON
+ * has it. `seen` has a bit for each member of the table. A key that is not in the table may come
+ * twice: nobody looks at it. The depth is counted on for coffer__json_skip.
+ */
 static coffer_status members_read_one(coffer__members *in, const char *what, const coffer__member *members,
                                       size_t count, uint32_t *seen)
 {
@@ -115,6 +129,7 @@ static coffer_status members_read_one(coffer__members *in, const char *what, con
     if (status != COFFER_OK) {
         return status;
     }
+    /* A handful of members: comparing them all is as fast as any table. */
     for (size_t i = 0; i < count; i++) {
         if (strlen(members[i].key) != key_len || memcmp(members[i].key, key, key_len) != 0) {
             continue;
@@ -129,6 +144,7 @@ static coffer_status members_read_one(coffer__members *in, const char *what, con
     return coffer__json_skip(&in->json, in->depth, &in->scratch);
 }
 
+/* The bits of `seen` bound a table to 32 members. What is missing is reported at the object's brace. */
 coffer_status coffer__members_object(coffer__members *in, const char *what, const coffer__member *members, size_t count)
 {
     uint32_t seen = 0;
@@ -165,12 +181,14 @@ coffer_status coffer__members_end(coffer__members *in)
     return coffer__left(&in->json.in) == 0 ? COFFER_OK : coffer__json_error(&in->json, "nothing should follow");
 }
 
+/* The value itself does not matter, but has to be passed over. */
 static coffer_status members_found(coffer__members *in)
 {
     *(bool *)in->ctx = true;
     return coffer__json_skip(&in->json, in->depth, &in->scratch);
 }
 
+/* Reads the whole object, so that a text that breaks off says no. */
 bool coffer__members_has(const char *text, size_t text_len, const char *key, const coffer_allocator *allocator)
 {
     bool found = false;

@@ -8,8 +8,10 @@
  *     predicate      serialization  {method: "files", hash_type: "sha256", allow_symlinks, ignore_paths: [NAME]}
  *                    resources      [{name, algorithm: "sha256", digest}]
  *
- * ROOT is the SHA-256 of all resources' digests, as bytes, in the order in which they stand there. A resource named "." is the
- * model itself where that is one file. Members that are not named here are passed over, as its specification wants it.
+ * ROOT is the SHA-256 of all resources' digests, as bytes, in the order in which they stand there. So it
+ * is a check of the text, not of the files: those are checked by their own digests. A resource named "."
+ * is the model itself where that is one file. Members that are not named here are passed over, as the
+ * specification wants it.
  */
 #include "alloc.h"
 #include "error.h"
@@ -25,6 +27,7 @@
 #define STATEMENT_ROOT_SIZE 32
 #define STATEMENT_COUNT(table) (sizeof(table) / sizeof(table)[0])
 
+/* What is known while a statement is read. The strings live as long as its coffer__members. */
 typedef struct statement_reader {
     coffer_manifest *manifest;
     coffer__manifest_item item; /* the resource that is being read */
@@ -34,12 +37,15 @@ typedef struct statement_reader {
     size_t subjects;
 } statement_reader;
 
+/* Where the next value begins, for errors: white space is consumed first. */
 static uint64_t statement_at(coffer__members *in)
 {
     (void)coffer__json_peek(&in->json);
     return in->json.origin + in->json.in.position;
 }
 
+/* The functions that follow are the tables of the statement's objects, the innermost first. The
+   model's name is shown and written again, never opened. */
 static coffer_status statement_read_name(coffer__members *in)
 {
     const char *name = NULL;
@@ -53,6 +59,7 @@ static coffer_status statement_read_name(coffer__members *in)
                : coffer__manifest_no_memory(in->json.err);
 }
 
+/* Only kept: it is compared once all resources are known. */
 static coffer_status statement_read_root(coffer__members *in)
 {
     statement_reader *reader = in->ctx;
@@ -66,6 +73,7 @@ static coffer_status statement_read_subject_digest(coffer__members *in)
     return coffer__members_object(in, "the digest of the subject", members, STATEMENT_COUNT(members));
 }
 
+/* A second subject would be a second model, and nothing says which resources are whose. */
 static coffer_status statement_read_subject(coffer__members *in)
 {
     static const coffer__member members[] = { { "name", true, statement_read_name },
@@ -86,6 +94,7 @@ static coffer_status statement_read_subjects(coffer__members *in)
 
 /* ---- Resources ---- */
 
+/* Kept as it stands; coffer__manifest_add_item checks it. */
 static coffer_status statement_read_item_name(coffer__members *in)
 {
     coffer__manifest_item *item = &((statement_reader *)in->ctx)->item;
@@ -98,6 +107,8 @@ static coffer_status statement_read_item_digest(coffer__members *in)
     return coffer__members_string(in, "the digest of a resource", &item->hex, &item->hex_len);
 }
 
+/* Of the serialization and of each resource. BLAKE and others of model signing are not known here;
+   taking their digests for SHA-256 would call every file changed. */
 static coffer_status statement_read_algorithm(coffer__members *in)
 {
     const char *name = NULL;
@@ -113,6 +124,7 @@ static coffer_status statement_read_algorithm(coffer__members *in)
     return status;
 }
 
+/* The members may come in any order, so the entry is added when all of them are read. */
 static coffer_status statement_read_resource(coffer__members *in)
 {
     static const coffer__member members[] = { { "name", true, statement_read_item_name },
@@ -131,11 +143,13 @@ static coffer_status statement_read_resources(coffer__members *in)
 
 /* ---- Serialization ---- */
 
+/* The other method hashes parts of files, "shards", and has other resources. */
 static coffer_status statement_read_method(coffer__members *in)
 {
     return coffer__members_constant(in, "the method of serialization", "files");
 }
 
+/* Whether links were followed when the files were hashed; whoever checks them has to do the same. */
 static coffer_status statement_read_links(coffer__members *in)
 {
     return coffer__members_bool(in, "\"allow_symlinks\"", &((statement_reader *)in->ctx)->manifest->follows_links);
@@ -146,12 +160,14 @@ static coffer_status statement_read_ignored_path(coffer__members *in)
     const char *name = NULL;
     size_t name_len = 0;
     const coffer_status status = coffer__members_string(in, "a path to ignore", &name, &name_len);
+    /* A path with a NUL ignores nothing, since no file has such a name; and it could not be kept. */
     if (status != COFFER_OK || memchr(name, '\0', name_len) != NULL) {
         return status; /* no file has a NUL in its name */
     }
     return coffer__manifest_add_ignored(((statement_reader *)in->ctx)->manifest, name, name_len, in->json.err);
 }
 
+/* Optional: without it nothing is ignored. */
 static coffer_status statement_read_ignored(coffer__members *in)
 {
     return coffer__members_array(in, "\"ignore_paths\"", statement_read_ignored_path);
@@ -168,6 +184,7 @@ static coffer_status statement_read_serialization(coffer__members *in)
 
 /* ---- The whole ---- */
 
+/* The types carry the versions: another one may mean anything, so it is refused. */
 static coffer_status statement_read_type(coffer__members *in)
 {
     return coffer__members_constant(in, "the type of the statement", STATEMENT_TYPE);
@@ -185,7 +202,7 @@ static coffer_status statement_read_predicate(coffer__members *in)
     return coffer__members_object(in, "the predicate", members, STATEMENT_COUNT(members));
 }
 
-/* ROOT of entries in an order; NULL: as they are. */
+/* ROOT of the entries in an order; NULL: in that of the manifest. */
 static coffer_status statement_root(const coffer_manifest *manifest, const uint32_t *order, uint8_t *root,
                                     coffer_error *err)
 {
@@ -202,6 +219,7 @@ static coffer_status statement_root(const coffer_manifest *manifest, const uint3
     return status;
 }
 
+/* The digests are hashed in the order of the text, in which the entries were added. */
 static coffer_status statement_check_root(const statement_reader *reader, coffer_error *err)
 {
     uint8_t stated[STATEMENT_ROOT_SIZE];
@@ -221,6 +239,8 @@ static coffer_status statement_check_root(const statement_reader *reader, coffer
     return status;
 }
 
+/* Arrays may be empty by the tables, so that there is a subject and a resource is checked here: a
+   statement about nothing must not pass as one that verifies. */
 static coffer_status statement_read_all(coffer__members *in)
 {
     static const coffer__member members[] = { { "_type", true, statement_read_type },
@@ -240,6 +260,7 @@ static coffer_status statement_read_all(coffer__members *in)
     return status == COFFER_OK ? statement_check_root(reader, in->json.err) : status;
 }
 
+/* The text is that of a file, or the payload of a bundle whose signature was checked. */
 coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text, size_t text_len, coffer_error *err)
 {
     statement_reader reader = { .manifest = manifest };
@@ -253,6 +274,8 @@ coffer_status coffer__statement_read(coffer_manifest *manifest, const char *text
 
 /* ---- Writing ---- */
 
+/* Written piece by piece, indented by two. The text has one form, so the same manifest gives the
+   same bytes. */
 static void statement_write_root(coffer__writing *out, const char *model, const uint8_t *root)
 {
     coffer__write_text(out, "{\n  \"_type\": \"" STATEMENT_TYPE "\",\n  \"subject\": [\n    {\n      \"name\": ");
@@ -263,6 +286,7 @@ static void statement_write_root(coffer__writing *out, const char *model, const 
                             "\",\n  \"predicate\": {\n");
 }
 
+/* `ignore_paths` is left out when it would be empty. */
 static void statement_write_serialization(coffer__writing *out, const coffer_manifest *manifest)
 {
     coffer__write_text(out, "    \"serialization\": {\n      \"method\": \"files\",\n      \"hash_type\": \"sha256\",\n"
@@ -275,6 +299,7 @@ static void statement_write_serialization(coffer__writing *out, const coffer_man
     coffer__write_text(out, manifest->ignored_count > 0 ? "\n      ]\n    },\n" : "\n    },\n");
 }
 
+/* In the order of ROOT; statement_check has seen that every digest is by SHA-256. */
 static void statement_write_resources(coffer__writing *out, const coffer_manifest *manifest, const uint32_t *order)
 {
     coffer__write_text(out, "    \"resources\": [\n");
@@ -289,7 +314,8 @@ static void statement_write_resources(coffer__writing *out, const coffer_manifes
     coffer__write_text(out, "    ]\n  }\n}");
 }
 
-/* What a statement can say: files by SHA-256, with names in UTF-8. */
+/* Names of files are bytes; JSON is UTF-8. Spelling other bytes with replacement characters would
+   name another file. */
 static coffer_status statement_check_text(const char *text, coffer_error *err)
 {
     const size_t text_len = coffer__text_len(text);
@@ -299,6 +325,7 @@ static coffer_status statement_check_text(const char *text, coffer_error *err)
                               text, text_len);
 }
 
+/* What a statement can say: files by SHA-256, with names in UTF-8. */
 static coffer_status statement_check(const coffer_manifest *manifest, coffer_error *err)
 {
     coffer_status status = statement_check_text(manifest->model, err);
@@ -316,6 +343,7 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
     return status;
 }
 
+/* Everything that can be refused is refused before the first byte is written. */
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err)
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };

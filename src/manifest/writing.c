@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+/* Grows to the double and what is needed, so that copying stays in proportion to what is written.
+   The bounds keep the sum below SIZE_MAX. After a failure the old text stays, to be freed. */
 char *coffer__write_space(coffer__writing *out, size_t size)
 {
     if (size > out->room - out->used && !out->failed) {
@@ -24,6 +26,7 @@ char *coffer__write_space(coffer__writing *out, size_t size)
     return out->text + out->used - size;
 }
 
+/* Without text there is nothing to copy, and `text` may be NULL. */
 void coffer__write(coffer__writing *out, const char *text, size_t text_len)
 {
     char *to = text_len > 0 ? coffer__write_space(out, text_len) : NULL;
@@ -37,6 +40,7 @@ void coffer__write_text(coffer__writing *out, const char *text)
     coffer__write(out, text, coffer__text_len(text));
 }
 
+/* Two digits a byte, in lower case, as sha256sum writes digests. */
 void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
 {
     char *to = coffer__write_space(out, 2 * size);
@@ -45,6 +49,7 @@ void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
     }
 }
 
+/* Measured first, so that the room is exact. */
 void coffer__write_json(coffer__writing *out, const char *text)
 {
     const size_t text_len = coffer__text_len(text);

@@ -5,7 +5,11 @@
 
 #include "coffer.h"
 
-/* That there was no memory for it is kept in `failed`, to be asked for once. */
+/*
+ * Begins as zeros but for the allocator. That there was no memory is kept in `failed`, and
+ * everything written after that is ignored: so a writer writes without checks and asks once, at the
+ * end. The text has no NUL at its end.
+ */
 typedef struct coffer__writing {
     const coffer_allocator *allocator;
     char *text;
@@ -14,12 +18,14 @@ typedef struct coffer__writing {
     bool failed;
 } coffer__writing;
 
-/* Room for so many characters, which the caller fills in; NULL when there is no memory. */
+/* Room for so many characters, which the caller fills in at once; NULL when there is no memory. The
+   next call may move it. */
 char *coffer__write_space(coffer__writing *out, size_t size);
 void coffer__write(coffer__writing *out, const char *text, size_t text_len);
 void coffer__write_text(coffer__writing *out, const char *text);
 void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size);
 void coffer__write_json(coffer__writing *out, const char *text); /* as a string */
+/* Frees the text. The writing may be used again, and begins empty. */
 void coffer__writing_free(coffer__writing *out);
 
 #endif
