@@ -3,7 +3,7 @@
 
 #include "error.h"
 
-/* ---- failing and telling ------------------------------------------------------------------------------------------- */
+/* ---- failing and telling ----------------------------------------------------------------------------------------- */
 
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row)
 {
@@ -85,7 +85,7 @@ coffer__watch coffer__crew_watch(coffer__crew *crew)
     return (coffer__watch){ crew_anyone_stop, crew };
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static void crew_thread(void *arg)
 {

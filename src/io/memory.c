@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* ---- buffers --------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the pages that a buffer takes; 0 when there can be no such buffer. An empty one takes a page, too. */
 static size_t memory_buffer_size(size_t size)

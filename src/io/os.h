@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- threads --------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct coffer__mutex {
     pthread_mutex_t posix;
@@ -50,7 +50,7 @@ unsigned coffer__os_processors(void);
 /* Descriptors that this process may have open at once. */
 size_t coffer__os_descriptors(void);
 
-/* ---- what lies under a name ------------------------------------------------------------------------------------------ */
+/* ---- what lies under a name -------------------------------------------------------------------------------------- */
 
 typedef enum coffer__os_kind {
     COFFER__OS_REGULAR,
@@ -88,7 +88,7 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
 /* The name without any symbolic link in it, absolute. ENAMETOOLONG when `size` bytes do not hold it. */
 int coffer__os_real_path(const char *path, char *out, size_t size);
 
-/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 typedef enum coffer__os_use {
     COFFER__OS_READ,
@@ -110,7 +110,7 @@ int coffer__os_duplicate(int fd, int *copy);
 /* The descriptor is gone whatever the result: an error is about bytes that a network file system could not store. */
 int coffer__os_close(int fd);
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* Reads until `size` bytes are there or the file ends; *done says how many. */
 int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
@@ -146,7 +146,7 @@ int coffer__os_set_position(int fd, uint64_t position);
 /* Whether every write goes to the file's end, whatever position is asked for. */
 bool coffer__os_appends(int fd);
 
-/* ---- what survives --------------------------------------------------------------------------------------------------- */
+/* ---- what survives ----------------------------------------------------------------------------------------------- */
 
 /* The file's bytes and length are on the device when it returns 0. */
 int coffer__os_sync(int fd);
@@ -176,7 +176,7 @@ int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const ch
    has it. */
 int coffer__os_lock(int fd);
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer__os_map {
     void *base;
@@ -199,7 +199,7 @@ void coffer__os_pages_free(void *pages, size_t size);
    mapping: in two parts, libc could not move it by remapping. */
 void coffer__os_want_huge_pages(void *block, size_t size);
 
-/* ---- other libraries ------------------------------------------------------------------------------------------------- */
+/* ---- other libraries --------------------------------------------------------------------------------------------- */
 
 /* A library that is loaded while the program runs. A copy of this library that was compiled with COFFER_NO_DLOPEN loads none. */
 typedef struct coffer__os_library {
@@ -217,7 +217,7 @@ bool coffer__os_library_holding(coffer__os_library *library, void (*function)(vo
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
 void coffer__os_library_close(coffer__os_library *library);
 
-/* ---- the rest -------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 /* Words for an errno, lower case, English whatever the locale; static. */
 const char *coffer__os_words(int os_error);

@@ -21,7 +21,7 @@
 /* How often space is asked for that a signal kept from being set aside. */
 #define OS_RESERVE_TRIES 8
 
-/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd)
 {
@@ -110,7 +110,7 @@ int coffer__os_close(int fd)
     return close(fd) == 0 || errno == EINTR ? 0 : errno;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 bool coffer__os_offset_fits(uint64_t offset, uint64_t size)
 {

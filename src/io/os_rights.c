@@ -49,7 +49,7 @@ typedef struct rights {
     uint8_t list[RIGHTS_HEAD_SIZE + RIGHTS_MOST_ENTRIES * RIGHTS_ENTRY_SIZE];
 } rights;
 
-/* ---- access control lists -------------------------------------------------------------------------------------------- */
+/* ---- access control lists ---------------------------------------------------------------------------------------- */
 
 #ifdef __linux__
 
@@ -178,7 +178,7 @@ static void rights_apply_list(rights *given, int fd)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Takes owner and group, as far as that is permitted, and tells which the file has now. */
 static int rights_take_owner(int fd, const coffer__os_info *info, coffer__os_info *own)

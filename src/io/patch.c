@@ -99,7 +99,7 @@ static int undo_sync_names(const char *path)
     return coffer__path_directory(&directory, path) ? coffer__os_sync_directory(directory.text) : ENAMETOOLONG;
 }
 
-/* ---- applying -------------------------------------------------------------------------------------------------------- */
+/* ---- applying ---------------------------------------------------------------------------------------------------- */
 
 static int undo_write_bytes(int fd, const coffer__patch *patch)
 {
@@ -246,7 +246,7 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
 }
 
-/* ---- putting room in ------------------------------------------------------------------------------------------------- */
+/* ---- putting room in --------------------------------------------------------------------------------------------- */
 
 /* Nothing was put in, and the file is as it was. */
 static coffer_status patch_not_inserted(const char *path, int os_error, coffer_error *err)
@@ -287,7 +287,7 @@ coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch
     return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
 }
 
-/* ---- recovering ------------------------------------------------------------------------------------------------------ */
+/* ---- recovering -------------------------------------------------------------------------------------------------- */
 
 typedef struct undo_reader {
     const char *path; /* of the file */
