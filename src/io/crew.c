@@ -3,7 +3,7 @@
 
 #include "error.h"
 
-/* ---- failing and telling ------------------------------------------------------------------------------------------- */
+/* ---- failing and telling ----------------------------------------------------------------------------------------- */
 
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row)
 {
@@ -20,6 +20,7 @@ void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_er
     coffer__os_mutex_unlock(&crew->mutex);
 }
 
+/* Being cancelled is a failure like any other, and loses to one that came first. */
 static void crew_cancel(coffer__crew *crew)
 {
     coffer_error error;
@@ -27,8 +28,9 @@ static void crew_cancel(coffer__crew *crew)
     coffer__crew_fail(crew, status, &error, COFFER__CREW_NO_ROW);
 }
 
-/* Whether a worker is to end, as things stood a moment ago. The mutex is free while the user answers: it may take long, and the others
-   need the mutex to go on. */
+/* Whether a worker should end. `failed` and `done` were read under the mutex a moment ago and may
+   be out of date, which costs one more piece at most. The mutex is free while the user answers: the
+   answer may take long, and the others need the mutex to continue. */
 static bool crew_ask(const coffer__crew_worker *worker, bool failed, uint64_t done)
 {
     coffer__crew *crew = worker->crew;
@@ -53,6 +55,8 @@ bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
     return crew_ask(worker, failed, done);
 }
 
+/* The wake-up lets the calling thread, if it waits in crew_wait, tell the user at once how far
+   things are. */
 bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size)
 {
     coffer__crew *crew = worker->crew;
@@ -70,6 +74,7 @@ static bool crew_worker_stop(void *ctx)
     return coffer__crew_stop(ctx, 0);
 }
 
+/* Only where the calling thread is alone is the thread that asks known to be that one. */
 static bool crew_anyone_stop(void *ctx)
 {
     coffer__crew *crew = ctx;
@@ -85,8 +90,10 @@ coffer__watch coffer__crew_watch(coffer__crew *crew)
     return (coffer__watch){ crew_anyone_stop, crew };
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
+/* `working` is what crew_wait waits for. The last thread wakes it under the mutex, so that the
+   wake-up cannot fall between its check and its wait. */
 static void crew_thread(void *arg)
 {
     coffer__crew_worker *worker = arg;
@@ -100,7 +107,9 @@ static void crew_thread(void *arg)
     coffer__os_mutex_unlock(&crew->mutex);
 }
 
-/* Waits for the other workers. What they wait for may be far away, so the user is asked meanwhile whether it is still wanted. */
+/* Waits for the other workers. What they wait for may be far away, so every COFFER__WATCH_MS, and
+   whenever somebody made progress, the user is asked. The mutex is released for that. Whatever the
+   answer is, the loop ends only when all have ended: they see the failure by themselves. */
 static void crew_wait(const coffer__crew_worker *caller)
 {
     coffer__crew *crew = caller->crew;
@@ -114,12 +123,14 @@ static void crew_wait(const coffer__crew_worker *caller)
     coffer__os_mutex_unlock(&crew->mutex);
 }
 
+/* Workers are structures of the caller's that begin with a coffer__crew_worker. */
 static coffer__crew_worker *crew_worker_at(void *workers, size_t i, size_t size)
 {
     void *worker = (uint8_t *)workers + i * size;
     return worker;
 }
 
+/* The watch points at the worker, which stays where it is while the crew runs. */
 static coffer__crew_worker *crew_make_worker(coffer__crew *crew, void *workers, size_t i, size_t size)
 {
     coffer__crew_worker *worker = crew_worker_at(workers, i, size);
@@ -128,7 +139,14 @@ static coffer__crew_worker *crew_make_worker(coffer__crew *crew, void *workers, 
     return worker;
 }
 
-/* Starts the other workers, works, and waits for them. */
+/*
+ * Starts the other workers, works on the calling thread, waits, and joins.
+ *
+ * `working` is set before the first thread starts, as that thread may end at once; those that could
+ * not be started are subtracted afterwards. With caller_asks the calling thread leaves the work to
+ * the others, but only if there are others. Joining comes last: a thread that has left `working`
+ * still touches the mutex, which coffer__crew_run destroys.
+ */
 static void crew_work(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
     coffer__crew_worker *caller = crew_make_worker(crew, workers, 0, size);
@@ -169,6 +187,9 @@ static coffer_status crew_init(coffer__crew *crew)
     return COFFER_OK;
 }
 
+/* All threads have been joined when the end is told, so crew->status needs no lock there. The user
+   may cancel even then, which makes the call fail. A crew that did less than the total without a
+   failure, because what it did is not counted, does not tell the end. */
 coffer_status coffer__crew_run(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
     const coffer_status status = crew_init(crew);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads of one call, which share what there is to do: the one place that starts threads. What carries rows and what waits for
- * servers both use it. The thread that calls is the first worker, and the only one that calls `progress`; when nothing is left for
- * it, it waits for the others and keeps telling. The first failure stops everyone and is the answer. What the workers share, they
- * share under the crew's mutex.
+ * The threads of one call, which share what there is to do: the one place that starts threads. The
+ * transfer and whatever waits for servers both use it.
+ *
+ *   - The calling thread is the first worker, and the only one that calls `progress`: a binding may hold a
+ *     lock, like Python's, that belongs to that thread. When nothing is left for it, it waits for the
+ *     others and keeps calling `progress`.
+ *   - The first failure stops everyone and is the answer of the call. Later ones are dropped.
+ *   - Nothing outlives coffer__crew_run: all threads are joined when it returns.
+ *   - What the workers share, they share under the crew's mutex. No callback is called while it is held.
  */
 #ifndef COFFER_IO_CREW_H
 #define COFFER_IO_CREW_H
@@ -17,25 +22,25 @@
 typedef struct coffer__crew_worker coffer__crew_worker;
 
 typedef struct coffer__crew {
-    /* Given by whoever runs it. */
-    void (*work)(void *worker); /* until there is nothing left, or coffer__crew_stop says so */
+    /* Set by whoever runs it, and constant while it runs. */
+    void (*work)(void *worker); /* returns when nothing is left, or when coffer__crew_stop says so */
     coffer_progress progress;   /* NULL: nobody is told, and nobody can cancel */
     void *progress_ctx;
-    uint64_t total; /* bytes or things, as the user is told; 0: nothing is counted, the user is only asked */
+    uint64_t total; /* in bytes or items, as `progress` gets it; 0: nothing is counted, the user is only asked */
     coffer_error *err;
     size_t *failed;   /* set to the row of the first failure, if it is about one; may be NULL */
-    bool caller_asks; /* the caller's thread only waits and asks, unless it is alone */
-    bool own_code;    /* the workers run nothing but this library's code, so that small stacks will do */
+    bool caller_asks; /* the calling thread only waits and asks, unless it is alone */
+    bool own_code;    /* the workers run nothing but this library's code, so small stacks suffice */
 
-    coffer__mutex mutex;              /* guards everything below, *err, and what the workers share besides */
-    coffer__condition changed;        /* wakes the caller's thread, while it waits for the others */
-    size_t working;                   /* threads besides the caller's that have not ended */
-    const coffer__crew_worker *alone; /* the caller's, when there are no others */
-    uint64_t done;                    /* of the total; may be given, when something was done before */
-    coffer_status status;
+    coffer__mutex mutex;              /* guards everything below, *err, and what else the workers share */
+    coffer__condition changed;        /* wakes the calling thread while it waits for the others */
+    size_t working;                   /* threads other than the calling one that have not ended */
+    const coffer__crew_worker *alone; /* the calling thread's worker, when there are no others; else NULL */
+    uint64_t done;                    /* of `total`; may be set before, when something was done already */
+    coffer_status status;             /* that of the first failure */
 } coffer__crew;
 
-/* What a worker begins with. It is set by coffer__crew_run. */
+/* The first member of every worker. coffer__crew_run fills it; the rest of the worker is the caller's. */
 struct coffer__crew_worker {
     coffer__crew *crew;
     bool is_caller;
@@ -43,17 +48,21 @@ struct coffer__crew_worker {
     coffer__thread thread;
 };
 
-/* Works with `count` workers (1 at least) of `size` bytes each, or with fewer where a thread cannot be started. */
+/* Runs `count` workers (at least 1), which are an array of elements of `size` bytes. Where a thread
+   cannot be started, the work is done by those that could: a lack of threads is never a failure. */
 coffer_status coffer__crew_run(coffer__crew *crew, void *workers, size_t count, size_t size);
 
-/* Keeps the first failure, which is about a row or about none; the others have lost. */
+/* Records a failure, which is about a row or about COFFER__CREW_NO_ROW. Only the first one counts. */
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row);
-/* Whether the worker is to end, because somebody has failed or the user wants no more. The caller's worker asks the user, and tells
-   how much is done, `more` by itself included; unless all is, as that is told at the end. */
+/* Whether the worker should end, because a worker has failed or the user cancelled. On the calling
+   thread it also asks `progress`, with what is done plus `more`, which the worker has not reported
+   yet. When that is everything it does not ask: the end is told exactly once, by coffer__crew_run. */
 bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more);
-/* Counts what a worker has done, and then is coffer__crew_stop. */
+/* Adds to what is done, and then does what coffer__crew_stop does. */
 bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size);
-/* A watch for questions of which nobody knows which worker asks them. */
+/* A watch for waits that are not known to belong to a certain worker. On a thread that is not the
+   calling one it may not call `progress`, so it asks the user only where the calling thread is
+   alone. */
 coffer__watch coffer__crew_watch(coffer__crew *crew);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those public functions of core and format that take an allocator. Core does their work, but wants an allocator that is not NULL, since
- * it may not ask for libc's; a program that has no libc calls core's own.
+ * The public functions of core that take an allocator. Core does their work, but needs an allocator that is
+ * not NULL, since it does not know libc's. A program without a libc calls core's own functions.
  */
 #include "libc_allocator.h"
 

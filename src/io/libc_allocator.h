@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rule that a NULL allocator stands for libc's, in one place. Core knows no libc; io is the lowest room that does. */
+/* The rule that a NULL allocator stands for libc's, in one place. Core does not know libc; io is the lowest room
+   that does. */
 #ifndef COFFER_IO_LIBC_ALLOCATOR_H
 #define COFFER_IO_LIBC_ALLOCATOR_H
 

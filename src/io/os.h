@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: with the files os_*.c the only one that names it. A port is a second set of them with these contracts.
- * Functions that can fail for the system's reasons return 0 or a positive errno; callers turn that into a coffer_status
- * (trouble.h does it in one line). Calls that a signal interrupted are made again; short transfers are resumed. Every
- * descriptor that is made here is closed when the process becomes another program.
+ * The operating system. This header and the files os_*.c are the only ones that name it; a port is a
+ * second set of os_*.c with these contracts.
+ *
+ *   - Functions that can fail for the system's reasons return 0 or a positive errno. Callers turn that
+ *     into a coffer_status; trouble.h does it in one line.
+ *   - Calls that a signal interrupts are repeated, and short transfers are continued, unless the contract
+ *     says otherwise.
+ *   - Every descriptor made here is closed on exec, so that a child program does not inherit it.
+ *   - Offsets and sizes are 64 bits everywhere. One that the system cannot represent is an error, never cut.
+ *   - Any number of threads may call these functions at the same time.
  */
 #ifndef COFFER_IO_OS_H
 #define COFFER_IO_OS_H
@@ -13,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- threads --------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct coffer__mutex {
     pthread_mutex_t posix;
@@ -35,22 +41,25 @@ void coffer__os_mutex_lock(coffer__mutex *mutex);
 void coffer__os_mutex_unlock(coffer__mutex *mutex);
 int coffer__os_condition_init(coffer__condition *condition);
 void coffer__os_condition_deinit(coffer__condition *condition);
-/* Lets the mutex go, waits to be woken (or for no reason) for so many milliseconds at most, and takes it again. False when they
-   are over. */
+/* Releases the mutex, waits to be woken for at most `milliseconds`, and takes the mutex again. It
+   may also return without a reason, so callers check their condition in a loop. False when the time
+   is over. */
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
-/* Wakes the thread that waits; one at most may. */
+/* Wakes the thread that waits. At most one may. */
 void coffer__os_condition_wake(coffer__condition *condition);
-/* Runs run(arg) on a new thread, in which signals are blocked, which belong to the caller's threads, but for those that it causes
-   itself, SIGBUS and its like. *thread must live until join. A thread that is `small` has a stack of 256 KiB, where the system can
-   do that, instead of the usual 8 MiB: enough for this library's own code, not for what others may do. */
+/* Runs run(arg) on a new thread. *thread must live until it is joined. Signals are blocked on that
+   thread, since they belong to the program's own threads, except those that the thread causes
+   itself, like SIGBUS. With `small` it has a stack of 256 KiB, where the system can do that,
+   instead of the usual 8 MiB. That is enough for this library's own code, but not for callbacks or
+   other libraries. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg, bool small);
 void coffer__os_thread_join(coffer__thread *thread);
 /* Processors that this process may use, at least 1. */
 unsigned coffer__os_processors(void);
-/* Descriptors that this process may have open at once. */
+/* How many descriptors this process may have open at the same time. */
 size_t coffer__os_descriptors(void);
 
-/* ---- what lies under a name ------------------------------------------------------------------------------------------ */
+/* ---- what lies under a name -------------------------------------------------------------------------------------- */
 
 typedef enum coffer__os_kind {
     COFFER__OS_REGULAR,
@@ -69,14 +78,14 @@ typedef struct coffer__os_info {
     uint64_t links;
     uint64_t device; /* with inode: which file it is; the numbers may change when the system starts again */
     uint64_t inode;
-    int64_t modified; /* the time of the last change, in nanoseconds; of interest only to be compared */
-    int64_t touched;  /* likewise that of the last change of the bytes or of what is known of the file */
-    bool recent;      /* so short a time ago that one more change could leave the same times */
+    int64_t modified; /* mtime in nanoseconds; only good for comparing */
+    int64_t touched;  /* ctime, likewise: it also changes with the file's metadata, and cannot be set back */
+    bool recent;      /* changed so short a time ago that one more change could leave the same times */
 } coffer__os_info;
 
-/* Whether it is the same file, of the same size and time of change. */
+/* Whether both are the same file, with the same size and mtime. */
 bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *now);
-/* Whether the file is this process's user's. */
+/* Whether the file belongs to the user of this process. */
 bool coffer__os_is_mine(const coffer__os_info *info);
 
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info);
@@ -88,7 +97,7 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
 /* The name without any symbolic link in it, absolute. ENAMETOOLONG when `size` bytes do not hold it. */
 int coffer__os_real_path(const char *path, char *out, size_t size);
 
-/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 typedef enum coffer__os_use {
     COFFER__OS_READ,
@@ -96,134 +105,161 @@ typedef enum coffer__os_use {
     COFFER__OS_EDIT   /* read and write */
 } coffer__os_use;
 
-/* Opens what exists. Never waits, not for the other end of a pipe either. Without `follow` a symbolic link is ELOOP. */
+/* Opens what exists. Never blocks, not even for the other end of a pipe. Without `follow`, a
+   symbolic link is ELOOP. */
 int coffer__os_open(const char *path, coffer__os_use use, bool follow, int *fd);
-/* Makes a new file, open to read and write; EEXIST when the name is taken, by a symbolic link too. Its mode is 0600 when
-   `secret`, else what the umask makes of 0666. */
+/* Creates a new file, open for reading and writing. EEXIST when the name is taken, by a symbolic
+   link, too. Its mode is 0600 if `secret`, otherwise 0666 less the umask. */
 int coffer__os_create(const char *path, bool secret, int *fd);
-/* The same without a name, in a directory: it is gone when the process ends, unless it is given a name. Fails where the
-   file system cannot do it or where coffer__os_name could not work. */
+/* The same without a name, in a directory: the file is gone when the process ends, unless
+   coffer__os_name gives it a name. Fails where the file system cannot do it, or where
+   coffer__os_name would not work. */
 int coffer__os_create_unnamed(const char *directory, bool secret, int *fd);
 /* Gives an unnamed file its name; EEXIST when that is taken. */
 int coffer__os_name(int fd, const char *path);
 int coffer__os_duplicate(int fd, int *copy);
-/* The descriptor is gone whatever the result: an error is about bytes that a network file system could not store. */
+/* The descriptor is closed whatever the result. An error means that a network file system could not
+   store bytes. */
 int coffer__os_close(int fd);
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* Reads until `size` bytes are there or the file ends; *done says how many. */
+/* Reads until `size` bytes are read or the file ends; *done says how many, also after an error. The
+   descriptor's position is neither used nor moved. */
 int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+/* Writes all bytes or fails. Likewise without the descriptor's position. */
 int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size);
-/* Writes at the descriptor's own position; *done says how many bytes, which are fewer, or none, when a signal came. Waits when a
-   non-blocking descriptor takes no more. */
+/* Writes at the descriptor's own position. *done says how many bytes were written: fewer than
+   `size`, or none, after a signal, so that the caller can ask whether to continue. Waits while a
+   non-blocking descriptor accepts nothing. */
 int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done);
-/* Copies between two files, in the kernel or by sharing blocks where that is possible; *done is less than `size` without an
-   error when the source ends. EOPNOTSUPP when only reading and writing is left. */
+/* Copies between two files in the kernel, or by sharing blocks where that is possible. *done is
+   less than `size` without an error when the source ends. EOPNOTSUPP: the system cannot copy
+   between these two, and the bytes from *done on have to be read and written. */
 int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done);
-/* Makes the whole of `to` share the blocks of `from`, at once; fails where the file system cannot. */
+/* Makes the whole of `to` share the blocks of `from`, atomically; fails where the file system
+   cannot. */
 int coffer__os_clone(int from, int to);
-/* The same from a place on, to the end of `from`; both places are multiples of the file system's blocks. */
+/* The same from an offset to the end of `from`. Both offsets are multiples of the file system's
+   block size. */
 int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_offset);
-/* Moves everything from `offset` on by `size` bytes towards the end, without copying; what is between is zeros. Both are multiples
-   of the file system's blocks. Fails where it cannot do it. */
+/* Moves everything from `offset` on by `size` bytes towards the end, without copying; the new range
+   is zeros. Both are multiples of the file system's block size. Fails, without a change, where it
+   cannot be done. */
 int coffer__os_insert(int fd, uint64_t offset, uint64_t size);
-/* Makes sure that nobody else has the file open or mapped, through whatever descriptor, and that whoever opens it has to wait until
-   it is let go of, for as long as the system lets them (45 s). EAGAIN when somebody has it, EOPNOTSUPP when that cannot be told. */
+/* Makes sure that nobody else has the file open or mapped, by any descriptor. Whoever opens it from
+   now on has to wait until coffer__os_let_go, for as long as the system lets them wait (45 s on
+   Linux). EAGAIN when somebody has it open, EOPNOTSUPP when the system cannot tell. */
 int coffer__os_claim(int fd);
 void coffer__os_let_go(int fd);
-/* Sets space aside for the bytes from `offset` on, without changing the file's length. 0 also where the file system cannot
-   do it, or signals keep it from doing so: a full disk is then found while writing. */
+/* Reserves space for `size` bytes from `offset` on, without changing the file's length. Returns 0
+   also where the file system cannot do it, or signals keep interrupting it: then a full disk is
+   found while writing. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size);
-/* From a place on, where the next bytes are that were written, or the file's end: `offset` itself from there on. And where the next
-   hole is, which reads as zeros and takes no room; UINT64_MAX when there is none. A file system that does not know has no holes. */
+/* Where the next data is, from `offset` on: `offset` itself if there is data, and the file's end, or `offset`
+   beyond it, if there is none. */
 uint64_t coffer__os_next_data(int fd, uint64_t offset);
+/* Where the next hole is, which reads as zeros and takes no space; UINT64_MAX if there is none. On a file
+   system that does not know its holes, a file has none. */
 uint64_t coffer__os_next_hole(int fd, uint64_t offset);
 int coffer__os_truncate(int fd, uint64_t size);
 /* The descriptor's own position; ESPIPE when it has none. */
 int coffer__os_position(int fd, uint64_t *position);
 int coffer__os_set_position(int fd, uint64_t position);
-/* Whether every write goes to the file's end, whatever position is asked for. */
+/* Whether every write goes to the file's end, whatever offset is asked for (O_APPEND). */
 bool coffer__os_appends(int fd);
 
-/* ---- what survives --------------------------------------------------------------------------------------------------- */
+/* ---- what survives ----------------------------------------------------------------------------------------------- */
 
-/* The file's bytes and length are on the device when it returns 0. */
+/* When it returns 0, the file's bytes and length are on the device. */
 int coffer__os_sync(int fd);
-/* Waits until the device has these bytes, which promises nothing: a later coffer__os_sync then has less to wait for. */
+/* Waits until these bytes were sent to the device. That promises nothing, but a later
+   coffer__os_sync has less to wait for. */
 void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size);
-/* Lets the device begin to write what the file has so far, without waiting for it: a later coffer__os_sync then has less to
-   do. Promises nothing. */
+/* Starts writing what the file has so far to the device, without waiting for it. It promises
+   nothing, but a later coffer__os_sync has less to do. */
 void coffer__os_sync_begin(int fd);
-/* The same for a directory's names. 0 also where a file system does not know how. */
+/* Makes the names in a directory durable. Returns 0 also where the file system has no such
+   operation. */
 int coffer__os_sync_names(int directory);
 int coffer__os_open_directory(const char *path, int *directory);
 int coffer__os_sync_directory(const char *path);
+/* Renames atomically; what lies under `to` is replaced. */
 int coffer__os_rename(const char *from, const char *to);
-/* The same where a large file may be replaced: the system gives its memory and its place up on a thread of its own, which
-   outlives the call and touches nothing else; what this code is part of stays loaded from then on. It is done within the call
-   where the device has little room left, which the next file may need, and where that cannot be had. */
+/* The same, without waiting until a large file that is replaced has been freed, which takes long. A thread of
+   its own does that. It may outlive the call, touches nothing else, and keeps the library that this code
+   is part of loaded from then on. The file is freed within the call where the device is nearly full, since
+   the next file may need the space, and where no such thread can be had. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
-/* Exchanges what two names lead to, at once. Fails where the file system cannot. */
+/* Exchanges what two names lead to, atomically. Fails where the file system cannot. */
 int coffer__os_exchange(const char *one, const char *other);
 int coffer__os_unlink(const char *path);
-/* Removes a name, and gives a large file up as coffer__os_rename_without_wait does. */
+/* Removes a name, and frees a large file as coffer__os_rename_without_wait does. */
 int coffer__os_unlink_without_wait(const char *path);
-/* Takes owner, group and mode from `info`, and the access control list of the file at `path`, which that is of. What cannot be taken
-   is left, set-id bits with it, and then nobody may do more with the new file than with the old one. */
+/* Gives the file of `fd` the owner, group and mode of `info`, and the access control list of
+   `path`, which is the file that `info` describes. What cannot be taken over is left out, set-id
+   bits with it, in such a way that nobody may do more with the new file than with the old one. */
 int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const char *path);
-/* Locks the file against others that lock it, until the descriptor is closed or the process ends. EWOULDBLOCK when somebody
-   has it. */
+/* Locks the file against other processes that lock it, until the descriptor is closed or the
+   process ends. Never waits: EWOULDBLOCK when another process has the lock. */
 int coffer__os_lock(int fd);
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 typedef struct coffer__os_map {
     void *base;
     size_t size;
 } coffer__os_map;
 
-/* Maps a range of a file: shared and read-only, or private and writable. *address is that of the range's first byte. */
+/* Maps a range of a file: shared and read-only, or private and writable. *address is that of the
+   range's first byte, which need not be at the beginning of a page. With `populate` the pages are
+   read in now. */
 int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
                          void **address);
 void coffer__os_unmap(const coffer__os_map *map);
 
-/* From this size on memory may begin where a huge page can. */
+/* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
-/* Fresh pages, zero, `size` bytes in whole pages; NULL when there are none. From COFFER__OS_HUGE_PAGE on they begin where a huge page
-   can, and the system is asked for such. */
+/* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
+   COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
-/* Asks for huge pages below a block of another allocator. The advice goes to whole pages, outwards, and so to all of a block's own
-   mapping: in two parts, libc could not move it by remapping. */
+/* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
+   at the start of the block's first page and thus covers the block's whole mapping. Advice for a
+   part would split the mapping, and libc's realloc could no longer move it without copying. */
 void coffer__os_want_huge_pages(void *block, size_t size);
 
-/* ---- other libraries ------------------------------------------------------------------------------------------------- */
+/* ---- other libraries --------------------------------------------------------------------------------------------- */
 
-/* A library that is loaded while the program runs. A copy of this library that was compiled with COFFER_NO_DLOPEN loads none. */
+/* A library that is loaded while the program runs. A build with COFFER_NO_DLOPEN loads none. */
 typedef struct coffer__os_library {
     void *handle;
 } coffer__os_library;
 
-/* Whether this copy loads any. */
+/* Whether this build loads libraries at all. */
 bool coffer__os_can_load(void);
-/* Loads a library by its name, where the system's loader finds it; false if it is not available. NULL: the program, with all that
-   every library finds before its own. */
+/* Loads a library by its name, where the system's loader finds it; false if it is not available.
+   With NULL it is the program itself, and symbols are found as the program's own references find
+   them. */
 bool coffer__os_library_open(coffer__os_library *library, const char *name);
-/* The library that a function is in, which is loaded already; what it depends on is found in it, too. */
+/* The library that contains a function, which is loaded already. Symbols are found in what it
+   depends on, too. */
 bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void));
-/* Stores a function of the library in the pointer to a function that `function` points to; false when there is none. */
+/* Stores the address of a function in the function pointer that `function` points to; false if
+   there is none. */
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
 void coffer__os_library_close(coffer__os_library *library);
 
-/* ---- the rest -------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
-/* Words for an errno, lower case, English whatever the locale; static. */
+/* Words for an errno: lower case, in English whatever the locale, and static. strerror follows the
+   locale and is not safe in threads everywhere. */
 const char *coffer__os_words(int os_error);
-/* A variable of the environment; NULL when it is not there or empty. Valid until the program changes its environment. */
+/* A variable of the environment; NULL if it is not set, or empty. Valid until the program changes
+   its environment. */
 const char *coffer__os_variable(const char *name);
-/* Milliseconds of a clock that only goes forward, from some moment on. */
+/* Milliseconds of a monotonic clock. Only differences mean anything. */
 uint64_t coffer__os_milliseconds(void);
 /* Seconds since 1970, by the system's calendar. */
 uint64_t coffer__os_time(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operating system: what survives a crash, and what changes under a name at once. */
+/* The operating system: what survives a crash, and what changes under a name atomically. */
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -7,6 +7,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+/* fdatasync also stores the file's length and whatever else is needed to read the bytes; it leaves
+   out only times. */
 int coffer__os_sync(int fd)
 {
     int result = 0;
@@ -16,6 +18,8 @@ int coffer__os_sync(int fd)
     return result == 0 ? 0 : errno;
 }
 
+/* sync_file_range only starts the I/O. It stores no metadata and does not flush the device's cache,
+   which is why it can never replace coffer__os_sync. */
 void coffer__os_sync_begin(int fd)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -25,6 +29,8 @@ void coffer__os_sync_begin(int fd)
 #endif
 }
 
+/* All three flags together: wait for earlier writes of these pages, start this one, and wait for
+   it. */
 void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -37,6 +43,8 @@ void coffer__os_sync_stretch(int fd, uint64_t offset, uint64_t size)
 #endif
 }
 
+/* Some file systems answer EINVAL for a directory (FUSE, SMB): their names are as durable as they
+   get. */
 int coffer__os_sync_names(int directory)
 {
     int result = 0;
@@ -67,6 +75,7 @@ int coffer__os_rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
 }
 
+/* renameat2 has a wrapper in glibc only. Callers have a way without it. */
 int coffer__os_exchange(const char *one, const char *other)
 {
 #if defined __GLIBC__ && defined RENAME_EXCHANGE
@@ -83,6 +92,8 @@ int coffer__os_unlink(const char *path)
     return unlinkat(AT_FDCWD, path, 0) == 0 ? 0 : errno;
 }
 
+/* flock belongs to the open file, not to the process as locks of fcntl do. So two handles of one
+   process exclude each other, and closing some other descriptor of the file does not drop the lock. */
 int coffer__os_lock(int fd)
 {
     int result = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operating system: opening files, and their bytes. */
+/*
+ * The operating system: opening files, and their bytes. Bytes are read and written by offset, so that
+ * threads can share a descriptor without a lock.
+ */
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -16,13 +19,15 @@
 #include <stdio.h>
 #endif
 
-/* The most that one call is asked to move: every system takes that much, and it is a multiple of every page. */
+/* The most that one call is asked to move. Linux moves at most 2 GiB less a page, and some systems refuse sizes
+   above 2 GiB. A multiple of every page size. */
 #define OS_PIECE ((uint64_t)1 << 30)
-/* How often space is asked for that a signal kept from being set aside. */
+/* How often fallocate is tried when signals interrupt it. */
 #define OS_RESERVE_TRIES 8
 
-/* ---- opening and closing --------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
+/* O_NOCTTY: opening a terminal by mistake must not make it the process's controlling one. */
 int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd)
 {
     int opened = -1;
@@ -36,6 +41,8 @@ int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd)
     return 0;
 }
 
+/* O_NONBLOCK has no effect on regular files; it keeps open from waiting for the other end of a
+   pipe. */
 int coffer__os_open(const char *path, coffer__os_use use, bool follow, int *fd)
 {
     const int access = use == COFFER__OS_READ ? O_RDONLY : use == COFFER__OS_WRITE ? O_WRONLY : O_RDWR;
@@ -53,6 +60,7 @@ int coffer__os_create(const char *path, bool secret, int *fd)
 }
 
 #ifdef O_TMPFILE
+/* The name under which the file of a descriptor can be opened or linked, whether it has another one or not. */
 #define OS_FD_NAME_SIZE 32
 static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
 {
@@ -60,6 +68,7 @@ static void os_fd_name(int fd, char name[OS_FD_NAME_SIZE])
 }
 #endif
 
+/* linkat with AT_EMPTY_PATH would need no /proc, but a privilege (CAP_DAC_READ_SEARCH). */
 int coffer__os_name(int fd, const char *path)
 {
 #ifdef O_TMPFILE
@@ -80,8 +89,9 @@ int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
     if (os_error != 0) {
         return os_error;
     }
-    /* The name comes by way of /proc, which a container or chroot may lack, and links may be forbidden there. The directory's own
-       name is taken: nothing else may be wrong with it. */
+    /* coffer__os_name needs /proc, which a container or chroot may lack, and linking may be forbidden. That
+       must be known before gigabytes are written. So try to give the file the name of its own directory: the
+       name is taken, and any error but EEXIST means that naming does not work. */
     if (coffer__os_name(*fd, directory) != EEXIST) {
         (void)close(*fd);
         return EOPNOTSUPP;
@@ -95,6 +105,8 @@ int coffer__os_create_unnamed(const char *directory, bool secret, int *fd)
 #endif
 }
 
+/* Not 0 to 2, even if the program closed those: what is written to standard error must not end up
+   in the file. */
 int coffer__os_duplicate(int fd, int *copy)
 {
     const int made = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -105,13 +117,16 @@ int coffer__os_duplicate(int fd, int *copy)
     return 0;
 }
 
+/* On Linux the descriptor is closed even when close is interrupted. Repeating it could close a
+   descriptor that another thread just got. */
 int coffer__os_close(int fd)
 {
     return close(fd) == 0 || errno == EINTR ? 0 : errno;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
+/* off_t has 64 bits (_FILE_OFFSET_BITS) and a sign. */
 bool coffer__os_offset_fits(uint64_t offset, uint64_t size)
 {
     return offset <= INT64_MAX && size <= INT64_MAX - offset;
@@ -122,6 +137,8 @@ static size_t os_piece(size_t size)
     return (uint64_t)size < OS_PIECE ? size : (size_t)OS_PIECE;
 }
 
+/* A short read is no error and no end of the file: only 0 bytes are. So it goes on until all bytes
+   are read. */
 int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
 {
     *done = 0;
@@ -142,6 +159,7 @@ int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_
     return 0;
 }
 
+/* pwrite that writes nothing without an error would loop for ever; no regular file does that. */
 int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size)
 {
     if (!coffer__os_offset_fits(offset, size)) {
@@ -162,8 +180,8 @@ int coffer__os_write_at(int fd, uint64_t offset, const void *bytes, size_t size)
     return 0;
 }
 
-/* Waits until a non-blocking descriptor takes bytes again, or has an error to report. */
-/* 0 also when a signal came first. */
+/* Waits until a non-blocking descriptor accepts bytes again, or has an error to report. 0 also when a signal
+   came first: the caller then asks the user and tries again. */
 static int os_wait_writable(int fd)
 {
     struct pollfd waiting = { .fd = fd, .events = POLLOUT };
@@ -191,7 +209,10 @@ int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done)
 }
 
 #ifdef __linux__
-/* Whether copy_file_range is of no use between two files, though reading and writing may be. */
+/* Whether the error means that copy_file_range does not work between these two files, though
+   reading and writing may: other file systems (EXDEV), overlapping ranges or special files
+   (EINVAL), old kernels and containers (ENOSYS, EPERM), a file open for appending (EBADF), or a
+   swap file (ETXTBSY). */
 static bool os_cannot_copy(int os_error)
 {
     return os_error == EXDEV || os_error == EINVAL || os_error == ENOSYS || os_error == EOPNOTSUPP ||
@@ -199,6 +220,8 @@ static bool os_cannot_copy(int os_error)
 }
 #endif
 
+/* copy_file_range moves as much as it likes. 0 bytes is the end of the source, or what some file
+   systems answer instead of an error; the caller finds out which by reading. */
 int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
 {
     *done = 0;
@@ -241,6 +264,7 @@ int coffer__os_clone(int from, int to)
 #endif
 }
 
+/* A length of 0 means up to the end of the source, whose last block may be partial. */
 int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_offset)
 {
 #ifdef FICLONERANGE
@@ -270,11 +294,12 @@ int coffer__os_insert(int fd, uint64_t offset, uint64_t size)
 #endif
 }
 
+/* A write lease is granted only if the file is open nowhere else. If somebody opens it later, the
+   system holds them up and sends a signal to this process. The default for that is SIGIO, which
+   would end a process that does not handle it; SIGURG is ignored unless the program handles it. */
 int coffer__os_claim(int fd)
 {
 #if defined F_SETLEASE && defined F_SETSIG
-    /* Whoever wants the file meanwhile makes the system send a signal, whose usual one would end the process; this one is ignored
-       unless the program has a use for it. */
     if (fcntl(fd, F_SETSIG, SIGURG) != 0) {
         return EOPNOTSUPP;
     }
@@ -306,7 +331,8 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
         return 0;
     }
 #ifdef FALLOC_FL_KEEP_SIZE
-    /* A signal makes it begin anew on some file systems: where signals come faster than it is done, it never would be. */
+    /* On some file systems fallocate starts again after a signal. A program with a timer that fires faster
+       than that would never get through, so the number of tries is bounded. */
     int result = -1;
     for (int i = 0; i < OS_RESERVE_TRIES && result != 0 && (i == 0 || errno == EINTR); i++) {
         result = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
@@ -321,8 +347,9 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 }
 
 /*
- * Linux alone tells where holes are without touching a position that others may share: /proc opens the file anew, with a position
- * of its own. The descriptor that was given may be the caller's, who reads by its position in another thread or process.
+ * Holes are found with lseek, which moves the descriptor's position. The descriptor may be the program's,
+ * which may read by that position in another thread or process. Opening /proc/self/fd/N makes a new open
+ * file of the same file, with a position of its own. Only Linux has that; elsewhere files have no holes.
  */
 #if defined(__linux__) && defined(SEEK_DATA)
 static int os_open_anew(int fd)
@@ -332,7 +359,7 @@ static int os_open_anew(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The answer of lseek, or `otherwise` where there is none. */
+/* The answer of lseek, or `otherwise` if it fails. */
 static uint64_t os_look(int fd, uint64_t offset, int whence, uint64_t otherwise)
 {
     const off_t found = coffer__os_offset_fits(offset, 0) ? lseek(fd, (off_t)offset, whence) : -1;
@@ -347,7 +374,7 @@ uint64_t coffer__os_next_data(int fd, uint64_t offset)
     }
     errno = 0;
     uint64_t data = os_look(own, offset, SEEK_DATA, offset);
-    if (errno == ENXIO) { /* nothing but a hole up to the end */
+    if (errno == ENXIO) { /* there is no data up to the end */
         data = os_look(own, 0, SEEK_END, offset);
     }
     (void)close(own);
@@ -357,7 +384,8 @@ uint64_t coffer__os_next_data(int fd, uint64_t offset)
 uint64_t coffer__os_next_hole(int fd, uint64_t offset)
 {
     struct stat info;
-    /* A file that has all its blocks has no holes. To look for them may take a walk over all its pages. */
+    /* A file that has all its blocks has no holes. That is asked first, because SEEK_HOLE may walk over all
+       pages of the file. */
     if (fstat(fd, &info) != 0 || (uint64_t)info.st_blocks * 512 >= (uint64_t)info.st_size) {
         return UINT64_MAX;
     }
@@ -365,7 +393,7 @@ uint64_t coffer__os_next_hole(int fd, uint64_t offset)
     if (own < 0) {
         return UINT64_MAX;
     }
-    /* Every file has a hole at its end, which is none here. */
+    /* SEEK_HOLE reports a hole at the end of every file. It does not count. */
     const uint64_t found = os_look(own, offset, SEEK_HOLE, UINT64_MAX);
     const uint64_t end = os_look(own, 0, SEEK_END, 0);
     (void)close(own);

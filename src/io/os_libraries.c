@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operating system: libraries that are loaded while the program runs. */
+/*
+ * The operating system: libraries that are loaded while the program runs. Optional parts (libcurl,
+ * libcrypto) are found that way, so that a program that never uses them neither needs nor loads them.
+ */
 #include "os_posix.h"
 
 #include <string.h>
@@ -15,12 +18,16 @@ bool coffer__os_can_load(void)
     return true;
 }
 
+/* RTLD_LOCAL: its symbols are no business of the program's. RTLD_NOW: a library that lacks
+   something fails here, and not in the middle of a call. */
 bool coffer__os_library_open(coffer__os_library *library, const char *name)
 {
     library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     return library->handle != NULL;
 }
 
+/* RTLD_NOLOAD finds the loaded object again without loading anything, and counts one more user of
+   it. */
 bool coffer__os_library_holding(coffer__os_library *library, void (*function)(void))
 {
     Dl_info info;

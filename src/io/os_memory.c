@@ -11,7 +11,8 @@ size_t coffer__os_page_size(void)
     return size < 1 ? 4096 : (size_t)size;
 }
 
-/* Reads the pages of a private map in without making copies of them, which MAP_POPULATE would. */
+/* Reads in the pages of a private map. MAP_POPULATE would do it by writing to them, which makes a copy of
+   every page; MADV_POPULATE_READ (Linux 5.14) does not. Older systems get a hint. */
 static void os_populate_private(void *base, size_t size)
 {
 #ifdef MADV_POPULATE_READ
@@ -22,7 +23,8 @@ static void os_populate_private(void *base, size_t size)
     (void)posix_madvise(base, size, POSIX_MADV_WILLNEED);
 }
 
-/* Linux would refuse a private map larger than all memory, as if every page of it were to be changed. */
+/* Without it Linux counts a private map as memory that will be used, as if every page were going to be
+   changed, and refuses one that is larger than all memory. */
 #ifdef MAP_NORESERVE
 #define OS_NO_RESERVE MAP_NORESERVE
 #else
@@ -41,6 +43,8 @@ static int os_map_flags(bool writable_copy, bool populate)
     return writable_copy ? MAP_PRIVATE | OS_NO_RESERVE : MAP_SHARED;
 }
 
+/* A map begins at a page, so up to a page before the range is mapped with it, and has to be
+   unmapped with it. */
 int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
                          void **address)
 {
@@ -76,7 +80,10 @@ static void *os_pages(size_t size)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Maps more than is wanted, gives back what lies before a huge page's start and after the end. */
+/* mmap aligns to small pages. So this maps a huge page more than is wanted, and gives back what is
+   before the first multiple of a huge page and what is after the end. The madvise matters where
+   huge pages are used on request only, which is the default of many systems; if it fails, the pages
+   are small. */
 static void *os_huge_pages(size_t size)
 {
     char *pages = os_pages(size + COFFER__OS_HUGE_PAGE);

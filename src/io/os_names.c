@@ -27,15 +27,18 @@ static coffer__os_kind os_kind(mode_t mode)
                            : COFFER__OS_OTHER;
 }
 
-/* What a failed inspection leaves: a compiler that sees caller and callee cannot know that errno is not 0 then. */
+/* What a failed inspection leaves. Callers do not look at it, but a compiler that inlines both does not know
+   that errno is not 0 after a failure, and would warn. */
 static const coffer__os_info OS_NO_INFO = { .kind = COFFER__OS_OTHER };
 
+/* Times are only compared, so a far future that wraps around does no harm. */
 static int64_t os_nanoseconds(const struct timespec *time)
 {
     return (int64_t)((uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec);
 }
 
-/* The clock that files get their times from: Linux's goes on by a tick at a time. */
+/* The clock that files get their times from. On Linux it is the coarse one, which advances once per tick: a
+   precise clock would be ahead of it. */
 static int64_t os_file_clock(void)
 {
     struct timespec now = { 0, 0 };
@@ -47,8 +50,11 @@ static int64_t os_file_clock(void)
     return os_nanoseconds(&now);
 }
 
-/* Whether a change after `before` could leave the time `touched` as it is. Times of whole seconds are of a file system that
-   knows no finer ones, two seconds at worst; a time in the future beyond that is of another clock. */
+/* Whether one more change could leave the ctime as it is. `before` is the file clock's time just
+   before the file was looked at: if the ctime is at or after that, a change within the same tick
+   would get the same time. A time of whole seconds may be of a file system that stores no finer
+   ones; at worst they are two seconds apart (FAT). A time in the future beyond that comes from
+   another machine's clock, and says nothing. */
 static bool os_is_recent(int64_t touched, int64_t before)
 {
     const int64_t coarsest = INT64_C(2000000000);
@@ -56,7 +62,7 @@ static bool os_is_recent(int64_t touched, int64_t before)
     return touched >= before - (whole_seconds ? coarsest : 0) && touched <= before + coarsest;
 }
 
-/* `before`: the time of files before this one was looked at. */
+/* `before`: the file clock's time just before the file was looked at. */
 static void os_info_of(const struct stat *found, int64_t before, coffer__os_info *info)
 {
     info->kind = os_kind(found->st_mode);
@@ -72,6 +78,8 @@ static void os_info_of(const struct stat *found, int64_t before, coffer__os_info
     info->recent = os_is_recent(info->touched, before);
 }
 
+/* The clock is read before the file. The other order could call a file settled that changed in
+   between. */
 int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
 {
     struct stat found;
@@ -84,6 +92,7 @@ int coffer__os_inspect(const char *path, bool follow, coffer__os_info *info)
     return 0;
 }
 
+/* stat reports a size of 0 for a block device; the device itself knows its size. */
 int coffer__os_inspect_fd(int fd, coffer__os_info *info)
 {
     struct stat found;
@@ -112,11 +121,15 @@ bool coffer__os_is_mine(const coffer__os_info *info)
     return info->owner == (uint32_t)geteuid();
 }
 
+/* Cheaper than a stat, as nothing but the name is looked up. It follows links, so a link to nothing
+   does not exist. */
 bool coffer__os_exists(const char *path)
 {
     return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
 }
 
+/* readdir returns NULL both at the end and after an error. Only errno tells them apart, so it is
+   cleared before each call. */
 int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name), void *ctx)
 {
     DIR *stream = opendir(folder);
@@ -137,6 +150,7 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
     return os_error;
 }
 
+/* realpath allocates with malloc, as the one way that has no limit of its own. */
 int coffer__os_real_path(const char *path, char *out, size_t size)
 {
     char *real = realpath(path, NULL);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the operating system share: POSIX, and of Linux what makes saving atomic and fast (unnamed files, space set aside,
- * copies in the kernel, clones, huge pages). Where a system lacks such a call, the function says EOPNOTSUPP and its caller does
- * without. It comes first in each of them, since it says what the system's headers are to declare.
+ * What the files os_*.c share. They need POSIX, and use of Linux what makes saving atomic and fast: unnamed
+ * files, reserved space, copies in the kernel, clones, huge pages. Where a system lacks such a call, the
+ * function returns EOPNOTSUPP and its caller has a way without it.
+ *
+ * It must be included first, since these macros decide what the system's headers declare. _FILE_OFFSET_BITS
+ * and _TIME_BITS give 32-bit systems offsets and times of 64 bits.
  */
 #ifndef COFFER_IO_OS_POSIX_H
 #define COFFER_IO_OS_POSIX_H
@@ -15,12 +18,12 @@
 #include <errno.h>
 #include <sys/types.h>
 
-/* os_threads.c: starts main(arg) as coffer__os_thread_start does, and leaves it to the caller to join or detach it. The attributes may
-   be NULL. */
+/* os_threads.c: starts main(arg) with signals blocked, as coffer__os_thread_start does. The caller joins or
+   detaches the thread. The attributes may be NULL. */
 int coffer__os_thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *arg);
-/* os_files.c: opens with O_CLOEXEC, again where a signal came between. */
+/* os_files.c: opens with O_CLOEXEC, and repeats what a signal interrupted. */
 int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd);
-/* Whether the system's offsets reach to the end of that range. */
+/* os_files.c: whether the end of the range is within the system's offsets. */
 bool coffer__os_offset_fits(uint64_t offset, uint64_t size);
 
 #endif

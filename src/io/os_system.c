@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operating system: words for its errors, its environment, and its clocks. */
+/*
+ * The operating system: words for its errors, its environment, and its clocks. The words finish a sentence
+ * that begins with "cannot open the file: ", so they have no capital and no full stop.
+ */
 #include "os_posix.h"
 
 #include <stdlib.h>
@@ -56,7 +59,8 @@ const char *coffer__os_words(int os_error)
 
 const char *coffer__os_variable(const char *name)
 {
-    /* Safe as long as the program does not change its environment in another thread, which POSIX leaves to the program. */
+    /* Safe as long as the program does not change its environment in another thread, which POSIX makes the
+       program's duty. */
     const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
     return value != NULL && value[0] != '\0' ? value : NULL;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operating system: threads, locks, and how many of anything a process may have. */
+/*
+ * The operating system: threads, locks, and how many of anything a process may have. Locking an initialised
+ * mutex of the default kind cannot fail unless the program is wrong, so results are not looked at.
+ */
 #include "os_posix.h"
 
 #include <limits.h>
@@ -32,6 +35,8 @@ void coffer__os_mutex_unlock(coffer__mutex *mutex)
     (void)pthread_mutex_unlock(&mutex->posix);
 }
 
+/* Waits are measured with the monotonic clock, since the calendar's clock may be set while somebody
+   waits. */
 int coffer__os_condition_init(coffer__condition *condition)
 {
     pthread_condattr_t attributes;
@@ -39,7 +44,6 @@ int coffer__os_condition_init(coffer__condition *condition)
     if (os_error != 0) {
         return os_error;
     }
-    /* The calendar's clock may be set while somebody waits. */
     os_error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     os_error = os_error != 0 ? os_error : pthread_cond_init(&condition->posix, &attributes);
     (void)pthread_condattr_destroy(&attributes);
@@ -51,6 +55,8 @@ void coffer__os_condition_deinit(coffer__condition *condition)
     (void)pthread_cond_destroy(&condition->posix);
 }
 
+/* pthreads wait until a point in time, by the clock of coffer__os_condition_init. Nanoseconds must
+   stay below a second, so what exceeds it is carried. */
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds)
 {
     struct timespec until = { 0, 0 };
@@ -73,9 +79,10 @@ static void *os_thread_main(void *arg)
     return NULL;
 }
 
-/* With those signals blocked that any thread of the program can take. Those that an instruction of the thread itself causes are left:
-   blocked, they end the process instead of running the program's handler, which may be what lets it read maps of files that
-   become shorter. */
+/* A new thread inherits the signal mask, so signals are blocked here while it is created: its first
+   instruction already runs with them blocked. Those that an instruction of the thread itself causes
+   stay unblocked. Blocked, they would end the process instead of running the program's handler,
+   which may be what lets the program read maps of files that become shorter. */
 int coffer__os_thread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *arg)
 {
     static const int own[] = { SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP };
@@ -91,6 +98,9 @@ int coffer__os_thread_create(pthread_t *thread, const pthread_attr_t *attributes
     return os_error;
 }
 
+/* 256 KiB are too little for OpenSSL or a caller's function, but plenty for this library's own
+   code, which does not recurse and has only small arrays. Many threads then cost little address
+   space. */
 static int os_thread_create_small(coffer__thread *thread)
 {
     pthread_attr_t attributes;
@@ -104,11 +114,12 @@ static int os_thread_create_small(coffer__thread *thread)
     return os_error;
 }
 
+/* Where a small stack is refused, the usual one is used: thread-local variables lie on the stack,
+   and a program with many of them may have no room for them on a small one. */
 int coffer__os_thread_start(coffer__thread *thread, void (*run)(void *arg), void *arg, bool small)
 {
     thread->run = run;
     thread->arg = arg;
-    /* A program with many thread-local variables, which lie on the stack, may have no room for them on a small one. */
     if (small && os_thread_create_small(thread) == 0) {
         return 0;
     }
@@ -120,6 +131,7 @@ void coffer__os_thread_join(coffer__thread *thread)
     (void)pthread_join(thread->posix, NULL);
 }
 
+/* RLIM_INFINITY is a very large number, and is answered as one. */
 size_t coffer__os_descriptors(void)
 {
     struct rlimit limit = { .rlim_cur = 0 };
@@ -127,6 +139,8 @@ size_t coffer__os_descriptors(void)
     return limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
+/* The affinity mask, not the machine: containers and batch systems restrict a process to few
+   processors. It fails on machines with more than 1024, where all processors that are online count. */
 unsigned coffer__os_processors(void)
 {
 #ifdef __linux__

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: removing a large file's name without waiting until the system has given up its memory and its place, which
- * takes longer than writing a new one. A page of the file is mapped first, so that it lives on, and unmapped by a thread that
- * outlives the call.
+ * The operating system: removing the last name of a large file without waiting until the system has freed
+ * its page cache and its blocks, which can take longer than writing the new file.
+ *
+ * A file is freed by whoever drops the last reference to it. So a page of it is mapped before the name goes,
+ * which keeps it alive, and a thread that outlives the call unmaps the page and thereby frees the file. If
+ * anything about that fails, the page is unmapped within the call: it takes longer, and nothing else.
  */
 #include "os_posix.h"
 
@@ -19,12 +22,14 @@
 #endif
 #endif
 
-/* Giving up a file of less takes no longer than starting a thread does. */
+/* Freeing a smaller file takes no longer than starting a thread does. */
 #define OS_LARGE_FILE ((uint64_t)32 << 20)
 
 #ifdef MADV_DONTFORK
 
-/* Whether to replace the file takes long, and there is room for another one before its place is free. */
+/* Whether freeing the file takes long, and the device has room for another one of its size before
+   that is done. A file with other names is not freed at all. Blocks count, not the length: a sparse
+   file is freed quickly. st_blocks is in units of 512 bytes on every file system. */
 static bool os_is_large(int fd)
 {
     struct stat info;
@@ -33,12 +38,14 @@ static bool os_is_large(int fd)
         return false;
     }
     const uint64_t size = (uint64_t)info.st_blocks * 512;
-    /* A file system in user space may say that its blocks have no size. */
+    /* A file system in user space (FUSE) may report blocks of size 0, by which one cannot divide. */
     return size >= OS_LARGE_FILE && device.f_frsize > 0 && size / device.f_frsize < device.f_bavail;
 }
 
-/* Maps a byte of the file, which nobody looks at: until it is unmapped, the file exists. A descriptor would do that too, but a
-   child process that is forked meanwhile would have it as well, and keep the file for as long as it lives. */
+/* Maps one page of the file, which nobody ever touches; NULL if there is no need, or no way. As
+   long as it is mapped, the file exists. A descriptor would do that too, but a child process forked
+   in the meantime would inherit it and keep the file for as long as it lives. A map can be excluded
+   from fork. */
 static void *os_hold(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -57,8 +64,10 @@ static void *os_hold(const char *path)
     return page;
 }
 
-/* Sees to it that this code is there for as long as the process is, though it may be part of a library that the program unloads when
-   the call has returned. False where that cannot be had. */
+/* The thread runs code of this library, which may be part of a shared object that the program
+   unloads after the call has returned: then the thread would run into unmapped memory. So the
+   object that contains this code is marked never to be unloaded. False where that is impossible;
+   then no thread is used. The program itself has an empty name and is never unloaded. */
 static bool os_stays_loaded(void)
 {
 #if defined(__GLIBC__) && !defined(COFFER_NO_DLOPEN)
@@ -70,7 +79,7 @@ static bool os_stays_loaded(void)
     }
     const struct link_map *object = found;
     if (object->l_name[0] == '\0') {
-        return true; /* the program itself */
+        return true;
     }
     void *handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     if (handle == NULL) {
@@ -83,12 +92,14 @@ static bool os_stays_loaded(void)
 #endif
 }
 
+/* All that the thread does; it allocates nothing and takes no locks of the program. */
 static void *os_let_go_main(void *page)
 {
     (void)munmap(page, 1);
     return NULL;
 }
 
+/* Detached: nobody waits for the thread, and a process that ends does so without it. */
 static void os_let_go(void *page)
 {
     pthread_t thread;

@@ -12,15 +12,18 @@
 
 #define PART_SUFFIX ".coffer-part"
 #define PART_FIXED ((size_t)16 + 8 + 8 + 8)
-#define PART_MOST_TURNS 16u /* of opening what others take away meanwhile */
+/* How often a part is opened that other processes rename or remove at the same time. */
+#define PART_MOST_TURNS 16u
 
-/* What a part is to be. */
+/* The record that the part should have: what it must be equal to if pieces are to count. */
 typedef struct part_wish {
     uint8_t fixed[PART_FIXED];
     const char *origin;
     size_t origin_len;
 } part_wish;
 
+/* The layout is in part.h. The version is part of the magic text: a part of another version is not
+   equal. */
 static void part_wish_for(part_wish *wish, const coffer__part *part, const char *origin, uint64_t plan)
 {
     static const char magic[] = "coffer-part 2\n";
@@ -38,7 +41,8 @@ static coffer_status part_trouble(const coffer__part *part, const char *task, in
     return coffer__trouble(err, task, part->name.text, os_error);
 }
 
-/* Where the bytes are that say which pieces are there. */
+/* Where the bytes are that say which pieces are there. The sum does not overflow: with a size near 2^64 there
+   would have been no memory for the marks. */
 static uint64_t part_marks_at(const coffer__part *part, const part_wish *wish)
 {
     return part->size + PART_FIXED + wish->origin_len;
@@ -46,6 +50,7 @@ static uint64_t part_marks_at(const coffer__part *part, const part_wish *wish)
 
 /* ---- what lies there --------------------------------------------------------------------------------------------- */
 
+/* Whether the file has these bytes at `at`. A read error or an early end means no. */
 static bool part_has(const coffer__part *part, uint64_t at, const void *bytes, size_t size)
 {
     uint8_t there[256];
@@ -61,7 +66,8 @@ static bool part_has(const coffer__part *part, uint64_t at, const void *bytes, s
     return true;
 }
 
-/* Whether what lies there is this part: then its pieces count. */
+/* Whether what lies there is this very part: the length and the whole record must be equal. Then
+   `done` is read, and its pieces count. Without an origin two versions could not be told apart. */
 static bool part_goes_on(const coffer__part *part, const part_wish *wish)
 {
     coffer__os_info info;
@@ -74,6 +80,9 @@ static bool part_goes_on(const coffer__part *part, const part_wish *wish)
            got == part->piece_count;
 }
 
+/* Starts again. Truncating to 0 first drops old bytes and marks; space is reserved before the
+   length is set, so that a full disk is found now. The marks are written by the last truncation:
+   they are zeros. */
 static coffer_status part_begin(const coffer__part *part, const part_wish *wish, coffer_error *err)
 {
     const uint64_t marks = part_marks_at(part, wish);
@@ -90,7 +99,8 @@ static coffer_status part_begin(const coffer__part *part, const part_wish *wish,
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Opens what lies under the name, or makes it. */
+/* Opens what lies under the name, or creates it. O_NOFOLLOW: a symbolic link, and whatever else
+   cannot be opened for writing, was not made by this library and is removed. */
 static int part_open_name(coffer__part *part)
 {
     const int os_error = coffer__os_open(part->name.text, COFFER__OS_EDIT, false, &part->fd);
@@ -102,14 +112,16 @@ static int part_open_name(coffer__part *part)
     return removed == 0 ? coffer__os_create(part->name.text, false, &part->fd) : removed;
 }
 
-/* Whether the file that is open is one that may be written to. */
+/* Whether the open file may be written to. A second link would be a name of somebody's file that
+   changes under them. */
 static bool part_is_own(const coffer__os_info *info)
 {
     return info->kind == COFFER__OS_REGULAR && info->links == 1 && coffer__os_is_mine(info);
 }
 
-/* Whether the name still leads to the file that is open: before there was a lock, another process may have given that file its
-   final name, or removed it. */
+/* Whether the name still leads to the open file. Between opening and locking, another process may
+   have completed that file and given it its final name, or removed it: writing to it would damage a
+   finished file. */
 static bool part_is_named(const coffer__part *part)
 {
     coffer__os_info now;
@@ -117,14 +129,16 @@ static bool part_is_named(const coffer__part *part)
            now.inode == part->inode;
 }
 
-/* Opens and locks the file. ESTALE when it was not the one that is wanted, and is to be opened again. */
+/* Opens and locks the file, and only then checks that it is the right one, since nothing changes
+   under the lock. ESTALE: it was not, and opening should be tried again. With EWOULDBLOCK, when
+   another process holds the lock, the descriptor stays open for coffer__part_close. */
 static int part_enter(coffer__part *part)
 {
     coffer__os_info info;
     int os_error = part_open_name(part);
     if (os_error != 0) {
         part->fd = -1;
-        return os_error == EEXIST ? ESTALE : os_error; /* somebody else was faster */
+        return os_error == EEXIST ? ESTALE : os_error; /* another process was faster */
     }
     os_error = coffer__os_lock(part->fd);
     os_error = os_error == 0 ? coffer__os_inspect_fd(part->fd, &info) : os_error;
@@ -143,6 +157,7 @@ static int part_enter(coffer__part *part)
     return removed == 0 || removed == ENOENT ? ESTALE : removed;
 }
 
+/* EWOULDBLOCK with an open descriptor is the lock's; without one it would be a failure to open. */
 static coffer_status part_open_file(coffer__part *part, coffer_error *err)
 {
     int os_error = ESTALE;
@@ -164,6 +179,7 @@ bool coffer__part_name(coffer__path *name, const coffer__path *target)
     return coffer__path_beside(name, target->text, "", PART_SUFFIX);
 }
 
+/* `done` has one byte more than there are pieces, so that an empty file needs no special case. */
 coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, uint64_t size, const char *origin,
                                 uint64_t plan, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -189,6 +205,8 @@ coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, 
     return part_goes_on(part, &wish) ? COFFER_OK : part_begin(part, &wish, err);
 }
 
+/* The same checks as part_enter, in the same order: lock first. The file may still have its record,
+   so it is at least as long as its contents. */
 bool coffer__part_adopt(coffer__part *part, const coffer__path *target, uint64_t size, uint64_t device, uint64_t inode)
 {
     coffer__os_info info;
@@ -209,6 +227,7 @@ bool coffer__part_adopt(coffer__part *part, const coffer__path *target, uint64_t
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
+/* `piece` is below the count, so the difference is not negative. */
 uint64_t coffer__part_piece_size(const coffer__part *part, uint64_t piece)
 {
     const uint64_t left = part->size - piece * COFFER__PART_PIECE;
@@ -222,6 +241,8 @@ coffer_status coffer__part_write(const coffer__part *part, uint64_t at, const vo
     return os_error == 0 ? COFFER_OK : part_trouble(part, "write the file", os_error, err);
 }
 
+/* Called after the bytes were written, never before. Both may be in memory only when the power
+   fails, and the system may store the mark first: see part.h. */
 coffer_status coffer__part_mark(coffer__part *part, uint64_t piece, coffer_error *err)
 {
     static const uint8_t there = 1;
@@ -229,6 +250,8 @@ coffer_status coffer__part_mark(coffer__part *part, uint64_t piece, coffer_error
     return os_error == 0 ? COFFER_OK : part_trouble(part, "write the file", os_error, err);
 }
 
+/* The record goes first: a part without one is not resumed, so a crash from here on costs a new
+   download, not a wrong file. */
 coffer_status coffer__part_finish(coffer__part *part, bool durable, coffer_error *err)
 {
     int os_error = coffer__os_truncate(part->fd, part->size);

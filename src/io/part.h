@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that comes in pieces, in any order, and survives the death of the process that makes it: NAME.coffer-part, until it is
- * complete. Behind the file's own bytes it has a record of what it is going to be and of which pieces are there:
+ * A file that arrives in pieces, in any order, and survives the death of the process that makes it:
+ * NAME.coffer-part, until it is complete. After the file's own bytes it has a record of what it will be and
+ * which pieces are there. Integers are little-endian:
  *
- *   the file's bytes | "coffer-part 2\n" and NULs, 16 | its size, u64 | its plan, u64 | the length of what it is of, u64
- *                    | what it is of | a byte for each piece
+ *   offset      size
+ *   0           S       the file's bytes
+ *   S           16      "coffer-part 2\n" and NULs
+ *   S+16        8       S, the size of the file
+ *   S+24        8       the plan: a number that other contents would not have
+ *   S+32        8       N, the length of the origin
+ *   S+40        N       the origin: which version of which file it is
+ *   S+40+N      P       a byte for each piece of 1 MiB: 1 when all of it is there
  *
- * The next process that wants the same resumes with what is there; any other starts again. A process is in a part alone. A
- * power cut may lose pieces that are recorded: what a server states of a file's digest is compared in the end.
+ * A later process that wants the same file resumes with what is there; any other process starts again. Only
+ * one process works on a part, which holds its lock. A power cut may lose pieces that are recorded, because
+ * nothing is synced until the end: the digest that a server states is compared with the complete file.
  *
- * What lies under the name counts only when it is a regular file of the user's own that has no other name: anything else, which
- * somebody may have put there, is not written to, but removed.
+ * What lies under the name counts only if it is a regular file of this user's that has no other name.
+ * Anything else may have been planted; it is not written to, but removed.
  */
 #ifndef COFFER_IO_PART_H
 #define COFFER_IO_PART_H
@@ -29,31 +37,33 @@ typedef struct coffer__part {
     uint64_t piece_count;
     uint8_t *done;     /* for each piece: 1 when it is there */
     uint64_t marks_at; /* where that is in the file */
-    uint64_t device;
+    uint64_t device;   /* with inode: which file is open, to compare with what the name leads to */
     uint64_t inode;
 } coffer__part;
 
 /* The name that the file has until it is complete; false when it is too long. */
 bool coffer__part_name(coffer__path *name, const coffer__path *target);
-/* Opens or makes the part of `target`. `origin` says which version of what it is of, "" that this is not known: then nothing is
-   resumed. `plan` is a number that other contents would not have. coffer__part_close follows in any case. */
+/* Opens or creates the part of `target`. `origin` names the version of what is fetched; "" if that
+   is not known, and then nothing is resumed. COFFER_ERR_LOCKED when another process works on it.
+   coffer__part_close follows in any case. */
 coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, uint64_t size, const char *origin,
                                 uint64_t plan, const coffer_allocator *allocator, coffer_error *err);
-/* Opens a part that is known to be complete, by which file it is; false when that does not lie there. coffer__part_close follows in
-   any case. */
+/* Opens a part that the caller knows to be complete, by device and inode; false when another file,
+   or none, lies there. coffer__part_close follows in any case. */
 bool coffer__part_adopt(coffer__part *part, const coffer__path *target, uint64_t size, uint64_t device, uint64_t inode);
-/* Bytes of a piece: all have COFFER__PART_PIECE but the last. */
+/* Bytes of a piece: COFFER__PART_PIECE, but less for the last one. */
 uint64_t coffer__part_piece_size(const coffer__part *part, uint64_t piece);
 /* Stores bytes at `at`, from any thread. */
 coffer_status coffer__part_write(const coffer__part *part, uint64_t at, const void *bytes, size_t size,
                                  coffer_error *err);
-/* Records that all of a piece is there. `done` is the caller's to keep. */
+/* Records in the file that all of a piece is there. The caller sets `done`, under its own lock. */
 coffer_status coffer__part_mark(coffer__part *part, uint64_t piece, coffer_error *err);
-/* Takes the record off, and with `durable` sees to it that the bytes are on the device; then all that is left is the name. */
+/* Cuts off the record, and makes the bytes durable if asked to. Then only the final name is
+   missing. */
 coffer_status coffer__part_finish(coffer__part *part, bool durable, coffer_error *err);
-/* Removes what is there. */
+/* Deletes the part by its name. */
 void coffer__part_remove(coffer__part *part);
-/* Lets go; what is there stays for the next process. */
+/* Closes and unlocks; what is there stays for the next process. */
 void coffer__part_close(coffer__part *part, const coffer_allocator *allocator);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overwriting the first bytes of a file that has no commit point of its own, with an undo file. Layout of PATH.coffer-undo,
- * integers little-endian:
+ * Overwriting the first bytes of a file that has no commit point of its own, with an undo file. Layout of
+ * PATH.coffer-undo, integers little-endian:
  *
  *   offset   size
  *   0        8     "COFRUNDO"
@@ -12,18 +12,29 @@
  *   32+N     N     these bytes as they are to be
  *   32+2N    8     FNV-1a of 64 bits of everything before
  *
- * The order of things, each durable before the next: the undo file under the name PATH.coffer-undo.new; its name without
- * .new; the new bytes in the file; the undo file gone. So a file that is called PATH.coffer-undo is always whole, and while
- * there is none the file is as it should be. What a crash left of a .new is removed by the next edit or recovery.
+ * The order of the steps, each durable before the next one:
  *
- * Putting room in before everything else (coffer__patch_insert) has the file's size after it, as the old bytes those that are to
- * be there in the end, and as the new ones what the insertion makes: zeros, and the first bytes of the file.
+ *   1. the undo file under the name PATH.coffer-undo.new
+ *   2. its name without .new
+ *   3. the new bytes in the file
+ *   4. the undo file removed
  *
- * The undo file belongs to a file of that size whose first bytes have, byte for byte, either the old or the new value: that
- * is what an interrupted write leaves, and a file written anew since then, or another one, does not have it. Device and inode
- * numbers would tell less: they change with a reboot or a restored backup, and stay when a file is written anew.
+ * So a file named PATH.coffer-undo is always whole, and while there is none the file is as it should be. A
+ * crash between 2 and 4 leaves the undo file, and recovery restores the old bytes. What a crash leaves of
+ * a .new file is removed by the next edit or recovery.
  *
- * Everything here happens while the caller holds the lock of the file.
+ * An insertion (coffer__patch_insert) uses the same file in the other direction. Its size is that after the
+ * insertion. Its old bytes are those that are to be there in the end, and its new bytes are what the
+ * insertion alone produces: zeros, and then the first bytes of the file. Restoring the "old" bytes thus
+ * completes the insertion.
+ *
+ * An undo file belongs to a file that has the recorded size and whose first bytes have, each of them, either
+ * the old or the new value. That is what an interrupted write leaves. Another file, or one that was written
+ * again since, is very unlikely to look like that. Device and inode numbers would tell less: they change
+ * with a reboot or a restored backup, and stay when a file is written again.
+ *
+ * The checksum is against damage, not against malice: who may write the undo file is checked instead
+ * (undo_counts). Everything here happens while the caller holds the lock of the file.
  */
 #include "patch.h"
 
@@ -42,16 +53,17 @@
 #define UNDO_SUM_SIZE 8
 #define UNDO_VERSION 1
 #define UNDO_NEW_SUFFIX COFFER__UNDO_SUFFIX ".new"
-/* Bytes that recovery handles at once. */
+/* Bytes that recovery handles at a time: a header may have 100 MB, which recovery must not need as memory. */
 #define UNDO_PIECE ((size_t)1 << 16)
 
 static const uint8_t undo_magic[8] = { 'C', 'O', 'F', 'R', 'U', 'N', 'D', 'O' };
 
-/* Who may write a file: those that the bits of 0022 name, and the group. */
+/* Bits of a mode: who besides the owner may write the file. */
 #define UNDO_GROUP_WRITES 0020u
 #define UNDO_OTHERS_WRITE 0002u
 
-/* Whether an undo file is one of this file: see coffer__patch_recover. */
+/* Whether an undo file may be believed: nobody may have written it who could not write the file as
+   well. The bit of the group allows the same people only if both files have the same group. */
 static bool undo_counts(const coffer__os_info *undo, const coffer__os_info *file)
 {
     const bool owned = undo->owner == file->owner || coffer__os_is_mine(undo);
@@ -61,6 +73,8 @@ static bool undo_counts(const coffer__os_info *undo, const coffer__os_info *file
     return undo->kind == COFFER__OS_REGULAR && owned && (writers & ~allowed) == 0;
 }
 
+/* Readers call this for every file they open, so the usual answer costs one faccessat. If a name
+   disappears between the calls, the answer is STRANGE, the careful one. */
 coffer__undo coffer__undo_look(const char *path)
 {
     coffer__path name;
@@ -70,11 +84,13 @@ coffer__undo coffer__undo_look(const char *path)
         return COFFER__UNDO_NONE;
     }
     if (coffer__os_inspect(name.text, false, &undo) != 0 || coffer__os_inspect(path, false, &file) != 0) {
-        return COFFER__UNDO_STRANGE; /* one of them is gone by now */
+        return COFFER__UNDO_STRANGE;
     }
     return undo_counts(&undo, &file) ? COFFER__UNDO_COUNTS : COFFER__UNDO_STRANGE;
 }
 
+/* Best effort: if it cannot be removed, readers are told of it and recovery refuses it, since the
+   file changed. */
 void coffer__undo_forget(const char *path)
 {
     coffer__path undo;
@@ -92,15 +108,16 @@ coffer_status coffer__undo_fail(coffer_error *err, const char *path)
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
 }
 
-/* Makes what happened to the names beside `path` durable. */
+/* Makes changes of names beside `path` durable. */
 static int undo_sync_names(const char *path)
 {
     coffer__path directory;
     return coffer__path_directory(&directory, path) ? coffer__os_sync_directory(directory.text) : ENAMETOOLONG;
 }
 
-/* ---- applying -------------------------------------------------------------------------------------------------------- */
+/* ---- applying ---------------------------------------------------------------------------------------------------- */
 
+/* Writes the layout at the top of this file, in four parts. The sum covers the first three. */
 static int undo_write_bytes(int fd, const coffer__patch *patch)
 {
     uint8_t head[UNDO_HEAD_SIZE];
@@ -128,8 +145,10 @@ static int undo_write_bytes(int fd, const coffer__patch *patch)
     return os_error;
 }
 
-/* Writes the file under the name `scratch`, durable but for the name. Whoever may read the file may read its undo file, which
-   nobody but its owner has to write. */
+/* Writes the undo file under the name `scratch` and makes its bytes durable; the name is not
+   durable yet. It begins with mode 0600 and then gets the file's owner and rights: whoever may read
+   the file may read its undo file, which shows nothing more. Write permission is taken away from
+   all but the owner, which keeps undo_counts satisfied. */
 static int undo_write(const char *scratch, const char *path, int target, const coffer__patch *patch)
 {
     int fd = -1;
@@ -144,7 +163,8 @@ static int undo_write(const char *scratch, const char *path, int target, const c
         os_error = coffer__os_inspect_fd(target, &info);
     }
     if (os_error == 0) {
-        /* The bits of the group are the mask of an access control list, too, so that nobody whom that names may write either. */
+        /* With an access control list, the group's bits are its mask: clearing them also takes the permission to
+           write from everybody whom the list names. */
         info.mode &= ~(UNDO_GROUP_WRITES | UNDO_OTHERS_WRITE);
         os_error = coffer__os_take_owner_and_mode(fd, &info, path);
     }
@@ -155,7 +175,9 @@ static int undo_write(const char *scratch, const char *path, int target, const c
     return os_error != 0 ? os_error : closed;
 }
 
-/* The undo file lies beside `path` and survives a crash, or does not lie there and nothing happened. */
+/* Steps 1 and 2: afterwards the undo file is there and survives a crash, or it is not there and
+   nothing has happened. If its name cannot be made durable, it is removed again, as the edit will
+   not take place. */
 static int undo_establish(const char *path, int target, const coffer__patch *patch)
 {
     coffer__path scratch;
@@ -193,7 +215,7 @@ void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *en
     }
 }
 
-/* Writes what differs, as it is in `from`, one of the patch's two. */
+/* Writes the range that differs, from either of the patch's two texts, and makes it durable. */
 static int patch_write(int fd, const coffer__patch *patch, const void *from)
 {
     size_t first = 0;
@@ -203,7 +225,10 @@ static int patch_write(int fd, const coffer__patch *patch, const void *from)
     return os_error != 0 ? os_error : coffer__os_sync(fd);
 }
 
-/* Nobody needs the undo file any more. */
+/* Step 4. An undo file that stays although the edit is complete would make readers refuse the file,
+   so that is an error; one that is already gone is not. If only the directory cannot be synced, a
+   power cut may bring the undo file back, and recovery then undoes a finished edit: that is an
+   error, too. */
 static coffer_status undo_remove(const char *path, coffer_error *err)
 {
     coffer__path undo;
@@ -219,7 +244,8 @@ static coffer_status undo_remove(const char *path, coffer_error *err)
     return synced == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", path, synced);
 }
 
-/* The new bytes could not be written, and the old ones may be damaged. */
+/* Writing the new bytes failed, and some may be in the file. Tries to write the old ones at once.
+   If that fails, too, the undo file stays, and the user is told to run the recovery later. */
 static coffer_status patch_take_back(int fd, const char *path, const coffer__patch *patch, int os_error,
                                      coffer_error *err)
 {
@@ -246,9 +272,11 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
 }
 
-/* ---- putting room in ------------------------------------------------------------------------------------------------- */
+/* ---- putting room in --------------------------------------------------------------------------------------------- */
 
-/* Nothing was put in, and the file is as it was. */
+/* The file system inserted nothing, so the file is as it was, and the undo file must go: it
+   describes a file of another size. Errors that mean "cannot do that" have a code of their own, so
+   that the caller can rewrite the file instead. */
 static coffer_status patch_not_inserted(const char *path, int os_error, coffer_error *err)
 {
     const coffer_status status = undo_remove(path, err);
@@ -264,6 +292,9 @@ static coffer_status patch_not_inserted(const char *path, int os_error, coffer_e
     return coffer__fail_errno(err, COFFER_ERR_UNSUPPORTED, os_error);
 }
 
+/* After the insertion there is no way back: not all file systems that insert can remove, and it
+   might fail. So a failure to write the header leaves the undo file, which completes the insertion
+   later. */
 coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch *patch, uint64_t size,
                                    coffer_error *err)
 {
@@ -287,18 +318,21 @@ coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch
     return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
 }
 
-/* ---- recovering ------------------------------------------------------------------------------------------------------ */
+/* ---- recovering -------------------------------------------------------------------------------------------------- */
 
+/* An undo file that is being read. The pieces are one allocation of three buffers, for the old
+   bytes, the new bytes, and what the file has now. */
 typedef struct undo_reader {
     const char *path; /* of the file */
     int target;
     int fd; /* of the undo file */
     uint64_t undo_size;
     uint64_t file_size;
-    uint64_t size;   /* of what is put back */
+    uint64_t size;   /* of what is restored */
     uint8_t *pieces; /* three of UNDO_PIECE bytes */
 } undo_reader;
 
+/* Refusing changes nothing: neither the file nor the undo file. What to do is the user's decision. */
 static coffer_status undo_refuse(const undo_reader *undo, const char *why, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_NO_UNDO,
@@ -306,6 +340,8 @@ static coffer_status undo_refuse(const undo_reader *undo, const char *why, coffe
     return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
 }
 
+/* Reads exactly `size` bytes, of either file. Sizes were compared before, so a short read means
+   that the file was truncated in the meantime. */
 static coffer_status undo_read(const undo_reader *undo, int fd, uint64_t offset, void *bytes, size_t size,
                                coffer_error *err)
 {
@@ -323,6 +359,9 @@ static size_t undo_piece(uint64_t left)
     return left < UNDO_PIECE ? (size_t)left : UNDO_PIECE;
 }
 
+/* The undo file is input, and not trusted. Its size is at least that of head and sum (undo_open).
+   The length that it states must be exactly half of what remains, which also bounds it; nothing is
+   added to it before. */
 static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_error *err)
 {
     const coffer_status status = undo_read(undo, undo->fd, 0, head, UNDO_HEAD_SIZE, err);
@@ -342,6 +381,7 @@ static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_err
     return sizes_agree ? COFFER_OK : undo_refuse(undo, "the undo file is damaged", err);
 }
 
+/* Everything is checked before the first byte of the file is changed. */
 static coffer_status undo_check_sum(const undo_reader *undo, const uint8_t *head, coffer_error *err)
 {
     uint64_t sum = coffer__fnv(COFFER__FNV_START, head, UNDO_HEAD_SIZE);
@@ -363,7 +403,8 @@ static coffer_status undo_check_sum(const undo_reader *undo, const uint8_t *head
     return coffer__load_u64le(stored) == sum ? COFFER_OK : undo_refuse(undo, "the undo file is damaged", err);
 }
 
-/* Whether `size` bytes of the file, from `at` on, are those that an interrupted write leaves. */
+/* Whether `size` bytes of the file, from `at` on, are what an interrupted write leaves: each is old
+   or new. */
 static coffer_status undo_check_piece(const undo_reader *undo, uint64_t at, size_t size, coffer_error *err)
 {
     uint8_t *old = undo->pieces;
@@ -385,7 +426,7 @@ static coffer_status undo_check_piece(const undo_reader *undo, uint64_t at, size
     return status;
 }
 
-/* Whether the file is the one that was being edited: see the top. */
+/* Whether the file is the one that was being edited, as the top of this file defines it. */
 static coffer_status undo_check_file(const undo_reader *undo, coffer_error *err)
 {
     coffer__os_info info;
@@ -406,6 +447,8 @@ static coffer_status undo_check_file(const undo_reader *undo, coffer_error *err)
     return status;
 }
 
+/* Restores the old bytes, and removes the undo file only after they are durable. If this is
+   interrupted, each byte is still either old or new, and recovery can be repeated. */
 static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
 {
     int os_error = 0;
@@ -425,7 +468,9 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
                          : coffer__trouble(err, "restore the old header (the undo file is kept)", undo->path, os_error);
 }
 
-/* Whether `size` bytes from `at` on of what an insertion was to make are what it makes of the file: zeros first, `shift` of them. */
+/* Compares a part of the recorded new bytes with what inserting `shift` bytes would make of the
+   file as it is now: zeros before `shift`, and after it the file's own bytes. The part lies on one
+   side of `shift`. An error counts as "no", and the following checks report it. */
 static bool undo_inserts_piece(const undo_reader *undo, uint64_t shift, uint64_t at, size_t size)
 {
     uint8_t *fresh = undo->pieces;
@@ -436,8 +481,10 @@ static bool undo_inserts_piece(const undo_reader *undo, uint64_t shift, uint64_t
            memcmp(fresh, now, size) == 0;
 }
 
-/* Whether the file is as it was before something was to be put in, which then never was: so much shorter than it was to be, and with
-   the first bytes that were to follow. */
+/* Whether the crash came before the insertion: the file is shorter than recorded, and inserting the
+   difference would produce exactly the recorded new bytes. Then there is nothing to restore. The
+   pieces are cut at `shift`, so that each is all zeros or all file. An overwriting edit never looks
+   like this, since the file's size is the recorded one. */
 static bool undo_was_not_begun(const undo_reader *undo)
 {
     coffer__os_info info;
@@ -455,6 +502,8 @@ static bool undo_was_not_begun(const undo_reader *undo)
     return same;
 }
 
+/* The order of the checks: the undo file itself, then whether an insertion had not begun, then
+   whether the file is the right one. Only then is the file written to. */
 static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
 {
     uint8_t head[UNDO_HEAD_SIZE];
@@ -473,6 +522,8 @@ static coffer_status undo_recover(undo_reader *undo, coffer_error *err)
     return status != COFFER_OK ? status : undo_put_back(undo, err);
 }
 
+/* Opens the undo file and decides whether it counts. Its rights are those of the open descriptor,
+   not of the name, so it cannot be exchanged between the check and the use. */
 static coffer_status undo_open(undo_reader *undo, coffer_error *err)
 {
     coffer__path name;
@@ -506,6 +557,8 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
                              err);
 }
 
+/* A .new file was never valid, so it is removed in any case. The undo file is closed before the
+   memory is freed, also after a failure to open it. */
 coffer_status coffer__patch_recover(int fd, const char *path, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__path scratch;

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+/* The text is terminated and shorter than `size`, so `size - used` is at least 1, and a text that fits leaves room
+   for the NUL. */
 bool coffer__text_append(char *text, size_t size, const char *more, size_t more_len)
 {
     const size_t used = coffer__text_len(text);
@@ -49,6 +51,7 @@ bool coffer__path_copy(coffer__path *out, const char *path)
     return path_append(out, &used, path, coffer__text_len(path));
 }
 
+/* The slash is kept, so that the directory of "/name" is "/". */
 bool coffer__path_directory(coffer__path *out, const char *path)
 {
     size_t used = 0;
@@ -56,6 +59,8 @@ bool coffer__path_directory(coffer__path *out, const char *path)
     return name_at == 0 ? path_append(out, &used, ".", 1) : path_append(out, &used, path, name_at);
 }
 
+/* A component has a limit of its own, which is below that of a path; creating the file would fail
+   with it. */
 bool coffer__path_beside(coffer__path *out, const char *path, const char *prefix, const char *suffix)
 {
     const size_t name_at = coffer__path_name_at(path);

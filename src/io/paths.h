@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files as text. A path has a fixed size, the most that the system takes, so that no name needs an allocation. */
+/*
+ * Names of files as text. A path has a fixed size, the most that Linux accepts, so that no name needs an
+ * allocation. Functions that build a path return false when it does not fit; nothing is ever cut.
+ */
 #ifndef COFFER_IO_PATHS_H
 #define COFFER_IO_PATHS_H
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of many files: see pool.h. Nothing is opened or closed under the lock, since both may take long. */
+/*
+ * Descriptors of many files: see pool.h. Nothing is opened or closed under the lock, since both may take long on
+ * a network file system. So each function decides under the lock, and acts on the descriptors it took out of the
+ * pool after releasing it.
+ *
+ * Invariants under the lock: a file is in the list if and only if it is open and has no users; open_count is the
+ * number of files that are open, in the list or in use.
+ */
 #include "pool.h"
 
 #include "alloc.h"
@@ -77,7 +84,9 @@ static void pool_close(int fd)
     }
 }
 
-/* Opens a file, and where the process has no descriptor left, closes one of the pool for it. */
+/* Opens a file. If the process or the system has no descriptor left, closes one of the pool's and tries again: the
+   limit may be lower than the bound of the pool, or the program may use descriptors itself. Each turn closes one,
+   so the loop ends. */
 static int pool_open(coffer__pool *pool, const char *path, int *fd)
 {
     for (;;) {
@@ -143,7 +152,8 @@ static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, seen->size, now.size);
 }
 
-/* Opens a file that is closed, and leaves it to whoever came first when several threads do. */
+/* Opens a closed file again. Several threads may do so at the same time: the first one to take the lock stores its
+   descriptor, and the others close theirs and use that one. */
 static coffer_status pool_open_again(coffer__pooled *file, int *fd, coffer_error *err)
 {
     coffer__pool *pool = file->pool;
@@ -188,6 +198,7 @@ coffer_status coffer__pool_acquire(coffer__pooled *file, int *fd, coffer_error *
     return is_open ? COFFER_OK : pool_open_again(file, fd, err);
 }
 
+/* Only files that nobody uses are closed, so the pool may be above its bound until this is called. */
 void coffer__pool_release(coffer__pooled *file)
 {
     coffer__pool *pool = file->pool;

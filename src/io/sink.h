@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sink: where a new file goes. It knows nothing of tensors. One file each: sink_path.c (atomic), sink_in_place.c,
- * sink_fd.c, sink_memory.c, sink_custom.c.
+ * A sink: where a new file goes. It knows nothing of tensors. Each kind is one file: sink_path.c (atomic),
+ * sink_in_place.c, sink_fd.c, sink_memory.c, sink_custom.c.
  *
- * reserve announces the final size before the first write. write_at stores all bytes or fails, and may be called from any
- * number of threads at once, for ranges that do not overlap; every byte of the file is written once. Then exactly one of
- * publish and discard, which also release what the sink holds; publish has released it when it fails, too.
+ * reserve    announces the final size before the first write, so that a full disk is found early
+ * write_at   stores all bytes or fails. Any number of threads may call it at once, for ranges that do not
+ *            overlap; every byte of the file is written once
+ * copy_at    is another way to write: it copies from a descriptor as coffer__os_copy does, and answers as
+ *            that does, so that bytes of a file need not come into memory. Sinks that cannot do it have
+ *            NULL there or answer EOPNOTSUPP; then the bytes are read and written
+ * read_at    reads back what was written, from any number of threads; NULL where that is impossible
+ * publish    makes the file visible, if the kind is one that hides it until then
+ * discard    undoes what can be undone
  *
- * A sink that `keeps_holes` may be `sparse` from reserve on: then no space is set aside, and what copy_at finds to be a hole is one in
- * the new file, too. When `sparse` is taken back, reserve comes a second time.
+ * Exactly one of publish and discard is called, and last. Both release what the sink holds, and publish
+ * does so even when it fails.
  *
- * read_at reads back what was written, from any number of threads; NULL where that cannot be done. A sink that is `in_order`
- * takes its bytes from the first to the last only.
- *
- * copy_at is another way to write: it copies from a descriptor as coffer__os_copy does, and answers as that does, so that
- * bytes of a file need not come into memory. Sinks that cannot do it have NULL there or say EOPNOTSUPP; then they are written.
+ * A sink that is `in_order` takes its bytes from the first to the last only. A sink that `keeps_holes` may
+ * be set to `sparse` before reserve: then no space is set aside, and what copy_at finds to be a hole
+ * becomes one in the new file, too. When `sparse` is unset later, reserve is called a second time.
  */
 #ifndef COFFER_IO_SINK_H
 #define COFFER_IO_SINK_H
@@ -40,9 +44,9 @@ struct coffer__sink {
     coffer_allocator allocator;
     void *state; /* the kind's own, allocated by it */
     bool in_order;
-    bool keeps_holes;         /* of the kind */
-    _Atomic(bool) sparse;     /* as the one wants who fills it; it may be taken back while others copy */
-    coffer_progress progress; /* asked where publishing and writing wait; NULL: nobody is */
+    bool keeps_holes;         /* whether the kind can be sparse */
+    _Atomic(bool) sparse;     /* set by whoever fills it, and perhaps unset while other threads copy */
+    coffer_progress progress; /* asked while publishing or writing waits; NULL: nobody is asked */
     void *progress_ctx;
 };
 
@@ -56,18 +60,19 @@ coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *al
 coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
                                   coffer_error *err);
 
-/* Of a sink of coffer__sink_path that is not `in_place`: it publishes only while the path leads to the file `old`, unchanged, else
-   COFFER_ERR_CHANGED. */
+/* For a sink of coffer__sink_path that is not `in_place`: it then publishes only while the path
+   leads to the file `old`, unchanged, and fails with COFFER_ERR_CHANGED otherwise. */
 void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old);
 
-/* What coffer__sink_path is with `in_place`; `exists`: there is a regular file, else nothing. */
+/* What coffer__sink_path makes with `in_place`. `exists`: there is a regular file; otherwise there
+   is nothing. */
 coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err);
 
-/* COFFER_ERR_CANCELLED when the user, asked after `done` bytes of `total`, wants no more. */
+/* COFFER_ERR_CANCELLED when the user, told that `done` bytes of `total` are done, cancels. */
 coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t total, coffer_error *err);
-/* Makes a file durable whose `size` bytes begin at `start` of the descriptor, and asks the user meanwhile. A failure says that one
-   cannot `task`. */
+/* Makes a file durable whose `size` bytes begin at `start` of the descriptor, and asks the user now
+   and then while it waits. The message of a failure is "cannot `task`". */
 coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
                                 const char *path, coffer_error *err);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's own place: exactly one of its finish and discard is called, at the end. */
+/*
+ * The caller's own place: coffer_sink, as the public header has it. Exactly one of its finish and discard is
+ * called, at the end. Its functions get an error that is clear and never NULL, so that they may fill it
+ * without asking.
+ */
 #include "alloc.h"
 #include "error.h"
 #include "sink.h"
@@ -30,6 +34,7 @@ static void sink_custom_release(coffer__sink *sink)
     sink->state = NULL;
 }
 
+/* Released before the failure is reported; `custom` is not used after that. */
 static coffer_status sink_custom_publish(coffer__sink *sink, coffer_error *err)
 {
     const coffer_sink *custom = sink->state;

@@ -2,11 +2,13 @@
 /*
  * A descriptor of the caller's, from its position on; it stays the caller's and open.
  *
- * A regular file or block device is written at any position. When all is there, a regular file ends behind it (what lay
- * beyond is cut off) and the descriptor's position is the end, as if everything had been written in turn. When writing
- * fails, a regular file gets its old length back, though not its old bytes. Whatever else there is (a pipe, a socket, a
- * terminal), and a descriptor that appends, takes bytes in their order only and keeps what it got. A pipe whose reader is gone raises SIGPIPE
- * unless the program ignores it: signals are the program's.
+ * A regular file or block device is written at any position. In the end a regular file is truncated after the
+ * last byte, and the descriptor's position is there, as if everything had been written in order. When
+ * writing fails, a regular file gets its old length back, though not its old bytes.
+ *
+ * Everything else (a pipe, a socket, a terminal), and a descriptor that appends, takes bytes in order only,
+ * and keeps what it got. A pipe whose reader is gone raises SIGPIPE unless the program ignores it: signals
+ * belong to the program.
  */
 #include "alloc.h"
 #include "error.h"
@@ -29,6 +31,7 @@ typedef struct sink_fd_state {
     bool broken; /* a write failed: nobody knows how many of its bytes went out */
 } sink_fd_state;
 
+/* A block device has its size, and what only appends cannot be reserved by offset. */
 static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
 {
     sink_fd_state *state = sink->state;
@@ -40,6 +43,7 @@ static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_e
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "reserve space for the file", NULL, os_error);
 }
 
+/* After a failed write nobody knows how many bytes went out, so no later one can be in order. */
 static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t offset, coffer_error *err)
 {
     if (state->broken) {
@@ -51,7 +55,9 @@ static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t o
                            state->next, offset);
 }
 
-/* Writes in turn. A reader may let us wait for ever, so after each interruption the user is asked. */
+/* Writes in order, under the lock. A reader that stops reading can make this wait for ever, so the
+   user is asked after each interruption by a signal. `next` counts what went out even if the write
+   then fails. */
 static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, const uint8_t *bytes, size_t size,
                                         coffer_error *err)
 {
@@ -89,6 +95,7 @@ static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
 }
 
+/* Copies in the kernel need offsets on both sides. */
 static int sink_fd_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
                            uint64_t *done)
 {
@@ -106,6 +113,7 @@ static void sink_fd_release(coffer__sink *sink)
     sink->state = NULL;
 }
 
+/* Truncating comes before the sync, which stores the length, too. The descriptor is not closed. */
 static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
 {
     const sink_fd_state *state = sink->state;
@@ -133,6 +141,7 @@ static coffer_status sink_fd_publish(coffer__sink *sink, coffer_error *err)
     return status;
 }
 
+/* The old bytes are lost, but a file that was extended does not keep a tail of garbage. */
 static void sink_fd_discard(coffer__sink *sink)
 {
     const sink_fd_state *state = sink->state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that is overwritten where it is, because its name cannot be given to another one. Neither atomic nor crash-safe:
- * who reads it meanwhile sees a mixture, and so does everybody after a crash. It is not truncated first, so that who has it
- * mapped meets wrong bytes but no SIGBUS, unless the new file is shorter. When writing fails it gets its old length back,
- * but not its old bytes; a file that was not there before vanishes.
+ * A file that is overwritten where it is, because its name cannot be given to another file. Neither atomic nor
+ * crash-safe: whoever reads it in the meantime sees a mixture of old and new, and so does everybody after a
+ * crash. It is not truncated first: then a program that has it mapped meets wrong bytes but no SIGBUS,
+ * unless the new file is shorter. When writing fails, it gets its old length back, but not its old bytes; a
+ * file that did not exist before is deleted.
  */
 #include "alloc.h"
 #include "error.h"
@@ -32,7 +33,8 @@ static coffer_status sink_in_place_reserve(coffer__sink *sink, uint64_t size, co
     if (os_error != 0) {
         return coffer__trouble(err, "reserve space for the file", state->path.text, os_error);
     }
-    /* An old header, put back into what is written now, would make a file that nobody wrote. */
+    /* From here on the old file is lost. Its undo file must go: restoring an old header into the new bytes would
+       make a file that nobody wrote. */
     coffer__undo_forget(state->path.text);
     return COFFER_OK;
 }
@@ -52,6 +54,7 @@ static int sink_in_place_copy_at(coffer__sink *sink, uint64_t offset, int from, 
     return coffer__os_copy(from, from_offset, state->fd, offset, size, done);
 }
 
+/* Also after publishing, which has closed the file already. */
 static void sink_in_place_release(coffer__sink *sink)
 {
     sink_in_place_state *state = sink->state;
@@ -73,12 +76,15 @@ static void sink_in_place_discard(coffer__sink *sink)
     sink_in_place_release(sink);
 }
 
+/* Only a file that was created has a name that is not durable yet. */
 static int sink_in_place_sync_name(const sink_in_place_state *state)
 {
     coffer__path name;
     return coffer__path_directory(&name, state->path.text) ? coffer__os_sync_directory(name.text) : ENAMETOOLONG;
 }
 
+/* The old file may have been longer, so it is cut. Closing comes last because a network file system
+   reports there what it could not store; the descriptor is gone even if it fails. */
 static coffer_status sink_in_place_finish(const coffer__sink *sink, coffer_error *err)
 {
     sink_in_place_state *state = sink->state;
@@ -109,11 +115,13 @@ static coffer_status sink_in_place_publish(coffer__sink *sink, coffer_error *err
     return status;
 }
 
+/* The real path is needed because the undo file lies beside the file, not beside links to it. A new
+   file is created with O_EXCL, so that discard never deletes a file that another program made in
+   the meantime. */
 static int sink_in_place_open(sink_in_place_state *state, const char *path, bool exists)
 {
     state->fd = -1;
     state->created = !exists;
-    /* With links out of the way, the undo file is beside the file. */
     if (exists) {
         const int os_error = coffer__os_real_path(path, state->path.text, sizeof state->path.text);
         if (os_error != 0) {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Waiting for that many bytes takes a slow disk a tenth of a second. */
+/* A slow disk takes a tenth of a second to store this many bytes: how long cancelling may take. */
 #define SINK_SYNC_STRETCH ((uint64_t)8 << 20)
 
 typedef struct sink_memory_state {
@@ -16,6 +16,7 @@ typedef struct sink_memory_state {
     size_t size;
 } sink_memory_state;
 
+/* *sink may hold anything before. progress_ctx is left alone, as it means nothing without `progress`. */
 coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
                                 size_t state_size, coffer_error *err)
 {
@@ -36,10 +37,12 @@ coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t
                : coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
 }
 
+/* Nothing can interrupt fdatasync. So the bytes are first stored in stretches, between which the
+   user is asked, and the last call has little left to wait for. That call is still what promises
+   durability. Without a callback nobody would be asked, and the stretches are left out. */
 coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
                                 const char *path, coffer_error *err)
 {
-    /* In stretches, so that the last wait, which nothing can interrupt, is short. */
     for (uint64_t done = 0; sink->progress != NULL && done < size;) {
         const uint64_t stretch = size - done < SINK_SYNC_STRETCH ? size - done : SINK_SYNC_STRETCH;
         const coffer_status status = coffer__sink_ask(sink, done, size, err);
@@ -64,6 +67,8 @@ static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coff
     return coffer__fail_sizes(err, COFFER_ERR_BUFFER_SIZE, size, state->size);
 }
 
+/* The range is checked although reserve fixed the size, since a mistake here would write beyond the caller's
+   memory. */
 static coffer_status sink_memory_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
                                           coffer_error *err)
 {

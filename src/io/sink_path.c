@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file under a path, atomically: a temporary file (temporary.h) is written, and when it is complete it takes the path's
- * place at once. Whoever looks sees the old file or the new one, whole, and of two that save to one path the last one wins.
+ * A file under a path, atomically: a temporary file (temporary.h) is written, and when it is complete it is
+ * given the path. Whoever opens the path gets the old file or the new one, whole. If two programs save to
+ * one path, the last one wins.
  *
- * The order of things when it is published: length checked, owner and mode taken from the file that is replaced, bytes made
- * durable (by policy), name given or replaced, name made durable (by policy). docs/durability.md has the promises.
+ * The order when it is published:
+ *
+ *   1. the length is checked
+ *   2. owner, mode and access list are taken from the file that is replaced
+ *   3. the bytes are made durable, if the policy says so
+ *   4. the name is given or replaced
+ *   5. the name is made durable, if the policy says so
+ *
+ * Bytes come before the name: otherwise a power cut could leave the name on a file whose bytes were never
+ * stored. A failure up to step 4 leaves the old file as it was. docs/durability.md has the promises.
  */
 #include "alloc.h"
 #include "error.h"
@@ -17,21 +26,24 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-/* The device begins to write after that many bytes each: it works while the rest is copied, and the wait at the end is
-   short. */
+/* After each stretch of this size the device is told to begin writing. So it works while the rest is copied,
+   and the wait at the end is short. */
 #define SINK_PATH_STRETCH ((size_t)16 << 20)
 
 typedef struct sink_path_state {
     coffer__path path;
     coffer__temporary temporary;
     coffer_sync sync;
-    bool to_be_synced;       /* as far as is known when it is opened */
+    bool to_be_synced;       /* a guess when it is opened; what decides is what lies there when it is published */
     _Atomic(size_t) written; /* bytes so far, counted when it is to be synced */
     uint64_t size;
     bool has_old; /* only this file may be replaced: */
     coffer__os_info old;
 } sink_path_state;
 
+/* A full disk is found here, before anything is computed or copied, and the file gets its blocks in
+   few extents. Holes would be filled by that, so a sparse file goes without. It may be called a
+   second time. */
 static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
 {
     sink_path_state *state = sink->state;
@@ -46,7 +58,8 @@ static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer
     return coffer__fail_errno(err, COFFER_ERR_IO, os_error);
 }
 
-/* Called by several threads at once; whichever fills the stretch begins. */
+/* Counts bytes written, from several threads at once, and starts write-back whenever the count
+   crosses a multiple of the stretch. The atomic addition gives each crossing to exactly one thread. */
 static void sink_path_wrote(sink_path_state *state, size_t size)
 {
     if (!state->to_be_synced) {
@@ -58,6 +71,7 @@ static void sink_path_wrote(sink_path_state *state, size_t size)
     }
 }
 
+/* A large write is divided, so that the device can start before the last byte is copied. */
 static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
                                         coffer_error *err)
 {
@@ -90,14 +104,17 @@ static coffer_status sink_path_read_at(coffer__sink *sink, uint64_t offset, void
                                           "the new file became shorter while it was written");
 }
 
-/* Leaves a hole out: where nothing was written there is one. The last byte of a file has to be written, though, as it is what gives
-   the file its length while others write, too. */
+/* Leaves a hole out: where nothing is written, the new file has one. The exception is a hole at the
+   file's end. Its last byte is written, which gives the file its length; setting the length by
+   ftruncate could cut off what other threads write at the same time. */
 static int sink_path_skip(const sink_path_state *state, uint64_t offset, uint64_t size)
 {
     return offset + size < state->size ? 0 : coffer__os_write_at(state->temporary.fd, offset + size - 1, "", 1);
 }
 
-/* Bytes and holes of a sparse file, one after the other. */
+/* Copies a range with its holes: alternately a stretch of data, which the system copies, and a
+   hole, which is skipped. *done counts both. A file system without holes says that everything is
+   data. A copy that makes no progress ends the loop, and the caller reads and writes the rest. */
 static int sink_path_copy_sparse(const sink_path_state *state, uint64_t offset, int from, uint64_t from_offset,
                                  uint64_t size, uint64_t *done)
 {
@@ -132,7 +149,8 @@ static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint
     return os_error;
 }
 
-/* Lets everything go that the sink still has. */
+/* Releases all that the sink holds; deletes the temporary file unless it was placed or is to be
+   kept. */
 static void sink_path_discard(coffer__sink *sink)
 {
     sink_path_state *state = sink->state;
@@ -141,7 +159,8 @@ static void sink_path_discard(coffer__sink *sink)
     sink->state = NULL;
 }
 
-/* Somebody else may have cut the temporary file, under its name or by its descriptor; nobody may publish the rest. */
+/* Another program may have truncated the temporary file, by its name or through /proc. A file of
+   another length than was announced must not be published. */
 static coffer_status sink_path_check_size(const sink_path_state *state, coffer_error *err)
 {
     coffer__os_info info;
@@ -157,7 +176,9 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, state->size, info.size);
 }
 
-/* Does everything that can go wrong before the path is touched. It may come a second time. */
+/* Does everything that can fail before the path is touched (steps 2 and 3 above). `replaced` is
+   what lies there now, NULL for nothing. It may be called again, when something else lies there
+   later: each step can be repeated. */
 static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__os_info *replaced, coffer_error *err)
 {
     static const char task[] = "make the new file durable";
@@ -180,7 +201,9 @@ static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
 }
 
-/* The complete file could not be given the path. It stays where it is, if it has a name at all. */
+/* The complete file could not be given the path: on some mounts a rename cannot replace. What was
+   computed is not thrown away. The file stays under its temporary name, if it has one, and the
+   error says where. */
 static coffer_status sink_path_cannot_replace(sink_path_state *state, int os_error, coffer_error *err)
 {
     if (!state->temporary.named) {
@@ -196,7 +219,8 @@ static coffer_status sink_path_cannot_replace(sink_path_state *state, int os_err
     return coffer__fail_errno(err, COFFER_ERR_REPLACE, os_error);
 }
 
-/* Learns what lies under the path: the file that it leads to, or a symbolic link that leads to none. */
+/* Learns what lies under the path. A symbolic link is described by the file that it leads to, whose
+   mode the new file takes; a link that leads nowhere is described as a link. */
 static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_info *info, coffer_error *err)
 {
     int os_error = coffer__os_inspect(path, false, info);
@@ -209,8 +233,9 @@ static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_i
     return os_error == 0 || os_error == ENOENT ? COFFER_OK : coffer__trouble(err, "write a file there", path, os_error);
 }
 
-/* Whether the file has no name because the system gives none to files that were made without: policies for containers may be so, and
-   it shows when all is written. */
+/* Whether the file has no name because the system refuses to name files that were created without
+   one. The security policies of some containers do, and it shows only now that everything is
+   written: then the file is copied into one with a name. */
 static bool sink_path_is_refused(const sink_path_state *state, int os_error)
 {
     return !state->temporary.named && (os_error == EPERM || os_error == EACCES || os_error == ENOSYS ||
@@ -224,6 +249,7 @@ void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old)
     state->old = *old;
 }
 
+/* The file to be replaced is not the one that the caller read. Its new contents must not be lost. */
 static coffer_status sink_path_changed(const sink_path_state *state, coffer_error *err)
 {
     coffer__fail(
@@ -232,7 +258,9 @@ static coffer_status sink_path_changed(const sink_path_state *state, coffer_erro
     return coffer__fail_path(err, COFFER_ERR_CHANGED, state->path.text);
 }
 
-/* Takes the place of the one file that it may take the place of. */
+/* Replaces only the file that the caller named. The loop runs a second time only after the unnamed
+   file was copied into a named one, which needs rights and durability again; a named file is never
+   refused, so there is no third time. */
 static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
@@ -267,6 +295,10 @@ static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_erro
     return changed ? sink_path_changed(state, err) : COFFER_OK;
 }
 
+/* Gives the path to the new file, whatever lies there. Placing a file where nothing lies uses link,
+   which fails if something came there in the meantime. That is then a replacement, and needs
+   another look, since the new file has to take over the rights of the other one. The loop ends as
+   soon as nobody interferes. */
 static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
@@ -288,7 +320,6 @@ static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error 
         }
         os_error = exists ? coffer__temporary_replace(&state->temporary, path, state->sync != COFFER_SYNC_NEVER)
                           : coffer__temporary_place(&state->temporary, path);
-        /* Somebody else's file came there meanwhile: it is to be replaced with the same care as any other. */
         again = os_error == EEXIST && !exists;
         if (!again && sink_path_is_refused(state, os_error)) {
             os_error = coffer__temporary_copy(&state->temporary, path, exists);
@@ -298,7 +329,9 @@ static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error 
     return os_error == 0 ? COFFER_OK : sink_path_cannot_replace(state, os_error, err);
 }
 
-/* An undo file is of the old file; one that begins to lie there meanwhile is of somebody who edits the new one. */
+/* An undo file belongs to the old file, and is removed with it. Whether there is one is asked
+   before the name changes: an undo file that appears afterwards belongs to a program that edits the
+   new file. */
 static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, coffer_error *err)
 {
     const sink_path_state *state = sink->state;
@@ -310,6 +343,8 @@ static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, 
     return status;
 }
 
+/* The directory is opened before the name is given, so that a directory that cannot be opened is an
+   error that changes nothing. When syncing it fails, the file is in place, and the message says so. */
 static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffer_error *err)
 {
     const sink_path_state *state = sink->state;
@@ -334,6 +369,8 @@ static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffe
     return status;
 }
 
+/* The directory is synced only with COFFER_SYNC_ALWAYS. With COFFER_SYNC_REPLACE a power cut may
+   bring the old file back, which is whole. */
 static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
@@ -354,7 +391,7 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
     state->to_be_synced = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && exists);
     int os_error = coffer__path_copy(&state->path, path) ? 0 : ENAMETOOLONG;
     if (os_error == 0) {
-        /* What replaces a file may have to be as secret as that is. */
+        /* The file that is replaced may be private, and its mode is taken only at the end. */
         os_error = coffer__temporary_open(&state->temporary, path, secret);
     }
     if (os_error == 0) {
@@ -364,6 +401,8 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
     return coffer__trouble(err, "make a new file in that directory", path, os_error);
 }
 
+/* Refuses what a file cannot replace before anything is created, so that a directory or a device
+   under the path is named as such instead of failing at the end. */
 coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err)
 {

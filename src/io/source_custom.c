@@ -17,8 +17,7 @@ static const coffer_source *source_custom_of(const coffer__source *source)
     return (const void *)source->state.room;
 }
 
-/* The watch stays here: the caller's function knows nothing of it, and ends when it likes. Whoever reads asks between
-   two calls. */
+/* The caller's function has no watch, and cannot be interrupted. Whoever reads asks between two calls. */
 static coffer_status source_custom_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                            const coffer__watch *watch, coffer_error *err)
 {
@@ -31,7 +30,8 @@ static coffer_status source_custom_read_at(const coffer__source *source, uint64_
     return status == COFFER_OK ? COFFER_OK : coffer__trouble_of_caller(filled, status, "read", offset);
 }
 
-/* Of all ways to have no memory the caller may name its own; one that names none is not mapped. */
+/* A caller's map that fails without saying why is COFFER_ERR_NOT_MAPPED. There is nothing to unmap: the memory is
+   the caller's until close. */
 static void *source_custom_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                                bool populate, coffer__os_map *map, coffer_error *err)
 {
@@ -85,7 +85,7 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom)
                                             .map = source_custom_map,
                                             .borrow = source_custom_borrow,
                                             .give_back = source_custom_give_back };
-    /* Nobody knows what the functions ask, so their bytes may be others the next time. */
+    /* Nothing is known of where the bytes come from, so they may differ the next time. */
     const coffer__source_traits traits = { .foreign = true,
                                            .far = custom->far,
                                            .maps = custom->map != NULL,

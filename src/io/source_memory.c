@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that the caller has in memory: borrowed, never written to. They are their own map, so that mapping costs
-   nothing and needs no unmapping; reading copies them. */
+/* Bytes that the caller has in memory: borrowed until close, never written to. They are their own map, so mapping
+   costs nothing and needs no unmapping; reading copies them. The range was checked by source.c. */
 #include "error.h"
 #include "source.h"
 

@@ -31,7 +31,8 @@ static const source_range *source_range_of(const coffer__source *source)
     return (const void *)source->state.room;
 }
 
-/* A failure tells a place in the other source: of what lies before the range, the range knows its byte 0. */
+/* Translates the offset of a failure from the other source's bytes to the range's own. One that lies before the
+   range becomes 0. */
 static void source_range_place(const source_range *range, coffer_error *err)
 {
     if (err != NULL && err->offset != COFFER_NO_OFFSET) {
@@ -61,6 +62,7 @@ static void *source_range_map(const coffer__source *source, uint64_t offset, uin
     return address;
 }
 
+/* The sum may be of numbers that a failed call has not set, so callers look at it only after COFFER_OK. */
 static coffer_status source_range_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
     const source_range *range = source_range_of(source);
@@ -105,8 +107,8 @@ static bool source_range_is_still(coffer__source *source)
     return coffer__source_is_still(source_range_of(source)->of);
 }
 
-/* Whether the range lies within the other source; UINT64_MAX becomes what is there. */
-/* The two sizes are never added: offset + size of a stranger's archive may be beyond all numbers. */
+/* Checks that the range lies within the other source, and replaces UINT64_MAX by what is left of it. Offset and
+   size are never added, since those of a hostile archive may overflow. */
 static coffer_status source_range_check(const coffer__source *of, uint64_t offset, uint64_t *size, coffer_error *err)
 {
     const bool begins = offset <= of->size;
@@ -146,6 +148,8 @@ coffer_status coffer__source_range(coffer__source *range, coffer__source *of, ui
     return status;
 }
 
+/* The source moves to the heap, and its place is taken by the range, so that whoever holds the source notices
+   nothing. The allocator is kept for close. */
 coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uint64_t size,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
@@ -162,7 +166,7 @@ coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uin
         source->ops->close(source);
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a range of a source");
     }
-    /* The source moves into a place of its own. It may be copied, as nothing in it points into itself. */
+    /* A source may be copied, since nothing in it points into itself. */
     *of = *source;
     const source_range range = { .of = of, .first = offset, .allocator = *allocator, .owns = true };
     source_range_init(source, &range, size);

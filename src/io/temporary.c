@@ -3,10 +3,13 @@
 
 #include <errno.h>
 
-/* A name that is taken is followed by another one; so often only when something is wrong. */
+/* How many names are tried. Numbers are random, so a second try is rare, and the hundredth means
+   that something else is wrong. */
 #define TEMPORARY_MOST_TRIES 100
 #define TEMPORARY_PIECE 16384
 
+/* Writes the number into the suffix, least significant digit last. The target's own name is part of
+   the name where there is room, so that a user who finds the file after a crash knows what it is. */
 static bool temporary_next_name(coffer__temporary *temporary, const char *target, uint32_t number)
 {
     char suffix[] = ".coffer-00000000";
@@ -17,7 +20,8 @@ static bool temporary_next_name(coffer__temporary *temporary, const char *target
            coffer__path_sibling(&temporary->name, target, suffix);
 }
 
-/* Calls make_file(temporary) with one unused name after the other until one can be had. */
+/* Calls make_file(temporary) with one name after the other until one is free. Creating with O_EXCL,
+   or linking, is what reserves the name; nothing is looked up first, so there is no race. */
 static int temporary_try_names(coffer__temporary *temporary, const char *target, bool secret,
                                int (*make_file)(coffer__temporary *temporary, bool secret))
 {
@@ -44,6 +48,8 @@ static int temporary_name(coffer__temporary *temporary, bool secret)
     return coffer__os_name(temporary->fd, temporary->name.text);
 }
 
+/* Any failure to create an unnamed file leads to a named one. If the reason was a real one (no
+   space, no permission), the second attempt fails with it, too. */
 int coffer__temporary_open(coffer__temporary *temporary, const char *target, bool secret)
 {
     temporary->fd = -1;
@@ -58,7 +64,9 @@ int coffer__temporary_open(coffer__temporary *temporary, const char *target, boo
     return temporary_try_names(temporary, target, secret, temporary_create);
 }
 
-/* The bytes of a file, to its end, by the system or by hand. */
+/* Copies a whole file, in the kernel as far as it can (and shares blocks where that is supported),
+   and with a buffer from there on. A copy that ends early without an error is continued by hand; if
+   reading ends early, too, the file has become shorter. */
 static int temporary_copy_bytes(int from, int to, uint64_t size)
 {
     uint8_t bytes[TEMPORARY_PIECE];
@@ -75,6 +83,9 @@ static int temporary_copy_bytes(int from, int to, uint64_t size)
     return os_error;
 }
 
+/* temporary_create stores the new descriptor in temporary->fd, so the old one is kept aside. If no
+   name could be made, nothing has changed and the unnamed file is still open; otherwise it is
+   closed, which deletes it. */
 int coffer__temporary_copy(coffer__temporary *temporary, const char *target, bool secret)
 {
     coffer__os_info info;
@@ -95,6 +106,7 @@ int coffer__temporary_copy(coffer__temporary *temporary, const char *target, boo
     return os_error;
 }
 
+/* The descriptor is gone whatever close returns, so it must not be closed a second time. */
 int coffer__temporary_settle(coffer__temporary *temporary)
 {
     if (!temporary->named || temporary->fd < 0) {
@@ -111,7 +123,8 @@ int coffer__temporary_place(coffer__temporary *temporary, const char *target)
                             : coffer__os_name(temporary->fd, target);
 }
 
-/* Gives the file a name beside its target, when it has none. */
+/* A rename needs a name to rename from. linkat cannot replace, so a file without a name gets one
+   beside its target first. */
 static int temporary_ensure_name(coffer__temporary *temporary, const char *target)
 {
     return temporary->named ? 0 : temporary_try_names(temporary, target, false, temporary_name);
@@ -131,7 +144,8 @@ int coffer__temporary_replace(coffer__temporary *temporary, const char *target, 
     return os_error;
 }
 
-/* Learns whether the path leads to another file than `file`, or to none, or somebody wrote to it. */
+/* Learns whether the path leads to another file than `file`, or to none, or whether somebody wrote
+   to it. */
 static int temporary_compare(const char *path, const coffer__os_info *file, bool *changed)
 {
     coffer__os_info now;
@@ -140,8 +154,10 @@ static int temporary_compare(const char *path, const coffer__os_info *file, bool
     return *changed ? 0 : os_error;
 }
 
-/* The exchange took out what somebody else had just put there. It goes back; should one more file have come meanwhile, what is
-   taken out this time is that one, which is newer still. */
+/* The exchange took out a file that another program had just put there. Exchanging again puts it
+   back. If in the meantime one more file came, the second exchange takes that one out instead,
+   which is newer still, so it is put back once more. After that the race is lost, but no file of
+   another program is deleted. */
 static void temporary_put_back(const coffer__temporary *temporary, const char *target, const coffer__os_info *own)
 {
     coffer__os_info out;
@@ -155,6 +171,10 @@ static void temporary_put_back(const coffer__temporary *temporary, const char *t
     }
 }
 
+/* First a look, which settles the usual case without touching anything. Then an exchange: it is
+   atomic, and what it took out now lies under the temporary name, where nobody else replaces it and
+   it can be examined at leisure. If it is the expected file, it is deleted, and the replacement is
+   done. Where names cannot be exchanged, the first look has to do. */
 int coffer__temporary_replace_only(coffer__temporary *temporary, const char *target, const coffer__os_info *old,
                                    bool wait, bool *changed)
 {
@@ -174,7 +194,8 @@ int coffer__temporary_replace_only(coffer__temporary *temporary, const char *tar
         temporary_put_back(temporary, target, &own);
         return os_error;
     }
-    /* The new file is in place; the old one stays beside it when it cannot be removed. */
+    /* The new file is in place, so this must not fail any more: an old file that cannot be removed stays
+       under the temporary name. */
     temporary->named = false;
     (void)(wait ? coffer__os_unlink(temporary->name.text) : coffer__os_unlink_without_wait(temporary->name.text));
     return 0;

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* What can be done about it, where that is plain. */
+/* What the user can do about it, where that is the same whatever was being done. */
 static const char *trouble_next_step(int os_error)
 {
     switch (os_error) {
@@ -24,6 +24,7 @@ static const char *trouble_next_step(int os_error)
     }
 }
 
+/* What does not exist has a code of its own, because programs often expect that and go on. */
 coffer_status coffer__trouble(coffer_error *err, const char *task, const char *path, int os_error)
 {
     const bool missing = os_error == ENOENT || os_error == ENOTDIR;
@@ -36,6 +37,8 @@ coffer_status coffer__trouble(coffer_error *err, const char *task, const char *p
     return coffer__fail_errno(err, code, os_error);
 }
 
+/* What the caller's function wrote into the error is more specific than anything that could be said
+   here, so it stays. The code is set in any case: the two could disagree. */
 coffer_status coffer__trouble_of_caller(coffer_error *err, coffer_status status, const char *task, uint64_t offset)
 {
     if (err->code == COFFER_OK) {

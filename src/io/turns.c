@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turns.h"
 
+/* Each call holds the lock while the caller's function runs, and only then. */
 static void *turns_alloc(void *ctx, size_t size)
 {
     coffer__taking_turns *turns = ctx;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An allocator that many threads may call, made of one that only one thread at a time may: each call waits for its turn.
+ * An allocator that many threads may call, made from one that only one thread at a time may call. Callers'
+ * allocators need not be safe in threads; where the library has to allocate on several threads at the same
+ * time, it wraps them in this.
  */
 #ifndef COFFER_IO_TURNS_H
 #define COFFER_IO_TURNS_H

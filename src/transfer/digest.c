@@ -8,10 +8,12 @@
 
 #include <string.h>
 
-/* What is hashed right after it was read is still in the processor's cache, and what is in a map costs no copy. */
+/* Bytes between two updates of a hasher. What is hashed right after it was read is still in the
+   processor's cache, so reads are small; a map costs no copy, so its pieces only bound the time
+   between two looks at the crew. */
 #define DIGEST_READ_PIECE ((uint64_t)256 << 10)
 #define DIGEST_MAP_PIECE ((uint64_t)4 << 20)
-/* Of what is far away: a round trip costs more, and several are made side by side. */
+/* For far sources: a round trip costs more than the cache saves. */
 #define DIGEST_FAR_PIECE ((uint64_t)2 << 20)
 #define DIGEST_ALONE_SIZE ((uint64_t)1 << 20) /* below it starting a thread costs more than it brings */
 #define DIGEST_DEFAULT_THREADS 16u
@@ -19,7 +21,9 @@
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* The bytes of a piece in memory: in the map, or read to where they are wanted or into the scratch memory. */
+/* Sets *bytes to a piece of the row in memory: in the map, or where it was read to, which is its
+   place or the scratch memory. A mapped row that has a place is copied first and hashed there, so
+   that the digest is of the bytes that the caller gets, even if the file changes at that moment. */
 static coffer_status digest_fetch(const coffer__filler *worker, const coffer__row *row, uint64_t at, uint64_t size,
                                   const uint8_t **bytes, coffer_error *err)
 {
@@ -36,7 +40,7 @@ static coffer_status digest_fetch(const coffer__filler *worker, const coffer__ro
     return COFFER_OK;
 }
 
-/* Bytes that are read, or looked at in the map, at a stretch. */
+/* Bytes that are hashed at a time. */
 static uint64_t digest_piece(const coffer__row *row)
 {
     if (row->map != NULL && row->to == NULL) {
@@ -45,6 +49,8 @@ static uint64_t digest_piece(const coffer__row *row)
     return coffer__row_is_far(row) ? DIGEST_FAR_PIECE : DIGEST_READ_PIECE;
 }
 
+/* A hasher that was left in the middle of a row is not used again: the crew stops, and it is freed.
+   After each piece the crew is told, which on the calling thread also asks the progress callback. */
 coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
                                  coffer_error *err)
 {
@@ -62,7 +68,7 @@ coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__has
         }
         at += size;
         if (coffer__crew_advance(&worker->base, size)) {
-            return COFFER_OK; /* somebody failed, and said so */
+            return COFFER_OK;
         }
     }
     return coffer_hasher_finish(hasher, row->digest, coffer_algorithm_digest_size(row->algorithm), err);
@@ -70,12 +76,16 @@ coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__has
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
+/* Longest first; equal sizes in the order of the rows, so that the order is the same on every run. */
 static bool digest_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__row *rows = ctx;
     return rows[a].size != rows[b].size ? rows[a].size > rows[b].size : a < b;
 }
 
+/* Counts, allocates, fills and sorts. Numbers of rows are 32 bits, which halves the memory; more
+   rows than that fit in no model, and are answered as a lack of memory. The sum is checked, since
+   rows may hash the same bytes any number of times. */
 coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
@@ -115,6 +125,8 @@ const coffer__row *coffer__streams_next(coffer__streams *streams)
     return streams->next < streams->count ? &streams->rows[streams->order[streams->next++]] : NULL;
 }
 
+/* The user's number, or as many as there are processors, but 16 where a source is far, since those
+   threads mostly wait. Never more than there are streams, or than there is a MiB of work for. */
 size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted)
 {
     uint64_t count = wanted;
@@ -123,7 +135,7 @@ size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted)
         far = coffer__row_is_far(&streams->rows[streams->order[i]]);
     }
     if (wanted == 0 && far) {
-        count = DIGEST_DEFAULT_THREADS; /* which mostly wait */
+        count = DIGEST_DEFAULT_THREADS;
     } else if (wanted == 0) {
         const unsigned processors = coffer__os_processors();
         count = processors < DIGEST_DEFAULT_THREADS ? processors : DIGEST_DEFAULT_THREADS;
@@ -134,6 +146,7 @@ size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted)
     return (size_t)(count < streams->count ? count : streams->count);
 }
 
+/* Only what is read and has no place goes through scratch memory. */
 size_t coffer__streams_scratch(const coffer__streams *streams)
 {
     uint64_t most = 0;

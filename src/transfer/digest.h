@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of digests: rows whose bytes are hashed as they come, so that what is read and verified is gone over once. A digest cannot
- * be split, so such a row belongs to one worker; the longest come first, so that none of them is left alone with one at the end.
+ * The stage of digests: rows whose bytes are hashed as they arrive, so that reading and verifying pass
+ * over the bytes once. A digest cannot be computed in parts, so such a row (a stream) belongs to one
+ * worker. The longest streams start first. Otherwise one worker could begin the longest when all others
+ * are done, and the call would take that much longer.
  */
 #ifndef COFFER_TRANSFER_DIGEST_H
 #define COFFER_TRANSFER_DIGEST_H
@@ -10,7 +12,8 @@
 
 #define COFFER__DIGEST_ALGORITHMS (COFFER_XXH3_128 + 1)
 
-/* The hashers of one worker, of each algorithm that rows ask for. */
+/* The hashers of one worker, by algorithm; NULL for those that no row asks for. Finishing a digest resets
+   its hasher, so each serves all rows of the worker. */
 typedef struct coffer__hashers {
     coffer_hasher *of[COFFER__DIGEST_ALGORITHMS];
 } coffer__hashers;
@@ -25,23 +28,26 @@ typedef struct coffer__streams {
     size_t next;    /* in the order */
 } coffer__streams;
 
-/* Finds them. The rows stay where they are until the end. */
+/* Finds the rows with a digest and orders them. The rows stay where they are until coffer__streams_end,
+   which follows whether this succeeds or fails. */
 coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
                                     const coffer_allocator *allocator, coffer_error *err);
 void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator);
-/* Takes the next one; NULL when there is none. */
+/* Takes the next one; NULL when there is none. Not locked: the caller holds the crew's mutex. */
 const coffer__row *coffer__streams_next(coffer__streams *streams);
 /* Threads that are worth while, the caller's included; 0 without rows. */
 size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted);
-/* Bytes of scratch memory that a worker needs: 0 when all bytes go elsewhere. */
+/* Bytes of scratch memory that each worker needs: 0 when all bytes are mapped or have a place. */
 size_t coffer__streams_scratch(const coffer__streams *streams);
 
-/* What fails has made some of them; they are freed either way. */
+/* Makes the hashers that the rows need. On failure some are made; coffer__hashers_free frees what there is. */
 coffer_status coffer__hashers_make(coffer__hashers *hashers, const coffer__streams *streams,
                                    const coffer_allocator *allocator, coffer_error *err);
 void coffer__hashers_free(coffer__hashers *hashers);
 
-/* Brings and hashes a row, and counts its bytes. It ends early, without an error of its own, when the crew stops. */
+/* Fetches and hashes a row, and counts its bytes. When the crew stops it returns COFFER_OK early,
+   without a digest: the failure that stopped the crew is already recorded, and is the answer of the
+   call. */
 coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
                                  coffer_error *err);
 

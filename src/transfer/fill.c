@@ -6,18 +6,24 @@
 
 #include <string.h>
 
-#define FILL_ASK_RUNS ((uint64_t)1 << 10) /* copied from a map, each of which may be a page that is not in memory */
+/* Runs copied from a map between two looks at the clock. Each may touch a page that is not in memory. */
+#define FILL_ASK_RUNS ((uint64_t)1 << 10)
 
 static uint64_t fill_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
+/* Where the piece begins in memory. Results are dense, so the place follows from the number of the
+   run. */
 static uint8_t *fill_place(const coffer__piece *piece)
 {
     return (uint8_t *)piece->row->to + (size_t)(piece->run * coffer__row_run_size(piece->row) + piece->skip);
 }
 
+/* Fetches `size` contiguous bytes, from `from` on as the box counts. The only place where this
+   stage touches a source. A map is at least as long as the row needs, because the planner compared
+   them. */
 static coffer_status fill_bytes(const coffer__filler *worker, const coffer__row *row, uint64_t from, uint8_t *to,
                                 uint64_t size, coffer_error *err)
 {
@@ -28,8 +34,9 @@ static coffer_status fill_bytes(const coffer__filler *worker, const coffer__row 
     return coffer__source_read_watched(row->source, row->offset + from, to, (size_t)size, &worker->base.watch, err);
 }
 
-/* Runs that lie far apart may each take the device a while, so whoever moves many of them looks now and then whether they are still
-   wanted. */
+/* Called between the reads of one piece. Runs that are far apart may each take the device a while,
+   so a piece of many runs asks the crew now and then whether it is still wanted. The clock is read
+   each time, which is cheap; the crew's mutex is taken only every COFFER__WATCH_MS. */
 static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
 {
     const uint64_t now = coffer__os_milliseconds();
@@ -42,7 +49,10 @@ static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
                : COFFER_OK;
 }
 
-/* Several rows, read in one window: straight into their places, where those follow each other as the bytes do. */
+/* Several rows in one read. If the places follow each other exactly as the bytes do in the source,
+   with no gap in either, everything is read straight into place. Otherwise it is read into scratch,
+   which coffer__queue_scratch made large enough for a window, and each row is copied out. Rows
+   without bytes may be among them and have no place that could be compared. */
 static coffer_status fill_rows(const coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
 {
     const coffer__row *rows = piece->row;
@@ -63,7 +73,8 @@ static coffer_status fill_rows(const coffer__filler *worker, const coffer__piece
     return status;
 }
 
-/* Runs that are each worth a read of their own, or that are in memory. */
+/* Runs that are each worth a read of their own, or that are in a map. From a map, as many runs of a
+   line are copied at once as may be without asking the crew. */
 static coffer_status fill_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
@@ -89,7 +100,8 @@ static coffer_status fill_runs(coffer__filler *worker, const coffer__piece *piec
     return status;
 }
 
-/* Bytes [low, high) of the box's frame, read at once, and the number of runs in them. */
+/* One read for several runs: bytes [low, high), as the box counts, and the number of runs in them. Runs
+   are taken in the order of the result, which may go backwards in the source. */
 typedef struct fill_window {
     uint64_t low;
     uint64_t high;
@@ -97,8 +109,15 @@ typedef struct fill_window {
 } fill_window;
 
 /*
- * How many of the `most` next runs of the line at `walk` fit in the window: those that lie inside `size` bytes with
- * what is there already and leave no gap that is too long; in an empty window at least one. The window grows by them.
+ * Adds runs of the line at `walk` to the window, at most `most`, and returns how many: those that
+ * together with what is there take no more than `size` bytes and leave no gap longer than
+ * `longest_gap`. An empty window takes at least one run, whatever its size: a single run is read straight
+ * into its place and needs no scratch.
+ *
+ * The first run decides whether the line is close enough to what is there. The others are at equal
+ * distances, so one division says how many fit: `room` is what is left of `size` beyond that run, in
+ * the direction of the stride. Comparisons add `longest_gap` to offsets within a source, which are
+ * below 2^63, so nothing overflows.
  */
 static uint64_t fill_window_extend(fill_window *window, const coffer__walk *walk, uint64_t most, uint64_t size,
                                    uint64_t longest_gap)
@@ -121,7 +140,7 @@ static uint64_t fill_window_extend(fill_window *window, const coffer__walk *walk
     uint64_t runs = 1;
     if (most > 1 && distance <= run_size + longest_gap) {
         const uint64_t room = stride < 0 ? size - (high - begin) : size - (end - low);
-        /* At no distance at all, the same bytes are wanted again and again. */
+        /* A stride of 0: the same bytes are wanted each time, and all of the line fits. */
         runs = distance == 0 ? most : fill_min(most, 1 + room / distance);
     }
     const uint64_t reach = (runs - 1) * distance;
@@ -131,7 +150,8 @@ static uint64_t fill_window_extend(fill_window *window, const coffer__walk *walk
     return runs;
 }
 
-/* Puts as many runs from `walk` on in one window as go well together, `most` at most. */
+/* Plans the next window: as many runs from `walk` on as go well together, at most `most`. The walk
+   is a copy, since the caller walks over the same runs again to copy them out. */
 static fill_window fill_window_plan(coffer__walk walk, uint64_t most, uint64_t size, uint64_t longest_gap)
 {
     fill_window window = { .runs = 0 };
@@ -146,6 +166,9 @@ static fill_window fill_window_plan(coffer__walk walk, uint64_t most, uint64_t s
     return window;
 }
 
+/* Runs that are too short for a read each, window by window. A window with a single run is read
+   into its place. The crew is asked after a window was read and before it is copied out, so that a
+   stop costs at most one read. */
 static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
@@ -177,6 +200,8 @@ static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece
     return COFFER_OK;
 }
 
+/* Reads the lines of a tile into the slot, one request each. The slot is held by the caller and as
+   large as the largest tile. */
 static coffer_status fill_read_lines(coffer__filler *worker, const coffer__row *row, const coffer__tile_lines *lines,
                                      coffer_error *err)
 {
@@ -195,6 +220,9 @@ static coffer_status fill_read_lines(coffer__filler *worker, const coffer__row *
     return COFFER_OK;
 }
 
+/* Reads a tile and transposes it into place. A map needs no slot: the tile is gathered from there.
+   The slot stays locked during the reads, so workers that share it take turns; a worker never holds
+   two. */
 static coffer_status fill_tile(coffer__filler *worker, const coffer__row *row, const coffer__tile *tile,
                                coffer_error *err)
 {
@@ -213,6 +241,8 @@ static coffer_status fill_tile(coffer__filler *worker, const coffer__row *row, c
     return status;
 }
 
+/* Chooses the way for each kind of piece (piece.h). The conditions agree with those of
+   coffer__queue_scratch, so that scratch is there whenever a window needs it. */
 coffer_status coffer__fill(coffer__filler *worker, const coffer__piece *piece, const coffer__tile *tile,
                            coffer_error *err)
 {

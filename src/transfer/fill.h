@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage that brings bytes: one piece of a row to its place in memory. What is read goes straight there, or into scratch memory
- * and is gathered from there; what is in a map is copied.
+ * The stage that fetches bytes: it moves one piece (piece.h) to its place in memory. What is read goes
+ * straight there, or into scratch memory and is gathered from there. What is in a map is copied.
+ *
+ * Nothing here is shared between workers but the slots for tiles, each of which has a lock.
  */
 #ifndef COFFER_TRANSFER_FILL_H
 #define COFFER_TRANSFER_FILL_H
@@ -9,22 +11,23 @@
 #include "crew.h"
 #include "piece.h"
 
-/* Memory for a tile, which one worker has at a time. */
+/* Memory for a tile. A worker holds the lock from the first read into it until the tile was copied out. */
 typedef struct coffer__slot {
     coffer__mutex lock;
     uint8_t *memory;
 } coffer__slot;
 
-/* What a worker brings bytes with. */
+/* What a worker fetches bytes with. The scratch memory is its own; it is empty when no row needs any. */
 typedef struct coffer__filler {
-    coffer__crew_worker base;
-    uint64_t asked; /* when the crew was asked last within a piece, in milliseconds */
+    coffer__crew_worker base; /* first, so that a worker can be used as one of a crew */
+    uint64_t asked;           /* when the crew was last asked within a piece, by coffer__os_milliseconds */
     uint8_t *scratch;
     size_t scratch_size;
     coffer__slot *slot; /* for tiles; NULL: no row needs it */
 } coffer__filler;
 
-/* Brings a piece; `tile` is what it is, if it is one. */
+/* Moves a piece, or fails; then its place may be filled in part. `tile` is read only if the piece
+   is one. COFFER_ERR_CANCELLED means that the crew is to stop, and is no fault of the piece. */
 coffer_status coffer__fill(coffer__filler *worker, const coffer__piece *piece, const coffer__tile *tile,
                            coffer_error *err);
 

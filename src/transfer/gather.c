@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+/* Splits k into an index for each dimension, innermost first. A box without dimensions has one run,
+   which is a line of its own. */
 void coffer__walk_begin(coffer__walk *walk, const coffer__box *box, uint64_t k)
 {
     walk->box = box;
@@ -18,18 +20,21 @@ void coffer__walk_begin(coffer__walk *walk, const coffer__box *box, uint64_t k)
     }
 }
 
+/* 0 where there is one run only: then nobody moves by it. */
 int64_t coffer__walk_stride(const coffer__walk *walk)
 {
     return walk->box->rank > 0 ? walk->box->strides[walk->box->rank - 1] : 0;
 }
 
+/* Within a line only `at` moves. At its end the indices carry like digits: the dimension that is
+   complete returns to 0, which takes its whole reach back from `at`, and the next outer one
+   advances by one. Distances wrap around where a stride is negative, and sum up to the right place. */
 void coffer__walk_on(coffer__walk *walk, uint64_t runs)
 {
     const coffer__box *box = walk->box;
     if (box->rank == 0) {
         return;
     }
-    /* Distances wrap around where a stride is negative, and sum up to the right place. */
     walk->at += runs * (uint64_t)box->strides[box->rank - 1];
     walk->index[box->rank - 1] += runs;
     walk->line_left -= runs;
@@ -47,7 +52,9 @@ void coffer__walk_on(coffer__walk *walk, uint64_t runs)
     walk->line_left = box->counts[box->rank - 1];
 }
 
-/* Inlined with a constant `run_size`, each memcpy is one load and one store. */
+/* Inlined with a constant `run_size`, each memcpy is one load and one store. The last run is copied
+   apart, without a step after it: a pointer beyond the object that `from` points into would be
+   undefined behaviour. */
 static inline void gather_line(uint8_t *to, const uint8_t *from, size_t run_size, ptrdiff_t stride, size_t runs)
 {
     for (size_t i = 0; i + 1 < runs; i++) {
@@ -55,10 +62,11 @@ static inline void gather_line(uint8_t *to, const uint8_t *from, size_t run_size
         to += run_size;
         from += stride;
     }
-    /* The last one apart: a step beyond it could leave the object that `from` points into. */
     memcpy(to, from, run_size);
 }
 
+/* The sizes of the common dtypes have loops of their own: single elements of a slice or a
+   transpose, which are by far the most numerous runs. Longer runs spend their time in memcpy. */
 void coffer__gather(uint8_t *to, const uint8_t *from, size_t run_size, int64_t stride, uint64_t runs)
 {
     const size_t count = (size_t)runs;

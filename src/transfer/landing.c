@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows are gone over once. What comes next is a piece of a long run, which the system copies; a batch, which is runs, or parts of
- * them, that fill the memory of the landing; or a box that is larger than that memory, part by part. Where the system could not copy
- * once, nothing is asked of it again.
+ * One pass over the rows, in order. The next step is one of these:
+ *
+ *   a piece of a long run     which the system copies, from descriptor to descriptor
+ *   a batch                   runs, or parts of them, that follow each other on the landing and together
+ *                             fill its memory; one transfer reads them all, in parallel
+ *   a box larger than that    part by part, each read by a transfer and landed in stretches
+ *   memory
+ *
+ * The steps themselves are sequential: reading is parallel within a step, writing is not. When the
+ * system could not copy once, the rest is read and written, without asking again: the answer depends on
+ * the two file systems, and would be the same for every run.
  */
 #include "landing.h"
 
@@ -13,32 +21,37 @@
 
 #include <errno.h>
 
-/* Below it a read into memory costs less than a call that copies. */
+/* Below this size, reading into memory along with other runs costs less than a call that copies. */
 #define LANDING_LONG_RUN ((uint64_t)64 << 10)
 /* What the system copies between two calls of the progress callback. */
 #define LANDING_PIECE ((uint64_t)8 << 20)
-/* From files, which are read quickly, so much that it stays in the processor's cache … */
+/* For files, which are read quickly: little enough that the bytes are still in the processor's
+   cache when they are written. */
 #define LANDING_MEMORY_OF_FILES ((uint64_t)1 << 20)
-/* … and for turned boxes and from the caller's sources, which may be far away, enough for several threads. */
+/* For boxes, and for sources that may be far: enough that several threads read at the same time. */
 #define LANDING_MEMORY_OF_OTHERS ((uint64_t)16 << 20)
+/* Rows of one batch, at most: they take some hundred KiB, whatever the number of tensors. */
 #define LANDING_BATCH_ROWS 4096
-/* How parts of a turned box are cut: what is together in the result has to be worth a write. */
+/* How a transposed box is cut into parts: what is contiguous in the result has to be worth a write. */
 static const coffer__tile_limits landing_tiles = { (uint64_t)16 << 20, 8192 - 64, 8192, 4096 };
 
+/* The cursor is (next, skip): row `next` is in progress, and `skip` bytes of it are done. For a box
+   that lands in tiles, `skip` counts the bytes of the tiles that are done, wherever they landed.
+   After each step `skip` is less than the row's size. */
 typedef struct landing_job {
     coffer__landing *landing;
     const coffer__row *rows;
     size_t count;
     const coffer__transfer_options *options;
-    size_t next;   /* the row that is in progress */
-    uint64_t skip; /* what is done of it */
-    uint64_t done; /* of all rows, in bytes */
+    size_t next;
+    uint64_t skip;
+    uint64_t done; /* bytes of all rows that have landed */
     uint64_t total;
-    bool by_hand;  /* the system does not copy */
-    bool far;      /* one of the sources is far away */
-    uint64_t most; /* bytes of memory that are used at once */
-    size_t room;   /* the same, once it is known that they are needed */
-    coffer__row *batch;
+    bool by_hand;       /* the system could not copy */
+    bool far;           /* one of the sources is far */
+    uint64_t most;      /* bytes of memory that may be used at once */
+    size_t room;        /* bytes that are used; set together with `batch` */
+    coffer__row *batch; /* LANDING_BATCH_ROWS; NULL until something has to be read */
 } landing_job;
 
 static uint64_t landing_min(uint64_t a, uint64_t b)
@@ -46,6 +59,7 @@ static uint64_t landing_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Moves the cursor on by `size` bytes, which do not reach beyond the current row. */
 static void landing_on(landing_job *job, uint64_t size)
 {
     job->skip += size;
@@ -58,12 +72,22 @@ static void landing_on(landing_job *job, uint64_t size)
 
 /* ---- by the system ----------------------------------------------------------------------------------------------- */
 
+/* Whether the system may copy the row. A row with a map is written from the map instead. */
 static bool landing_is_copied(const landing_job *job, const coffer__row *row)
 {
     return !job->by_hand && row->box == NULL && row->map == NULL && row->size >= LANDING_LONG_RUN &&
            row->source->is.lends && job->landing->ops->copy != NULL;
 }
 
+/*
+ * Lets the system copy the next piece of a long run. The descriptor is borrowed for this piece
+ * only, since a pool may need it for other files. A failure to borrow is one of reading and sets
+ * `failed`. A failure to copy may be the fault of either side; what is known is that it was no
+ * EOPNOTSUPP.
+ *
+ * A short copy is not an error: some file systems end a copy early without a reason. The rest is
+ * then read, and reading tells whether the file really ends there.
+ */
 static coffer_status landing_copy(landing_job *job, coffer_error *err)
 {
     const coffer__row *row = &job->rows[job->next];
@@ -84,7 +108,6 @@ static coffer_status landing_copy(landing_job *job, coffer_error *err)
     if (os_error != 0 && os_error != EOPNOTSUPP) {
         return coffer__trouble(err, "copy the file's data", NULL, os_error);
     }
-    /* Some file systems end a copy early without a reason: reading tells whether the file really ends. */
     job->by_hand = done < piece;
     landing_on(job, done);
     return COFFER_OK;
@@ -92,6 +115,8 @@ static coffer_status landing_copy(landing_job *job, coffer_error *err)
 
 /* ---- through memory ---------------------------------------------------------------------------------------------- */
 
+/* The old memory is freed before the larger one is allocated, since its contents have landed: the
+   two never exist at the same time. */
 coffer_status coffer__landing_memory(coffer__landing *landing, size_t size, uint8_t **memory, coffer_error *err)
 {
     if (landing->memory_size < size) {
@@ -110,6 +135,9 @@ void coffer__landing_end(coffer__landing *landing)
     landing->memory_size = 0;
 }
 
+/* Gets memory for the next step. The rows of a batch are allocated the first time, so that a save
+   that the system copies in full allocates nothing. `room` is fixed then: no more than what is left
+   to do. */
 static coffer_status landing_place(landing_job *job, uint8_t **memory, coffer_error *err)
 {
     if (job->batch == NULL) {
@@ -122,14 +150,18 @@ static coffer_status landing_place(landing_job *job, uint8_t **memory, coffer_er
     return job->landing->ops->place(job->landing, job->room, memory, err);
 }
 
-/* While a batch comes from far away the user is asked whether it is still wanted. */
+/* The progress callback of the transfers within a step: tells the user's callback how much has
+   landed plus what this transfer has read. The end of a transfer is not told, because landing_run
+   tells it after the bytes have landed; otherwise the user would see the same number twice. */
 static int landing_watch(void *ctx, uint64_t done, uint64_t size)
 {
     const landing_job *job = ctx;
     return done == size ? 0 : job->options->progress(job->options->progress_ctx, job->done + done, job->total);
 }
 
-/* Brings what is planned in the batch. */
+/* Reads the rows in `batch` into their places in memory. Near sources are quick, so the user is
+   asked between steps only; while a batch of a far source is read, the user is asked during it,
+   too. The number of a failed row is one of the batch, which begins with row `next`. */
 static coffer_status landing_bring(landing_job *job, size_t row_count, coffer_error *err)
 {
     size_t failed = row_count;
@@ -144,7 +176,11 @@ static coffer_status landing_bring(landing_job *job, size_t row_count, coffer_er
     return status;
 }
 
-/* Plans runs that follow each other on the landing, as many as there is room for; returns their bytes. A box comes whole. */
+/* Plans a batch that begins at the cursor, and returns its bytes. A row is added while it follows
+   the one before on the landing and there is room. It ends before a row that the system can copy,
+   and before a box that does not fit: boxes are planned whole. A contiguous row may be cut; then
+   its first part ends the batch, and the next batch begins with the rest. The batch has at least
+   one byte, since landing_by_hand sends boxes that never fit elsewhere. */
 static uint64_t landing_plan_batch(const landing_job *job, uint8_t *memory, size_t *row_count)
 {
     uint64_t size = 0;
@@ -169,6 +205,7 @@ static uint64_t landing_plan_batch(const landing_job *job, uint8_t *memory, size
     return size;
 }
 
+/* Reads a batch and lands it with one call. `at` is computed first, because the cursor moves. */
 static coffer_status landing_batch(landing_job *job, uint8_t *memory, coffer_error *err)
 {
     size_t row_count = 0;
@@ -186,7 +223,9 @@ static coffer_status landing_batch(landing_job *job, uint8_t *memory, coffer_err
 
 /* ---- boxes that are larger than the memory ----------------------------------------------------------------------- */
 
-/* How a box comes in parts, each of which there is room for. */
+/* Cuts a box into parts of at most `room` bytes. Tiles make both the reads and the writes long, but
+   land here and there; where the landing takes its places in order, or the box is not transposed,
+   the parts are bands that ascend. A run of the box fits in the room. */
 static void landing_cut(const landing_job *job, const coffer__row *row, coffer__tiling *tiling)
 {
     const coffer__tile_limits *limits = job->options->tiles != NULL ? job->options->tiles : &landing_tiles;
@@ -199,7 +238,8 @@ static void landing_cut(const landing_job *job, const coffer__row *row, coffer__
     }
 }
 
-/* Lands a part of a box, stretch by stretch: what follows each other in the part and in the whole box, too. */
+/* Lands a part of a box. The part is dense in memory; in the whole box's result only stretches of
+   it are contiguous, and each of them is one write. */
 static coffer_status landing_put(const landing_job *job, const coffer__row *row, const coffer__tile *tile,
                                  const uint8_t *bytes, coffer_error *err)
 {
@@ -215,7 +255,9 @@ static coffer_status landing_put(const landing_job *job, const coffer__row *row,
     return COFFER_OK;
 }
 
-/* The next part of a box. What `skip` counts are the bytes of those before it, wherever they landed. */
+/* Reads and lands one part of a box. The part is a row of its own with a smaller box, so the
+   transfer needs to know nothing of parts. The box lives on this stack frame until the transfer has
+   returned. */
 static coffer_status landing_part(landing_job *job, uint8_t *memory, const coffer__tile *tile, coffer_error *err)
 {
     const coffer__row *row = &job->rows[job->next];
@@ -229,6 +271,7 @@ static coffer_status landing_part(landing_job *job, uint8_t *memory, const coffe
     return status == COFFER_OK ? landing_put(job, row, tile, memory, err) : status;
 }
 
+/* Tells the user how much has landed, and asks whether to continue. */
 static coffer_status landing_progress(const landing_job *job, coffer_error *err)
 {
     const coffer__transfer_options *options = job->options;
@@ -237,6 +280,9 @@ static coffer_status landing_progress(const landing_job *job, coffer_error *err)
     return cancelled ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback") : COFFER_OK;
 }
 
+/* Lands a box that is larger than the memory, part by part. `memory` is for the first part; each
+   later part asks for it again, because a landing may still be busy with the part before. Progress
+   is told between parts, and after the last one by landing_run. */
 static coffer_status landing_box(landing_job *job, uint8_t *memory, coffer_error *err)
 {
     coffer__tiling tiling;
@@ -263,7 +309,8 @@ static coffer_status landing_box(landing_job *job, uint8_t *memory, coffer_error
     return COFFER_OK;
 }
 
-/* A part of a run of a box that is larger than the memory by itself. */
+/* Lands a part of a single run of a box, when the run alone is larger than the memory. Runs are in
+   the order of the result, so `skip` divides into the number of the run and the place inside it. */
 static coffer_status landing_run_part(landing_job *job, uint8_t *memory, coffer_error *err)
 {
     const coffer__row *row = &job->rows[job->next];
@@ -284,6 +331,8 @@ static coffer_status landing_run_part(landing_job *job, uint8_t *memory, coffer_
     return job->landing->ops->landed(job->landing, at, memory, (size_t)size, err);
 }
 
+/* The step when the system does not copy. A box that fits joins a batch; the size of its runs
+   decides how one that does not is divided. */
 static coffer_status landing_by_hand(landing_job *job, coffer_error *err)
 {
     uint8_t *memory = NULL;
@@ -300,6 +349,8 @@ static coffer_status landing_by_hand(landing_job *job, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* The loop over steps. The user is told after each step that landed something, but not twice the
+   same number, and that all is done exactly once, at the end. */
 static coffer_status landing_run(landing_job *job, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -311,7 +362,6 @@ static coffer_status landing_run(landing_job *job, coffer_error *err)
             continue;
         }
         status = landing_is_copied(job, row) ? landing_copy(job, err) : landing_by_hand(job, err);
-        /* The last word is spoken at the end. */
         if (status == COFFER_OK && job->done > told && job->done < job->total) {
             told = job->done;
             status = landing_progress(job, err);
@@ -320,6 +370,9 @@ static coffer_status landing_run(landing_job *job, coffer_error *err)
     return status == COFFER_OK ? landing_progress(job, err) : status;
 }
 
+/* Memory is chosen for all rows together: the small amount only if every row is contiguous bytes of
+   a file or a map. The rows' sizes are not added with checks, as their places are disjoint on one
+   landing, whose size is a number of 64 bits. */
 coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, size_t count,
                            const coffer__transfer_options *options, coffer_error *err)
 {
@@ -327,7 +380,7 @@ coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, si
     job.most = LANDING_MEMORY_OF_FILES;
     for (size_t i = 0; i < count; i++) {
         const bool file = rows[i].map != NULL || rows[i].source->is.lends;
-        job.total += rows[i].size; /* places on one landing: their sum is no more than its size */
+        job.total += rows[i].size;
         job.far = job.far || coffer__row_is_far(&rows[i]);
         if (!file || rows[i].box != NULL) {
             job.most = LANDING_MEMORY_OF_OTHERS;

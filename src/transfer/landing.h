@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A landing: where rows come down that are not for the program's memory. It has places, numbered by bytes from 0 on.
+ * A landing: where rows go that are not for the program's memory. It has places, numbered by bytes from 0
+ * on.
  *
- * place gives memory of `size` bytes in which the next bytes are put together; what it gave before is free again. Then landed is
- * called, once or several times, for bytes of that memory that belong to `at` and the places after it; each byte of a row lands once.
- * A landing whose work goes on afterwards, as that of a device may, waits for it in place.
+ * place    gives memory of at least `size` bytes in which the next bytes are assembled. The memory that
+ *          it gave before may be reused by it. A landing whose work continues after landed, as that of a
+ *          device may, waits for it here
+ * landed   is called, once or several times, for bytes of that memory that belong to `at` and the places
+ *          after it. Each byte of a row lands exactly once
+ * copy     is another way to land: it copies from a descriptor as coffer__os_copy does, and answers as
+ *          that does, so that bytes of a file need not come into memory. Landings that cannot do it
+ *          have NULL there or answer EOPNOTSUPP; then bytes are placed
  *
- * copy is another way to land: it copies from a descriptor as coffer__os_copy does, and answers as that does, so that bytes of a file
- * need not come into memory. Landings that cannot do it have NULL there or say EOPNOTSUPP; then bytes are placed.
- *
- * All of it is called by the thread that calls coffer__land. A new landing is one file with these functions, and one that declares
- * how it is made: landing_sink.c is one.
+ * All of them are called by the thread that calls coffer__land, so a landing needs no locks of its own.
+ * A new landing is one file with these functions and a header that declares how it is made;
+ * landing_sink.c is one.
  */
 #ifndef COFFER_TRANSFER_LANDING_H
 #define COFFER_TRANSFER_LANDING_H
@@ -30,23 +34,29 @@ typedef struct coffer__landing_ops {
 
 struct coffer__landing {
     const coffer__landing_ops *ops;
-    uint64_t most; /* bytes that it gives memory for at once; 0: any number */
+    uint64_t most; /* the most bytes that it can give memory for at once; 0: no limit */
     bool in_order; /* it takes its places from the first to the last only */
     const coffer_allocator *allocator;
     coffer__sink *sink; /* of a landing of coffer__landing_sink */
     void *state;        /* the kind's own */
-    uint8_t *memory;    /* what coffer__landing_memory has given */
+    uint8_t *memory;    /* what coffer__landing_memory has given; the landing's until coffer__landing_end */
     size_t memory_size;
 };
 
-/* Carries out `count` rows, whose places on the landing ascend and do not overlap. They have no `to` and no digest. A long run is
-   copied by the system where it can be. What is short, and what the system cannot copy, is put together in memory, as many runs at a
-   time as follow each other on the landing: tens of thousands of small tensors are few writes. A box that is turned comes tile by
-   tile, or in bands where the landing takes its places in order. Memory: at most 16 MiB besides that of the transfer, and that only
-   when something has to be read.
-
-   The options are those of a transfer; `failed` is set when it was the reading that failed. After a failure what has landed can only
-   be discarded. */
+/*
+ * Carries out `count` rows, whose places on the landing ascend and do not overlap. They have no `to` and
+ * no digest.
+ *
+ * The system copies a long run where it can. Short runs, and what the system cannot copy, are assembled in
+ * memory, as many at a time as follow each other on the landing: so tens of thousands of small tensors
+ * become a few writes. A transposed box lands tile by tile, or in bands where the landing takes its
+ * places in order. Memory: at most 16 MiB besides that of the transfer, and only when something has to be
+ * read.
+ *
+ * The options are those of a transfer. `failed` is set only when it was the reading that failed, so that
+ * the caller can tell a bad source from a full disk. After a failure, what has landed can only be
+ * discarded.
+ */
 coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, size_t count,
                            const coffer__transfer_options *options, coffer_error *err);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The landing that is a sink: bytes are put together in memory and written from there, or copied by the system. */
+/*
+ * The landing that is a sink: bytes are assembled in memory and written from there, or copied by the
+ * system. write_at has stored the bytes when it returns, so the memory can be reused at once and place
+ * has nothing to wait for.
+ */
 #include "landing.h"
 
 static coffer_status landing_sink_landed(coffer__landing *landing, uint64_t at, const uint8_t *bytes, size_t size,
@@ -14,6 +18,7 @@ static int landing_sink_copy(coffer__landing *landing, uint64_t at, int from, ui
     return landing->sink->ops->copy_at(landing->sink, at, from, from_offset, size, done);
 }
 
+/* There are two tables because coffer__land decides by `copy` being NULL, without knowing of sinks. */
 coffer__landing coffer__landing_sink(coffer__sink *sink, const coffer_allocator *allocator)
 {
     static const coffer__landing_ops copying = { coffer__landing_memory, landing_sink_landed, landing_sink_copy };

@@ -5,17 +5,23 @@
 
 #define PIECE_SIZE ((uint64_t)2 << 20)
 #define PIECE_HUGE_PAGE ((uintptr_t)2 << 20)
-#define PIECE_RUNS ((uint64_t)64 << 10) /* so that pieces of tiny runs end in good time, too */
+#define PIECE_RUNS ((uint64_t)64 << 10) /* bounds the time that a piece of tiny runs takes */
 
+/* Files of this system. A system call costs about as much as copying a page, hence the 4 KiB.
+   Pieces of 2 MiB are large enough to hide the cost of taking them, and small enough that the work
+   divides evenly and that cancelling takes effect soon. */
 static const coffer__shape piece_near = {
     .piece = PIECE_SIZE,
     .run = 4096,
     .gap = 4096,
     .window = (uint64_t)256 << 10,
-    /* Lines of a power of two would all fall on the same few places of the processor's cache. */
+    /* 64 bytes less than a power of two: lines at distances of a power of two would compete for the same
+       few sets of the processor's cache. */
     .tiles = { .memory = (uint64_t)16 << 20, .read = 8192 - 64, .write = 8192, .gap = 4096 },
 };
-/* A journey of 50 ms is worth 600 kB at 100 Mbit/s, and journeys are made side by side. */
+/* A round trip of 50 ms is worth 600 kB at 100 Mbit/s. So requests are large, and gaps are read
+   that are short compared with it. Several round trips run in parallel, which is why a piece is not
+   larger still. */
 static const coffer__shape piece_far = {
     .piece = (uint64_t)4 << 20,
     .run = (uint64_t)1 << 20,
@@ -23,10 +29,11 @@ static const coffer__shape piece_far = {
     .window = (uint64_t)2 << 20,
     .tiles = { .memory = (uint64_t)16 << 20, .read = (uint64_t)1 << 20, .write = 64, .gap = (uint64_t)128 << 10 },
 };
-/* Nothing is read, but a page that is not in memory takes its time: pieces are small, so that the user is asked often enough. */
+/* Tiles of a map need no memory, but touching a page may read it from the device, which nothing can
+   interrupt. Tiles are smaller, so that the progress callback is asked often enough. */
 static const coffer__tile_limits piece_tiles_of_map = { (uint64_t)1 << 20, 8192, 8192, 4096 };
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t piece_min(uint64_t a, uint64_t b)
 {
@@ -53,7 +60,9 @@ const coffer__shape *coffer__shape_of(const coffer__row *row)
     return coffer__row_is_far(row) ? &piece_far : &piece_near;
 }
 
-/* Whether a row is carried out in tiles; then this is how it is cut. */
+/* Whether a row is carried out in tiles; then *tiling says how it is cut. Runs that are long enough
+   for a read of their own gain nothing from tiles. Planning a tiling is cheap and pure, so it is
+   repeated for each tile instead of being kept in the queue. */
 static bool piece_tiling(const coffer__queue *queue, const coffer__row *row, coffer__tiling *tiling)
 {
     const coffer__shape *shape = coffer__shape_of(row);
@@ -66,7 +75,14 @@ static bool piece_tiling(const coffer__queue *queue, const coffer__row *row, cof
     return true;
 }
 
-/* Runs of a row that make one piece. From far away as many as one window has, when they lie close enough for one. */
+/*
+ * How many runs of a row make one piece, at least 1. The run size is at most a piece's here, and
+ * not 0.
+ *
+ * Near: as many as fill a piece. Far: as many as one window holds, when the runs of the innermost
+ * dimension are so close that a window can span the gaps; otherwise one, because each is a request
+ * and requests are what the threads divide.
+ */
 static uint64_t piece_runs(const coffer__row *row, const coffer__shape *shape)
 {
     const uint64_t run_size = coffer__row_run_size(row);
@@ -82,7 +98,10 @@ static uint64_t piece_runs(const coffer__row *row, const coffer__shape *shape)
     return runs > 0 ? piece_min(runs, PIECE_RUNS) : 1;
 }
 
-/* How many rows from `row` on, `most` at most, lie so close together in one far source that they come in one window. */
+/* How many rows from `row` on, at most `most`, are close enough together in one far source to be
+   read in one window: each begins at or after the end of the one before, no gap is longer than the
+   shape's, and all lie within the window. The sums are written as differences, so that nothing
+   overflows: row[count] begins after `row` when its distance is computed. */
 static size_t piece_neighbours(const coffer__row *row, size_t most, const coffer__shape *shape)
 {
     size_t count = 1;
@@ -101,8 +120,10 @@ static size_t piece_neighbours(const coffer__row *row, size_t most, const coffer
     return count;
 }
 
-/* The size of a piece of a long run whose bytes go to `at` of the result: it ends where a huge page begins, so that no two
-   workers touch the same fresh one, which the system would then clear twice. */
+/* The size of a piece of a long run whose bytes go to `at` of the result. It ends at an address
+   where a huge page begins. Otherwise two workers would touch the same fresh huge page at the same
+   time, and the kernel would clear it twice. Never 0, since a piece is at least as large as a huge
+   page. */
 static uint64_t piece_long(const coffer__row *row, uint64_t at, const coffer__shape *shape)
 {
     const uintptr_t place = (uintptr_t)row->to + (uintptr_t)at;
@@ -111,13 +132,14 @@ static uint64_t piece_long(const coffer__row *row, uint64_t at, const coffer__sh
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-/* Whether a row is in the queue at all: without bytes it is done, and a digest cannot be cut. */
+/* Whether a row is in the queue at all. */
 static bool piece_is_queued(const coffer__row *row)
 {
     return row->size > 0 && row->algorithm == COFFER_NO_ALGORITHM;
 }
 
-/* A tile of the next row, which is cut so. */
+/* Takes tile number queue->run of the current row. For a tiled row `run` counts tiles instead of
+   runs. */
 static void piece_take_tile(coffer__queue *queue, const coffer__tiling *tiling, coffer__piece *piece,
                             coffer__tile *tile)
 {
@@ -132,7 +154,8 @@ static void piece_take_tile(coffer__queue *queue, const coffer__tiling *tiling, 
     }
 }
 
-/* A part of a run that is longer than a piece. */
+/* Takes a part of a run that is longer than a piece. The parts of a run are disjoint and in order,
+   and the last one ends where the run does. */
 static void piece_take_part(coffer__queue *queue, const coffer__shape *shape, coffer__piece *piece)
 {
     const uint64_t run_size = coffer__row_run_size(piece->row);
@@ -145,7 +168,9 @@ static void piece_take_part(coffer__queue *queue, const coffer__shape *shape, co
     }
 }
 
-/* Whole runs, of one row or of several that lie close together. */
+/* Takes whole runs: as many of one row as make a piece, or several whole rows. When there are
+   several, the first has one run (it has no box), so run reaches its run count and
+   coffer__queue_next passes over all of them. */
 static void piece_take_runs(coffer__queue *queue, const coffer__shape *shape, coffer__piece *piece)
 {
     const coffer__row *row = piece->row;
@@ -158,6 +183,9 @@ static void piece_take_runs(coffer__queue *queue, const coffer__shape *shape, co
     queue->run += piece->count;
 }
 
+/* Invariant between calls: row == row_count, or `run` is below the row's number of runs (or tiles)
+   and `skip` is below the run size. Every call that returns true advances the cursor by at least
+   one byte. */
 bool coffer__queue_next(coffer__queue *queue, coffer__piece *piece, coffer__tile *tile)
 {
     coffer__tiling tiling;
@@ -186,7 +214,7 @@ bool coffer__queue_next(coffer__queue *queue, coffer__piece *piece, coffer__tile
     return true;
 }
 
-/* ---- what the queue comes to ---------------------------------------------------------------------------------------- */
+/* ---- what the queue comes to ------------------------------------------------------------------------------------- */
 
 bool coffer__queue_total(const coffer__queue *queue, uint64_t *total)
 {
@@ -199,7 +227,9 @@ bool coffer__queue_total(const coffer__queue *queue, uint64_t *total)
     return true;
 }
 
-/* Pieces that come from far away, counted up to `most`. */
+/* Counts as coffer__queue_next would take pieces, but without walking through them: a row may have
+   more pieces than can be counted one by one. Cuts of long runs are rounded up, which at worst
+   starts a thread too many. */
 uint64_t coffer__queue_far_pieces(const coffer__queue *queue, uint64_t most)
 {
     uint64_t pieces = 0;
@@ -225,7 +255,8 @@ uint64_t coffer__queue_far_pieces(const coffer__queue *queue, uint64_t most)
     return piece_min(pieces, most);
 }
 
-/* Bytes from the first to the last that a box takes, or `most` when that is less. */
+/* Bytes from the first to the last byte that a box takes, or `most` if that is less. The box lies
+   within its source, so the span is a number of bytes that exist and does not overflow. */
 static uint64_t piece_box_span(const coffer__box *box, uint64_t most)
 {
     uint64_t span = box->run_size;
@@ -235,7 +266,7 @@ static uint64_t piece_box_span(const coffer__box *box, uint64_t most)
     return piece_min(span, most);
 }
 
-/* What the largest tile of all rows takes: 0 when none is read. */
+/* The largest tile of all rows. Mapped rows are transposed straight from the map and need none. */
 size_t coffer__queue_largest_tile(const coffer__queue *queue)
 {
     uint64_t most = 0;
@@ -249,7 +280,10 @@ size_t coffer__queue_largest_tile(const coffer__queue *queue)
     return (size_t)most;
 }
 
-/* Scratch that a worker needs for the rows: 0 when all their runs go straight to their places. */
+/* The most scratch memory that any row needs. Only windows use scratch: neighbouring far rows, and
+   boxes of short runs that are not mapped. A box that spans less than a window needs only its span.
+   This must not be less than fill.c uses; the conditions are those by which coffer__fill chooses
+   its way. */
 size_t coffer__queue_scratch(const coffer__queue *queue)
 {
     uint64_t most = 0;

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How rows are cut into pieces, which one worker carries out at a stretch. Pure: no I/O, no threads; who shares a queue holds a lock.
+ * How rows are cut into pieces. A piece is what one worker carries out without asking for more work.
+ * Pure: no I/O, no threads. Whoever shares a queue between threads holds a lock.
  *
- *   a long run (above a piece)    is cut into pieces and read straight into its place
+ *   a run longer than a piece     is cut into pieces, each read straight into its place
  *   runs of 4 KiB and more        are read straight into their place, one read each
- *   short runs                    are read in windows: neighbours and the small gaps between them in one read, into
- *                                 scratch memory, and gathered from there. A gap of up to a page is read through,
- *                                 because that costs less than another read
- *   runs across the source's      are read in tiles, and turned in memory (tile.h)
+ *   short runs                    are read in windows: neighbours and the small gaps between them in one
+ *                                 read, into scratch memory, and gathered from there. A gap of up to a
+ *                                 page is read and thrown away, because that costs less than another
+ *                                 read
+ *   runs across the source's      are read in tiles and transposed in memory (tile.h)
  *   order, as in a transpose
  *
- * From far away, where every read is a round trip, all of this is larger (piece_far): runs are short up to a whole window, gaps that are
- * read through long, and neighbouring rows come in one window, too.
+ * For far sources, where every read is a round trip, all sizes are larger (piece_far): runs count as
+ * short up to a whole window, longer gaps are read, and neighbouring rows share a window, too.
+ *
+ * Pieces come in the order of the rows, and within a row in the order of the result. So what workers
+ * do at the same time mostly lies close together.
  */
 #ifndef COFFER_TRANSFER_PIECE_H
 #define COFFER_TRANSFER_PIECE_H
@@ -19,27 +24,35 @@
 #include "row.h"
 #include "tile.h"
 
-/* How much is worth a read of its own. */
+/* Which sizes make a read efficient, for one kind of source. All in bytes. */
 typedef struct coffer__shape {
     uint64_t piece;  /* a longer run is cut */
-    uint64_t run;    /* a shorter one is read in windows */
-    uint64_t gap;    /* that is read through */
-    uint64_t window; /* what is read at once for several runs */
+    uint64_t run;    /* a shorter run is read in a window with others */
+    uint64_t gap;    /* the longest gap that is read rather than skipped */
+    uint64_t window; /* the most that is read at once for several runs */
     coffer__tile_limits tiles;
 } coffer__shape;
 
-/* Runs of a row (or bytes of one run) that one worker moves at a stretch; or, from far away, rows that lie close together. */
+/*
+ * What one worker moves next. It is one of four:
+ *
+ *   whole runs of one row        rows 1, skip 0, count ≥ 1
+ *   a part of one long run       rows 1, count 1, `skip` bytes into the run
+ *   several neighbouring rows    rows > 1, all contiguous and in one far source
+ *   a tile                       tiled; count and skip have no meaning
+ */
 typedef struct coffer__piece {
-    const coffer__row *row;
-    size_t rows;    /* 1, or as many whole rows without a box as are read in one window */
-    uint64_t run;   /* the first one */
-    uint64_t count; /* of runs; 1 when it is a part of one */
-    uint64_t skip;  /* bytes of the first run that belong to the piece before */
-    uint64_t size;  /* of its bytes in the result */
-    bool tiled;     /* it is a tile; `run` is its number */
+    const coffer__row *row; /* the first one */
+    size_t rows;            /* 1, or as many whole rows without a box as are read in one window */
+    uint64_t run;           /* number of the first run */
+    uint64_t count;         /* of runs; 1 when it is a part of one */
+    uint64_t skip;          /* bytes of the first run that belong to the previous piece */
+    uint64_t size;          /* bytes of the result that the piece fills */
+    bool tiled;             /* it is a tile; `run` is its number */
 } coffer__piece;
 
-/* Rows, and where the next piece of them begins. Rows with a digest are not in it: they are not cut. */
+/* Rows, and the cursor at which the next piece begins. Rows with a digest and rows without bytes are
+   skipped: the first are not cut (digest.h), the second are done. */
 typedef struct coffer__queue {
     const coffer__row *rows;
     size_t row_count;
@@ -49,16 +62,24 @@ typedef struct coffer__queue {
     uint64_t skip;
 } coffer__queue;
 
+/* The sizes for the row's source. */
 const coffer__shape *coffer__shape_of(const coffer__row *row);
+/* Whether the row has to be read, and each read costs a round trip. A mapped row is never far. */
 bool coffer__row_is_far(const coffer__row *row);
+/* Bytes of each of the row's runs; a row without a box is one run. */
 uint64_t coffer__row_run_size(const coffer__row *row);
-/* Takes the next piece, and its tile if it is one; false when there is none. */
+/* Takes the next piece, and fills *tile if it is one; false when there is none. */
 bool coffer__queue_next(coffer__queue *queue, coffer__piece *piece, coffer__tile *tile);
-/* Of a queue that nothing was taken from: bytes of its rows; pieces that come from far away, counted up to `most`; bytes of scratch
-   memory and of the largest tile that a worker needs, 0 when all runs go straight to their places. */
+
+/* The rest is for planning. These look at all rows, whatever was taken already. */
+
+/* The sum of the rows' sizes; false when it exceeds 2^64-1. */
 bool coffer__queue_total(const coffer__queue *queue, uint64_t *total);
+/* Pieces that come from far sources, at most `most`: how many threads can wait at the same time. */
 uint64_t coffer__queue_far_pieces(const coffer__queue *queue, uint64_t most);
+/* Bytes of scratch memory that each worker needs; 0 when all runs go straight to their places. */
 size_t coffer__queue_scratch(const coffer__queue *queue);
+/* Bytes of memory that the largest tile needs; 0 when no tile has to be read. */
 size_t coffer__queue_largest_tile(const coffer__queue *queue);
 
 #endif

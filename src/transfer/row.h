@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One row of a plan: which bytes of which source come down where. What carries rows out, and what cuts them, is above it. */
+/*
+ * One row of a plan: which bytes of which source go where. A row is plain data. The planner that makes
+ * it has checked that the bytes lie within the source (or the map), and that `size` is the product of
+ * the box's counts and its run size; nothing below compares them again.
+ */
 #ifndef COFFER_TRANSFER_ROW_H
 #define COFFER_TRANSFER_ROW_H
 
@@ -11,12 +15,12 @@ typedef struct coffer__row {
     const coffer__source *source;
     const uint8_t *map;         /* the source's byte 0 in memory: copied from there instead of read; or NULL */
     uint64_t offset;            /* in the source, of the byte from which the box counts */
-    const coffer__box *box;     /* NULL: `size` bytes, one after the other */
-    uint64_t size;              /* of the result: the box's runs one after the other */
+    const coffer__box *box;     /* NULL: `size` contiguous bytes from `offset` on */
+    uint64_t size;              /* bytes of the result, which is dense: the box's runs without gaps */
     void *to;                   /* `size` bytes; may be NULL with a digest: the bytes are only hashed */
-    uint64_t at;                /* on a landing, which has places instead of addresses */
-    coffer_algorithm algorithm; /* COFFER_NO_ALGORITHM: no digest; else there is no box */
-    uint8_t *digest;            /* of the algorithm's size */
+    uint64_t at;                /* the first byte's place on a landing; used by coffer__land alone */
+    coffer_algorithm algorithm; /* COFFER_NO_ALGORITHM: no digest; otherwise `box` is NULL */
+    uint8_t *digest;            /* of the algorithm's size; written when all bytes were hashed */
 } coffer__row;
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "gather.h"
 
-/* Runs along each side of a block. Of 4 bytes each that are 16 KiB on both sides together, which the first cache holds. */
+/* Runs along each side of a block. With runs of 4 bytes that is 16 KiB of the source, which must
+   stay in the first-level cache while the block is copied, and as much of the result. */
 #define TILE_BLOCK 64u
 
 static uint64_t tile_min(uint64_t a, uint64_t b)
@@ -13,8 +14,9 @@ static uint64_t tile_min(uint64_t a, uint64_t b)
 
 /* ---- the source's order ------------------------------------------------------------------------------------------ */
 
-/* Puts the numbers of the dimensions that lead anywhere in order, those whose indices lie closest together first; returns how many
-   they are. There are few: a sort by insertion. */
+/* Orders the dimensions by how far apart neighbouring indices are in the source, closest first, and
+   leaves those out whose stride is 0, because all their indices are the same bytes. Returns how
+   many are left. There are at most 64 and usually 2 or 3, so insertion sort is the right one. */
 static size_t tile_order(const int64_t *strides, size_t rank, size_t *order)
 {
     size_t count = 0;
@@ -33,6 +35,9 @@ static size_t tile_order(const int64_t *strides, size_t rank, size_t *order)
     return count;
 }
 
+/* The innermost dimension is what runs would be read along. If another dimension has its neighbours
+   closer together, and close enough to be read at once, then reading along that one needs fewer
+   requests. */
 bool coffer__box_is_turned(const coffer__box *box, uint64_t gap)
 {
     if (box->rank < 2) {
@@ -48,13 +53,22 @@ bool coffer__box_is_turned(const coffer__box *box, uint64_t gap)
     return false;
 }
 
+/*
+ * Builds lines from the inside out. `lines->size` is the contiguous range of the source that the
+ * dimensions seen so far take, gaps included. As long as the next dimension's neighbours overlap
+ * that range or are within a gap of it, the range grows to cover all of its indices. The first
+ * dimension that lies farther apart, and all after it, make separate lines: each index is one
+ * request, and in memory its lines follow those that are there already.
+ *
+ * For a negative stride the lowest byte belongs to the last index. `low` moves down by the
+ * dimension's reach, and `first`, the place of index 0 in memory, moves up by as much.
+ */
 void coffer__tile_lines_plan(const coffer__tile *tile, coffer__tile_lines *lines)
 {
     size_t order[COFFER__BOX_MAX_RANK];
     const size_t count = tile_order(tile->strides, tile->rank, order);
     bool together = true;
     *lines = (coffer__tile_lines){ .low = tile->start, .size = tile->run_size, .count = 1 };
-    /* Dimensions whose neighbours lie close enough grow the line. From the first one on that does not, each index is a line. */
     for (size_t i = 0; i < count; i++) {
         const size_t d = order[i];
         const uint64_t distance = coffer__box_distance(tile->strides[d]);
@@ -79,6 +93,8 @@ void coffer__tile_lines_plan(const coffer__tile *tile, coffer__tile_lines *lines
     }
 }
 
+/* The number is split into digits whose bases are the counts, the dimension with the closest lines
+   first, so that lines come in the same order as coffer__tile_lines_plan placed them in memory. */
 uint64_t coffer__tile_line(const coffer__tile_lines *lines, uint64_t k)
 {
     uint64_t at = lines->low;
@@ -91,6 +107,8 @@ uint64_t coffer__tile_line(const coffer__tile_lines *lines, uint64_t k)
 
 /* ---- cutting ----------------------------------------------------------------------------------------------------- */
 
+/* The product of tiles along each dimension, each rounded up. It is at most the box's run count,
+   which fits in 64 bits. */
 static void tiling_count(coffer__tiling *tiling)
 {
     tiling->count = 1;
@@ -99,6 +117,10 @@ static void tiling_count(coffer__tiling *tiling)
     }
 }
 
+/* Splits the number into one index per dimension, the innermost first, and adds up where the tile
+   begins in the source and in the result. `place` is the distance in the result between neighbours
+   of the current dimension: the result is dense, so it grows by the box's counts, not by the
+   tile's. */
 void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *tile)
 {
     const coffer__box *box = tiling->box;
@@ -125,6 +147,9 @@ void coffer__tile_at(const coffer__tiling *tiling, uint64_t k, coffer__tile *til
     }
 }
 
+/* Dimensions with one index are left out, as every box has at least two along each dimension.
+   Pushing may merge dimensions that continue each other, so the box may have fewer than the tile;
+   its runs are in the same order. */
 void coffer__tile_box(const coffer__tile *tile, coffer__box *box)
 {
     coffer__box_one_run(box, tile->run_size);
@@ -147,6 +172,9 @@ uint64_t coffer__tile_place(const coffer__tile *tile, uint64_t k)
     return at;
 }
 
+/* From the innermost dimension outwards, the tile's result equals the box's as long as the tile has
+   all of a dimension. The first one that is cut still contributes its own indices, which are
+   contiguous; what is outside of it is not. */
 uint64_t coffer__tile_stretch(const coffer__tile *tile, const coffer__box *box)
 {
     uint64_t size = tile->run_size;
@@ -159,7 +187,7 @@ uint64_t coffer__tile_stretch(const coffer__tile *tile, const coffer__box *box)
     return size;
 }
 
-/* Bytes that the first tile takes in memory, which is as large as any. */
+/* Bytes that the first tile takes in memory. Tile 0 has the full extents, so no tile takes more. */
 static uint64_t tiling_memory(const coffer__tiling *tiling)
 {
     coffer__tile tile;
@@ -169,7 +197,7 @@ static uint64_t tiling_memory(const coffer__tiling *tiling)
     return lines.size * lines.count;
 }
 
-/* Bytes from the first to the last that a box takes. */
+/* Bytes from the first to the last that a box takes in the source. */
 static uint64_t tiling_span(const coffer__box *box)
 {
     uint64_t span = box->run_size;
@@ -179,7 +207,9 @@ static uint64_t tiling_span(const coffer__box *box)
     return span;
 }
 
-/* As many runs along the result's fastest dimensions as are worth a request. */
+/* Gives tiles enough runs along the innermost dimensions that `worth` bytes are contiguous in the
+   result. Outer dimensions are extended only when the inner ones are whole, since otherwise nothing
+   more would become contiguous. */
 static void tiling_extend_result(coffer__tiling *tiling, uint64_t worth)
 {
     uint64_t size = tiling->box->run_size;
@@ -190,7 +220,9 @@ static void tiling_extend_result(coffer__tiling *tiling, uint64_t worth)
     }
 }
 
-/* The same along those of the source, as far as gaps are worth reading through. */
+/* The same for the source: extends the dimensions with the closest neighbours until a line has
+   `worth` bytes. It stops at the first gap that is too long to be read, because beyond it each
+   index is a request of its own anyway. An extent that the result already made longer stays. */
 static void tiling_extend_source(coffer__tiling *tiling, uint64_t worth)
 {
     size_t order[COFFER__BOX_MAX_RANK];
@@ -209,7 +241,9 @@ static void tiling_extend_source(coffer__tiling *tiling, uint64_t worth)
     }
 }
 
-/* Makes tiles smaller by halves, along their longest side, until they fit. */
+/* Halves the longest side until a tile fits in memory. That keeps what is contiguous in the source
+   and in the result in balance. A tile of a single run may still be too large; the caller has to
+   live with that. */
 static void tiling_shrink(coffer__tiling *tiling, uint64_t most)
 {
     tiling->memory = tiling_memory(tiling);
@@ -226,12 +260,19 @@ static void tiling_shrink(coffer__tiling *tiling, uint64_t most)
     }
 }
 
+/*
+ * One tile is best where it can be: the source is read once and in order. It pays if the span fits
+ * in memory, at least a quarter of the bytes that are read are wanted, and the result is at most
+ * four times as large as a tile. The last condition is for strides of 0, with which a tiny span has
+ * a huge result that one worker would copy alone. With such a tile every gap is read (UINT64_MAX).
+ *
+ * Otherwise tiles begin as single runs and grow in both directions.
+ */
 void coffer__tiling_plan(coffer__tiling *tiling, const coffer__box *box, const coffer__tile_limits *limits)
 {
     const uint64_t span = tiling_span(box);
     tiling->box = box;
     const uint64_t size = box->run_size * box->run_count;
-    /* Of what is read at once every fourth byte is wanted, at least, and none of them very often. */
     if (span <= limits->memory && span / 4 <= size && size / 4 <= limits->memory) {
         tiling->gap = UINT64_MAX;
         tiling->memory = span;
@@ -250,6 +291,9 @@ void coffer__tiling_plan(coffer__tiling *tiling, const coffer__box *box, const c
     tiling_count(tiling);
 }
 
+/* Bands are contiguous in the result and ascend, as landings need that take their places in order.
+   So all dimensions inside the cut one are whole, and all outside of it have one index. `size`
+   becomes UINT64_MAX after the cut, so that nothing more fits. */
 void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64_t most)
 {
     uint64_t size = box->run_size;
@@ -258,7 +302,6 @@ void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64
         const uint64_t fitting = size > 0 && size <= most ? most / size : 1;
         const uint64_t runs = tile_min(box->counts[i - 1], fitting);
         tiling->extents[i - 1] = runs;
-        /* Once a dimension is cut, what lies outside of it goes one by one. */
         size = runs < box->counts[i - 1] ? UINT64_MAX : size * runs;
     }
     tiling_count(tiling);
@@ -266,7 +309,9 @@ void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64
 
 /* ---- turning ----------------------------------------------------------------------------------------------------- */
 
-/* The dimension besides the last along which a block reaches: that whose runs lie closest together where they come from. */
+/* The second dimension of a block, besides the innermost one: that whose runs are closest together
+   where they come from. Dimensions with one index or a stride of 0 are no candidates, unless there
+   is nothing else. Tiles come from boxes that are turned, which have at least two dimensions. */
 static size_t tile_across(const coffer__tile *tile, const int64_t *strides)
 {
     size_t best = 0;
@@ -280,8 +325,10 @@ static size_t tile_across(const coffer__tile *tile, const int64_t *strides)
     return best;
 }
 
-/* Two dimensions of a tile, block by block: a line of each row of a block follows the other, so that what was fetched from memory for
-   one serves the next ones. */
+/* Transposes one plane of the tile, block by block. Within a block, a row of the result is gathered
+   from as many cache lines as it has runs. The next row needs the bytes next to those in the same
+   lines, which are still in the cache because a block is small. Without blocks, each line would be
+   fetched from memory again for every row. */
 static void tile_turn_plane(const coffer__tile *tile, size_t across, uint8_t *to, const uint8_t *from,
                             const int64_t *strides)
 {
@@ -300,6 +347,9 @@ static void tile_turn_plane(const coffer__tile *tile, size_t across, uint8_t *to
     }
 }
 
+/* Walks over all planes: the dimensions other than `across` and the last count like the digits of a
+   number. A dimension that overflows returns to index 0, and the pointers with it, before the next
+   one is incremented, so both pointers always belong to the index. */
 void coffer__tile_turn(const coffer__tile *tile, uint8_t *to, const uint8_t *from, const int64_t *strides)
 {
     const size_t across = tile_across(tile, strides);
@@ -307,7 +357,6 @@ void coffer__tile_turn(const coffer__tile *tile, uint8_t *to, const uint8_t *fro
     uint8_t *place = to + (size_t)tile->to;
     for (;;) {
         tile_turn_plane(tile, across, place, from, strides);
-        /* On to the next plane: the other dimensions count like the digits of a number. */
         size_t d = tile->rank - 1;
         for (; d > 0; d--) {
             const size_t i = d - 1;

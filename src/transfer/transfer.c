@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor. What its crew shares is which digest comes next, and then where the next piece begins. A worker holds the mutex only
- * to take one, so at a few MiB each it is never in the way. From far away workers mostly wait, so there are as many as there are
- * pieces, whatever the number of processors.
+ * The executor. The crew shares two cursors under one mutex: which digest is next, and where the next
+ * piece begins. A worker holds the mutex only to advance a cursor. A piece has a few MiB, so that is
+ * a few thousand times per second at most, and the mutex is hardly ever contended.
+ *
+ * Every worker first takes digests until there are none, then pieces. The digests are the longest
+ * indivisible jobs, so they start first, and the pieces fill the time of the workers that finish early.
+ *
+ * The number of threads follows from where the bytes are. Near sources are limited by memory bandwidth
+ * and processors. With far sources workers mostly wait for round trips, so there is a worker for each
+ * piece, up to a limit, whatever the number of processors.
  */
 #include "transfer.h"
 
@@ -21,6 +28,8 @@
 #define TRANSFER_MOST_THREADS 64u
 #define TRANSFER_TILES ((uint64_t)32 << 20) /* all tiles of all workers together */
 
+/* What all workers of one call share. `rows` is constant. The cursors (streams.next, and row, run
+   and skip of the queue) change only under the crew's mutex. */
 typedef struct transfer_job {
     const coffer__row *rows;
     size_t row_count;
@@ -29,13 +38,18 @@ typedef struct transfer_job {
     coffer__queue queue;
 } transfer_job;
 
+/* One worker. `filler` must be the first member: the crew and the work function get the address of
+   the worker and use it as a coffer__filler and as the coffer__crew_worker at its beginning.
+   Hashers are reused for all digests that a worker computes, so that hashing allocates nothing per
+   row. */
 typedef struct transfer_worker {
     coffer__filler filler;
     transfer_job *job;
     coffer__hashers hashers;
 } transfer_worker;
 
-/* What all workers have in memory. Tiles are large, so there are few: a worker waits until one is free. */
+/* How the one block of memory is divided. Tiles are large, so there may be fewer slots for them than
+   workers; then workers share a slot and wait for its lock. */
 typedef struct transfer_memory {
     size_t workers;
     size_t scratch; /* bytes of each */
@@ -50,6 +64,8 @@ static uint64_t transfer_min(uint64_t a, uint64_t b)
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
+/* Takes the next row with a digest; NULL when there is none left, or when the crew has failed: then
+   starting another row would only delay the answer. */
 static const coffer__row *transfer_take_stream(transfer_job *job)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -58,7 +74,9 @@ static const coffer__row *transfer_take_stream(transfer_job *job)
     return row;
 }
 
-/* Takes the next piece and counts what the worker has done since; false when there is none, or when someone has failed. */
+/* Takes the next piece and adds `done`, the bytes of the worker's previous piece, to the crew's
+   count. Doing both under one lock halves the number of times it is taken. Returns false when no
+   piece is left, or when a worker has failed; the bytes are counted in any case. */
 static bool transfer_take(transfer_job *job, uint64_t done, coffer__piece *piece, coffer__tile *tile)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -68,7 +86,9 @@ static bool transfer_take(transfer_job *job, uint64_t done, coffer__piece *piece
     return taken;
 }
 
-/* The number of the row that a failure is about: of several, the one that has the byte where it was. */
+/* The number of the row that a failure is about. A piece of several rows was read in one window, so
+   the error only has an offset in the source. The rows ascend by offset: the last one that begins
+   at or before the error holds the byte. Without an offset the first row is as good as any. */
 static size_t transfer_failed_row(const transfer_job *job, const coffer__piece *piece, const coffer_error *error)
 {
     const coffer__row *row = piece->row;
@@ -78,6 +98,8 @@ static size_t transfer_failed_row(const transfer_job *job, const coffer__piece *
     return (size_t)(row - job->rows);
 }
 
+/* Computes digests until none is left. There is no check between rows other than the one in
+   transfer_take_stream; within a row coffer__digest_row asks the crew after each piece. */
 static void transfer_work_streams(const transfer_worker *worker)
 {
     transfer_job *job = worker->job;
@@ -93,6 +115,15 @@ static void transfer_work_streams(const transfer_worker *worker)
     }
 }
 
+/*
+ * Moves pieces until none is left. The size of a piece is reported when the next one is taken; that
+ * of a piece that failed is counted, too, but then nobody is told any more.
+ *
+ * A cancelled read is no fault of a row, so it is reported without one. After a piece that
+ * succeeded, coffer__crew_stop is called for what it does on the caller's thread, which is to ask
+ * the progress callback. Its answer is not needed here: if the user cancels, the crew has failed
+ * and the next transfer_take returns false.
+ */
 static void transfer_work_pieces(transfer_worker *worker)
 {
     transfer_job *job = worker->job;
@@ -110,12 +141,13 @@ static void transfer_work_pieces(transfer_worker *worker)
             const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
             coffer__crew_fail(&job->crew, status, &error, row);
         } else {
-            (void)coffer__crew_stop(&worker->filler.base, done); /* which the next look for a piece finds out */
+            (void)coffer__crew_stop(&worker->filler.base, done);
         }
     }
 }
 
-/* Digests first: each is one worker's affair, and what can be cut fills the time of the others. */
+/* What each thread runs. Digests come first: each keeps one worker busy to its end, and the pieces,
+   which can be divided at will, fill the time of the others. */
 static void transfer_work(void *arg)
 {
     transfer_work_streams(arg);
@@ -124,7 +156,14 @@ static void transfer_work(void *arg)
 
 /* ---- threads and memory ------------------------------------------------------------------------------------------ */
 
-/* Threads that are worth while for what is cut, the caller's included. */
+/*
+ * How many threads are worth starting for `total` bytes of pieces, the caller's included. `wanted`
+ * is the user's number, 0 for none.
+ *
+ * Far pieces decide alone when there are any: each is a round trip, so each gets a thread, up to
+ * the limit, even if the bytes are few. Otherwise a small transfer stays on the calling thread,
+ * unless the user asked for more, and there are never more threads than pieces.
+ */
 static size_t transfer_piece_threads(const transfer_job *job, uint64_t total, uint32_t wanted)
 {
     const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
@@ -139,6 +178,10 @@ static size_t transfer_piece_threads(const transfer_job *job, uint64_t total, ui
     return (size_t)transfer_min(wanted == 0 ? transfer_min(coffer__os_processors(), most) : most, pieces);
 }
 
+/* Plans the memory before anything is allocated. Streams and pieces are carried out by the same
+   workers, so there are as many workers as the larger of the two needs, and each has scratch enough
+   for either. At least one tile slot exists when any row needs one, even if a single tile exceeds
+   TRANSFER_TILES. */
 static transfer_memory transfer_measure(const transfer_job *job, uint32_t threads)
 {
     const size_t streams = coffer__streams_threads(&job->streams, threads);
@@ -155,7 +198,9 @@ static transfer_memory transfer_measure(const transfer_job *job, uint32_t thread
     return memory;
 }
 
-/* Whether all of it is read by this library alone: from maps and files, by no caller's functions and no other library. */
+/* Whether the threads run nothing but this library's code. Only then is their stack use known, so
+   that small stacks are safe. A foreign source runs a caller's function or libcurl, and a hasher
+   may be OpenSSL's. A mapped row is copied and never calls its source. */
 static bool transfer_is_own(const transfer_job *job)
 {
     for (size_t i = 0; i < job->row_count; i++) {
@@ -163,10 +208,19 @@ static bool transfer_is_own(const transfer_job *job)
             return false;
         }
     }
-    return job->streams.count == 0; /* hashing may be another library's affair */
+    return job->streams.count == 0;
 }
 
-/* Gives out the memory behind the workers. The caller's thread shares its slot with nobody, as it has the user to ask. */
+/*
+ * Distributes the block of memory that begins at `workers`:
+ *
+ *     workers[workers] | slots[slots] | scratch of each worker | memory of each slot
+ *
+ * The first two are arrays of structures, which need alignment; the rest is bytes. The calling
+ * thread, worker 0, has slot 0 to itself when there is more than one slot, because it must be free
+ * to ask the progress callback and must not wait for a lock that a slow read holds. The other
+ * workers divide the remaining slots.
+ */
 static void transfer_share(transfer_job *job, const transfer_memory *memory, transfer_worker *workers,
                            coffer__slot *slots)
 {
@@ -184,6 +238,8 @@ static void transfer_share(transfer_job *job, const transfer_memory *memory, tra
     }
 }
 
+/* Makes the hashers on the calling thread, since the allocator may be called by that thread only,
+   and then runs the crew. When making one fails, transfer_run frees those that were made. */
 static coffer_status transfer_run_crew(transfer_job *job, transfer_worker *workers, size_t count,
                                        const coffer_allocator *allocator, coffer_error *err)
 {
@@ -197,7 +253,7 @@ static coffer_status transfer_run_crew(transfer_job *job, transfer_worker *worke
     return coffer__crew_run(&job->crew, workers, count, sizeof *workers);
 }
 
-/* Makes the locks of the slots meanwhile. */
+/* Makes the locks of the tile slots, runs the crew, and destroys exactly the locks that were made. */
 static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *workers, const transfer_memory *memory,
                                          coffer__slot *slots, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -217,6 +273,10 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
     return status;
 }
 
+/* Allocates everything in one block and runs. The sizes cannot overflow: there are at most 64
+   workers, scratch is at most a window of piece.c, and tiles have TRANSFER_TILES together, or there
+   is one. The hashers are zero until they are made, so all of them can be freed whatever happened
+   before. */
 static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
@@ -240,6 +300,9 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Finds the rows with digests, and adds up what there is to do. The total comes from the caller's
+   rows, which may repeat bytes of a source, so its sum is checked. coffer__streams_end follows in
+   any case. */
 static coffer_status transfer_begin(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const coffer_status status =

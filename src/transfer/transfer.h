@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan → bytes: the one way to move them. A plan is rows: each takes bytes of a source, contiguous or a box of them, through stages
+ * plan → bytes: the one way to move them. A plan is rows. Each row takes bytes of a source, contiguous
+ * or a box of them, through stages:
  *
- *   fill.h      brings them, and gathers what does not lie together
- *   digest.h    hashes them on the way, where that is wanted
+ *   fill.h      reads or copies them, and gathers runs that are scattered
+ *   digest.h    hashes them on the way, where the row asks for a digest
  *
- * and they come down where they are wanted: in the program's memory, when the row has such a place, or through memory on a landing
- * (landing.h).
+ * The bytes end up in the program's memory, when the row has a place there, or on a landing
+ * (landing.h), which receives them through memory.
  *
- * One executor carries rows out, with a crew of threads for each call: it cuts the rows into pieces of a few MiB, which the workers
- * take in order; a row with a digest is one piece. Memory: at most 256 KiB per worker (2 MiB for sources that are far away), and none
- * where runs are long or the source is in memory; and 32 MiB for all tiles together, where rows are turned (tile.h).
+ * One executor carries rows out, with a crew of threads for each call. It cuts the rows into pieces of
+ * a few MiB, which the workers take in order. A row with a digest is one piece, since a digest cannot
+ * be computed in parts.
+ *
+ * Memory, allocated once per call and in one block:
+ *
+ *   256 KiB per worker    scratch, 2 MiB where a source is far; none where all runs are long or all
+ *                         sources are in memory
+ *   32 MiB in total       for tiles, and only where a box is transposed (tile.h); one tile that is
+ *                         larger than that is still allocated, because nothing works without it
  */
 #ifndef COFFER_TRANSFER_TRANSFER_H
 #define COFFER_TRANSFER_TRANSFER_H
@@ -24,11 +32,14 @@ typedef struct coffer__transfer_options {
     coffer_progress progress;          /* NULL: none */
     void *progress_ctx;
     uint32_t threads;                 /* 0: by size and processors */
-    const coffer__tile_limits *tiles; /* of boxes that are turned; NULL: what serves a source best */
-    size_t *failed; /* set to the number of the row that could not be moved, if that is the failure; may be NULL */
+    const coffer__tile_limits *tiles; /* for transposed boxes; NULL: the limits that suit each source */
+    size_t *failed; /* set to the number of the row that failed, if the failure is about a row; may be NULL */
 } coffer__transfer_options;
 
-/* Carries out `count` rows; their places must not overlap. On failure the contents of places and digests are undefined. */
+/* Carries out `count` rows and returns when every byte is in place. The rows, their boxes and their
+   sources must stay unchanged until then, and places must not overlap: workers write to them at the
+   same time, without a lock. The progress callback runs on the calling thread only. After a failure
+   the contents of places and digests are undefined, because other pieces may have been finished. */
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err);
 

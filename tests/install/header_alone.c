@@ -11,6 +11,7 @@ coffer_writer_options header_writer_options = COFFER_WRITER_OPTIONS_INIT;
 coffer_model_writer_options header_model_writer_options = COFFER_MODEL_WRITER_OPTIONS_INIT;
 coffer_fetch_options header_fetch_options = COFFER_FETCH_OPTIONS_INIT;
 coffer_edit_options header_edit_options = COFFER_EDIT_OPTIONS_INIT;
+coffer_rewrite_options header_rewrite_options = COFFER_REWRITE_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;
