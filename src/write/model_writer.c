@@ -387,7 +387,9 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     }
     if (status == COFFER_OK) {
         status = model_writer_open_file(writer, shard, err);
-        status = status == COFFER_OK ? COFFER_OK : model_writer_file_fail(writer, shard, status, err);
+        if (status != COFFER_OK) {
+            (void)model_writer_file_fail(writer, shard, status, err);
+        }
     }
     writer->failed = writer->failed || status != COFFER_OK;
     file->users += status == COFFER_OK;
@@ -592,15 +594,20 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
 /* Finishes the files that nobody has: they are of empty tensors, or something is missing in them. */
 static coffer_status model_writer_finish_files(coffer_model_writer *writer, coffer_error *err)
 {
-    coffer_status status = COFFER_OK;
-    for (size_t s = 0; s < writer->shards.count && status == COFFER_OK; s++) {
-        if (!writer->files[s].complete) {
-            status = model_writer_open_file(writer, s, err);
-            status = status == COFFER_OK ? model_writer_finish_file(writer, s, err)
-                                         : model_writer_file_fail(writer, s, status, err);
+    for (size_t s = 0; s < writer->shards.count; s++) {
+        if (writer->files[s].complete) {
+            continue;
+        }
+        coffer_status status = model_writer_open_file(writer, s, err);
+        if (status != COFFER_OK) {
+            return model_writer_file_fail(writer, s, status, err);
+        }
+        status = model_writer_finish_file(writer, s, err);
+        if (status != COFFER_OK) {
+            return status;
         }
     }
-    return status;
+    return COFFER_OK;
 }
 
 /* Writes the names of the files, as they are called before the decision, to `text`, each with its NUL. */

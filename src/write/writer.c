@@ -807,7 +807,9 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     for (size_t i = copies->steady; i < copies->count && status == COFFER_OK;) {
         writer_batch batch = { .copies = copies, .first = i };
         status = writer_new_batch(&batch, err);
-        status = status == COFFER_OK ? writer_copy_batch(writer, &batch, &telling, err) : status;
+        if (status == COFFER_OK) {
+            status = writer_copy_batch(writer, &batch, &telling, err);
+        }
         writer_free_batch(&batch);
         part.before += batch.size;
         i += batch.count;
@@ -837,7 +839,12 @@ coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copie
     }
     writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
-    status = status == COFFER_OK ? writer_run_copies(writer, &planned, &known, err) : writer_fail(writer, status, err);
+    if (status != COFFER_OK) {
+        (void)writer_fail(writer, status, err);
+        goto done;
+    }
+    status = writer_run_copies(writer, &planned, &known, err);
+done:
     writer_free_copies(&planned);
     return status;
 }
