@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The downloading of all files at once. There is one queue of what is missing, over all files and in their order, and a crew of
- * workers, each with a connection of its own, that take from it. What a worker takes is one run of pieces that follow each other in
- * one file: it asks for it once, and writes what comes as it comes, so that the number of connections is not a question of memory,
- * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces in progress.
+ * Downloads all files at once. There is one queue of what is missing, over all files and in their order, and a crew
+ * of workers that take from it, each with a connection of its own. A worker takes a run of consecutive pieces of
+ * one file. It asks for the run once and writes the bytes as they come, so memory does not grow with the number of
+ * connections. It records each piece when its last byte is written, so a kill costs no more than the pieces in
+ * progress.
  *
- * Files of which the server states the SHA-256 are hashed meanwhile, from their first byte on and as far as they are there, by workers
- * that do nothing else: reading them again afterwards would take longer than many a network.
+ * Files whose SHA-256 the server states are hashed at the same time, from their first byte on and as far as they
+ * have come, by workers that do nothing else: reading them again afterwards would take longer than many a download.
  *
- * How much is taken at a time follows what is left: an even share for each worker twice over, so that in the beginning requests are
- * few and long, and in the end nobody waits for the one who has taken the most.
+ * How much a worker takes depends on what is left: half of an even share. So at the beginning requests are few and
+ * long, and at the end nobody waits for a worker that took too much.
+ *
+ * The crew's mutex guards the queue and the `done` bytes of every part. A hashing worker reads a piece only after
+ * it has seen its `done` byte under that mutex, which is set after the piece was written.
  */
 #include "alloc.h"
 #include "crew.h"
@@ -23,8 +27,9 @@
 #define PIECES_MOST ((uint64_t)64 << 20)  /* what a connection that has become slow may hold up */
 #define PIECES_GAP ((uint64_t)128 << 10)  /* of the source, that is read through rather than asked around */
 #define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */
-/* Servers and paths that bound the rate of a connection are the rule, and a model of forty files is to come as fast as by forty
-   connections. A connection takes three descriptors, and half of those that the process may have are left to it. */
+/* Many servers and routes limit the rate of a connection, and a model of forty files should come as fast as over
+   forty connections. A connection takes three descriptors, and half of those that the process may have are left to
+   it. */
 #define PIECES_CONNECTIONS 64u
 #define PIECES_DESCRIPTORS 6u
 #define PIECES_NEAR_THREADS 8u
@@ -40,6 +45,9 @@ typedef struct pieces_job {
     size_t workers;
 } pieces_job;
 
+/* A worker. It has two positions: `at` in the file and `from` in the source, which advance together within a move
+   and differ in the gaps between moves. Errors of writing are kept apart from those of the source, because the
+   source only learns that its taker has refused. */
 typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
@@ -63,7 +71,8 @@ static uint64_t pieces_min(uint64_t a, uint64_t b)
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-/* How much the next one may take. What has to come from the file's first byte on comes at a stretch. */
+/* How many bytes the next worker may take. A sequential source is read from its first byte in one go, as it cannot
+   be asked for its middle. */
 static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
 {
     if (file->source->is.sequential) {
@@ -73,7 +82,7 @@ static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *fi
     return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
 }
 
-/* Goes to the next piece that is missing; false when there is none. */
+/* Goes to the next missing piece; false when there is none. With the mutex held. */
 static bool pieces_find(pieces_job *job)
 {
     const coffer__fetch *fetch = job->fetch;
@@ -89,6 +98,8 @@ static bool pieces_find(pieces_job *job)
     return false;
 }
 
+/* Gives a run of missing pieces to the worker: consecutive, of one file, and about as much as its share. With the
+   mutex held. */
 static bool pieces_next(pieces_job *job, pieces_worker *worker)
 {
     if (job->crew.status != COFFER_OK || !pieces_find(job)) {
@@ -118,7 +129,8 @@ static bool pieces_take(pieces_worker *worker)
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Writes what is held, and records the pieces that end within it. */
+/* Writes what the buffer holds, and records the pieces that end within it. Only whole pieces are marked, in the
+   file first and then in memory, where hashing workers wait for them. */
 static bool pieces_flush(pieces_worker *worker)
 {
     coffer__part *part = &worker->file->part;
@@ -144,7 +156,7 @@ static bool pieces_flush(pieces_worker *worker)
     return worker->status == COFFER_OK;
 }
 
-/* The file's next bytes. */
+/* Takes the file's next bytes. The buffer is flushed when it is full and at the end of what the worker has taken. */
 static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t size)
 {
     while (size > 0) {
@@ -161,7 +173,8 @@ static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t siz
     return true;
 }
 
-/* The source's next bytes, of which those between two moves are nobody's. */
+/* Takes the source's next bytes. Those in a gap between two moves are dropped. `size` never reaches past the last
+   move, since no more was asked for (pieces_reach). */
 static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 {
     pieces_worker *worker = ctx;
@@ -184,7 +197,7 @@ static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* The move that has byte `at` of the file. */
+/* The move that has byte `at` of the file: binary search, as moves ascend without gaps. */
 static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
 {
     size_t low = 0;
@@ -199,7 +212,8 @@ static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
     return low;
 }
 
-/* Where the source's bytes end that are asked for at once: moves that follow each other closely come together. */
+/* Where the bytes of the source end that are asked for at once. Moves that follow each other closely come with one
+   request: reading through a small gap costs less than another round trip. */
 static uint64_t pieces_reach(const pieces_worker *worker)
 {
     const coffer__fetch_file *file = worker->file;
@@ -213,7 +227,8 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
 }
 
-/* From a source that does not stream. */
+/* Reads from a source that does not stream. The second half of the worker's buffer receives what is read; the first
+   half collects what is written. */
 static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -232,7 +247,8 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
     return status;
 }
 
-/* Brings one range of the source, from the file's next byte on. */
+/* Brings one range of the source, from the file's next byte on. If writing failed, that is the cause, whatever the
+   source reports. */
 static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -250,7 +266,7 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->path);
 }
 
-/* Brings all that was taken. */
+/* Brings everything that was taken: first what is in the head, which needs no request, and then range by range. */
 static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -272,7 +288,7 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 
 /* ---- digests on the way ------------------------------------------------------------------------------------------ */
 
-/* The next file that has a digest to be compared; NULL when there is none. */
+/* The next file with a digest to compare; NULL when there is none. */
 static coffer__fetch_file *pieces_take_digest(pieces_job *job)
 {
     coffer__fetch_file *file = NULL;
@@ -285,7 +301,8 @@ static coffer__fetch_file *pieces_take_digest(pieces_job *job)
     return file;
 }
 
-/* Waits for a piece; false when it will not come. */
+/* Waits for a piece; false when somebody has failed and it may never come. It polls: a piece takes far longer to
+   come than PIECES_AWAIT_MS. */
 static bool pieces_await(const pieces_worker *worker, const coffer__part *part, uint64_t piece)
 {
     coffer__crew *crew = worker->base.crew;
@@ -301,6 +318,7 @@ static bool pieces_await(const pieces_worker *worker, const coffer__part *part, 
     }
 }
 
+/* Hashes a piece that is there, read back from the file, mostly from the system's cache. */
 static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer__fetch_file *file, uint64_t piece,
                                        coffer_error *err)
 {
@@ -319,6 +337,8 @@ static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer
     return status;
 }
 
+/* Hashes a file from its first piece to its last. If somebody else has failed it ends silently: that failure is the
+   crew's answer already. */
 static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch_file *file, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -351,7 +371,8 @@ static void pieces_hash(const pieces_worker *worker)
     }
 }
 
-/* Makes what hashes the files that come whole; where that cannot be had here, nothing is compared. */
+/* Makes the hashers of files that come whole. If SHA-256 is not available here, nothing is compared. Returns how
+   many workers may hash. */
 static size_t pieces_hashers(const coffer__fetch *fetch)
 {
     size_t count = 0;
@@ -365,6 +386,7 @@ static size_t pieces_hashers(const coffer__fetch *fetch)
 
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
+/* What a worker does until there is nothing left to take. */
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
@@ -384,7 +406,8 @@ static void pieces_work(void *arg)
     }
 }
 
-/* As many workers as there is something to take for, within what is decent. */
+/* As many workers as there are runs to take, within limits: processors for local sources, connections and
+   descriptors for remote ones. */
 static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
 {
     uint64_t takes = 0;
@@ -402,6 +425,8 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     return most == 0 ? 1 : (size_t)most;
 }
 
+/* One block has all workers and then their buffers. Hashing workers come last: if a thread cannot be started they
+   are missed, and coffer__fetch_publish hashes what is left. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
     pieces_job queue = { .fetch = job, .left = job->total - job->done };

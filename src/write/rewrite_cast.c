@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker
- * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes what it wrote
- * once more, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
+ * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes the result
+ * again, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
  * tensor alone, and every number on itself alone, so the new bytes are the same with any number of threads. Memory: at
  * most 4 MiB for each worker.
  */
@@ -41,8 +41,8 @@ typedef struct rewrite_cast_job {
 typedef struct rewrite_cast_worker {
     coffer__crew_worker base;
     rewrite_cast_job *job;
-    uint8_t *from; /* room for a piece of any dtype … */
-    uint8_t *to;   /* … and once more */
+    uint8_t *from; /* room for a piece of any dtype, … */
+    uint8_t *to;   /* … and for the cast piece */
     coffer_status status;
     coffer_error err;
 } rewrite_cast_worker;
@@ -91,7 +91,8 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 
 /* ---- one piece --------------------------------------------------------------------------------------------------- */
 
-/* Takes the next piece; false when there is none, or when somebody has failed. */
+/* Takes the next piece; false when there is none, or when somebody has failed. Declarations that are not cast, and
+   those without elements, are skipped. `next` stays at a tensor until all its pieces are taken. */
 static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
 {
     const size_t count = coffer_header_count(job->rewrite->header);
@@ -169,7 +170,8 @@ static void rewrite_cast_work(void *ctx)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Once a writer has failed, it refuses what other threads bring as a wrong call: what it failed of is what counts. */
+/* After a writer has failed, it refuses the writes of other threads as wrong calls. The failure itself is what the
+   caller must learn, so it is preferred to those refusals. */
 static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t count, coffer_status status,
                                    coffer_error *err)
 {
@@ -198,7 +200,7 @@ static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worke
     return rewrite_cause(workers, count, status, err);
 }
 
-/* Threads that are worth while. */
+/* How many threads are worth starting: at most one for each piece. */
 static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wanted)
 {
     uint64_t pieces = 0;

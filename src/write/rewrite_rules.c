@@ -13,7 +13,8 @@ static bool rewrite_can_cast_to(coffer_dtype dtype)
     return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64;
 }
 
-/* Stars that no backslash takes as they are. One in a set counts too, which at worst asks for a capture too many. */
+/* Counts the stars that no backslash precedes. A star in a set counts too, which at worst asks for one capture too
+   many. */
 static size_t rewrite_count_stars(const char *pattern)
 {
     size_t count = 0;
@@ -64,7 +65,7 @@ static bool rewrite_matches(const coffer_rewrite_rule *rule, const coffer_tensor
     return coffer__pattern_matches(rule->pattern, (coffer__name){ tensor->name, tensor->name_len });
 }
 
-/* A pattern that matches nothing is more likely a slip than a wish. */
+/* A pattern that matches nothing is more likely a typing error than intended. */
 static coffer_status rewrite_check_match(const coffer *model, const coffer_rewrite_rule *rule, coffer_error *err)
 {
     const size_t count = coffer_count(model);
@@ -139,7 +140,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const c
     decision->dtype = cast != NULL ? cast->dtype : tensor->dtype;
     decision->rename = rewrite_first(rules, count, COFFER_REWRITE_RENAME, tensor, NULL);
     if (decision->rename != NULL) {
-        /* A star in a set is counted as one and takes nothing. */
+        /* A star in a set counts as one but captures nothing, so its capture must be empty. */
         for (size_t i = 0; i < COFFER_REWRITE_MOST_STARS; i++) {
             decision->captures[i] = (coffer__name){ "", 0 };
         }
