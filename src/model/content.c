@@ -36,7 +36,7 @@ void coffer__content_free(coffer__content *content)
 
 /* ---- what the files record --------------------------------------------------------------------------------------- */
 
-/* The lists of all files, and how far each was gone through. */
+/* The lists of all files, and how many digests of each were used. */
 typedef struct content_lists {
     const coffer *model;
     coffer__recorded *lists;
@@ -67,7 +67,7 @@ static void content_free_lists(content_lists *all)
     coffer__free_array(allocator, all->lists, all->model->shard_count, sizeof *all->lists);
 }
 
-/* Reads the list of a file, which has to have one digest for each of its tensors, by the algorithm of the first. */
+/* Reads the list of a file. It must have one digest for each of its tensors, by the algorithm of the first file. */
 static coffer_status content_read_list(content_lists *all, size_t i, coffer_error *err)
 {
     const coffer__shard *shard = &all->model->shards[i];
@@ -96,7 +96,8 @@ static coffer_status content_hash_shard(const coffer__recorded *list, coffer_has
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, list->digest_size, err) : status;
 }
 
-/* Each file's list is in order of the names, so the next tensor of a file by name has the next digest of its list. */
+/* Hashes the tensors of all files in order of their names. Each file's list is in the same order, so the next
+   tensor of a file has the next digest of its list: nothing has to be searched for. */
 static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hasher, uint8_t *digest, coffer_error *err)
 {
     const size_t count = coffer_count(all->model);
@@ -152,8 +153,8 @@ static bool content_is_null(const coffer__several *several, const coffer__index_
     return span->len == 4 && memcmp(several->metadata + span->from, "null", 4) == 0;
 }
 
-/* What the index has under one of the two keys; NULL for nothing, or null. What is no string is an empty one here, and a string
-   with escapes is no base64. */
+/* What the index has under one of the two keys; NULL for nothing, or null. A value that is not a string counts as
+   an empty one here, and one with escapes fails later, since it is not base64. */
 static const char *content_text(const coffer__several *several, size_t record, size_t *len)
 {
     const coffer__index_span *span = &several->records[record];
@@ -232,7 +233,7 @@ static coffer_status content_other_version(const coffer *model, size_t shard, co
     return coffer__fail_path(err, COFFER_ERR_CONTENT_DIGEST, model->shards[shard].path);
 }
 
-/* A file that records nothing, or by another algorithm, is of another version as well. */
+/* A file that records nothing, or by another algorithm, is also of another version. */
 static coffer_status content_check_algorithms(const coffer *model, coffer_algorithm wanted, coffer_error *err)
 {
     for (size_t i = 0; i < model->shard_count; i++) {
@@ -288,6 +289,7 @@ static coffer_status content_check_by(const coffer *model, const content_record 
     return status;
 }
 
+/* Failures that are not about one of the files are about the index. */
 coffer_status coffer__content_check(const coffer *model, coffer_error *err)
 {
     size_t len = 0;

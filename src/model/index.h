@@ -2,11 +2,12 @@
 /*
  * The index of a model of many files, `model.safetensors.index.json`:
  *
- *     {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
+ *       {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
  *
- * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or null, what
- * it says besides total_size does not matter, and unknown members are passed over. Offsets in failures are bytes of the
- * index. Nothing is opened here, and the files' names are not judged but by coffer__place_check_name, which see.
+ * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or
+ * null; what it has besides total_size does not matter, and unknown members are skipped. Offsets in failures are
+ * bytes of the index. Nothing is opened here, and names of files are only judged by coffer__place_check_name, which
+ * see.
  */
 #ifndef COFFER_MODEL_INDEX_H
 #define COFFER_MODEL_INDEX_H
@@ -69,14 +70,15 @@ typedef struct coffer__index {
 /* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err);
-/* Leaves out the files of which no tensor matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of them. */
+/* Leaves out the files with no tensor that matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of
+   them. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err);
 void coffer__index_free(coffer__index *index);
 
 /* The keys of what is recorded. */
 const char *coffer__index_record_key(size_t record);
-/* Writes the text of the index once more, with other values of all that is recorded, each the text of a string that needs no escapes.
-   Everything else keeps its bytes. Returns how many it takes; `out` may be NULL. */
+/* Writes the text of the index again, with other values of all that is recorded. Each value is the text of a string
+   that needs no escapes. Everything else keeps its bytes. Returns the size; `out` may be NULL. */
 size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
                                    const coffer__name values[COFFER__INDEX_RECORDS], char *out);
 

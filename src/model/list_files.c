@@ -82,7 +82,7 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
     return status;
 }
 
-/* What coffer_open would open, complete or not. */
+/* Lists what coffer_open would open, complete or not. */
 static coffer_status list_folder(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__found found;

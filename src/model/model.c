@@ -78,6 +78,7 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
     return made;
 }
 
+/* Makes zeroed shards with their locks. shard_count is set even on failure, so that coffer_close releases them. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
     model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
@@ -125,6 +126,8 @@ static void model_several_free(coffer *model)
     coffer__free(&model->allocator, several, sizeof *several);
 }
 
+/* Shards go first: their sources use the pool, and their memory comes from the allocator that `several` holds. The
+   client of a URL goes after all sources that use it. */
 void coffer_close(coffer *model)
 {
     if (model == NULL) {

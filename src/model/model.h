@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the one handle: a model is shards (shard.h). A model of several files has besides what makes them one: `several`.
- * For a single file there is no such thing, and no cost. Everything is immutable after open but what shards say of themselves.
+ * The inside of the one handle: a model is shards (shard.h). A model of several files also has what makes them one:
+ * `several`. A single file has no such thing, and pays nothing for it.
+ *
+ * Everything is immutable after open, except for what shards say of themselves, so look-ups take no lock.
+ * Ownership: the model owns its shards, `several`, the client of its URL and the listing; coffer_close releases
+ * them. What the shards and `several` allocate comes from an allocator that takes turns, since threads allocate
+ * while they open the files.
  */
 #ifndef COFFER_MODEL_MODEL_H
 #define COFFER_MODEL_MODEL_H
@@ -52,16 +57,16 @@ struct coffer {
     coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
 };
 
-/* A model of one shard that has taken over the source; without memory the source is closed, and the answer NULL. */
+/* A model of one shard that takes over the source. Without memory the source is closed and the result is NULL. */
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err);
-/* A model of several files, which has none yet: its shards are made with coffer__model_make_shards. NULL without memory. */
+/* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL without memory. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err);
 
-/* The shard of a tensor; NULL when the tensor is not one that this model handed out. */
+/* The shard of a tensor; NULL if the model did not hand out that tensor. The pointer is not read, so it may be any. */
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
-/* The folder of the files of a model that has a path; of a repository of the Hub at the commit that they are of. It lives no longer
-   than the model. */
+/* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of those files. It
+   must not outlive the model. */
 coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err);
 
 #endif

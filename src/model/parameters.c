@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many parameters a model has: as its tensors say, and as it was trained, for weights that quantisation packed several to
- * an element. What was packed, and how, is known from config.json and from the names that each method gives its tensors:
+ * How many parameters a model has: as its tensors are stored, and as it was trained, for weights of which quantisation
+ * packed several into an element. config.json and the names that each method gives its tensors tell what was packed:
  *
- *   any method           .weight_scale, .zero_point and their like say how to unpack: they were not trained
+ *   any method           .weight_scale, .zero_point and the like say how to unpack: they were not trained
  *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
  *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
  *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
- *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what follows .quant_state do not
- *                        count; neither do .SCB and .weight_format of 8 bits
- *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, its module's own where those are stated; .scales and
- *                        .biases say how to unpack
+ *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what follows .quant_state do
+ *                        not count; with 8 bits, .SCB and .weight_format do not count either
+ *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, where a module may state its own bits;
+ *                        .scales and .biases say how to unpack
  *
- * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are. Where the outermost object says
- * nothing of quantisation, that of the language model in it is looked at.
+ * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are stored. If the outermost
+ * object says nothing of quantisation, that of the language model in it is used.
+ *
+ * Reading the configuration never makes counting fail, except for memory: a configuration that is missing or not
+ * valid counts as none. One pass reads it, with a function for the members of each kind of object. Every string that is
+ * kept goes into one block as long as the file, which is enough since undoing escapes makes a string shorter.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -355,8 +359,8 @@ static size_t parameters_find(coffer__name name, size_t from, const char *piece,
     return SIZE_MAX;
 }
 
-/* Whether a pattern is somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression ("re:…"), of
-   which no more is understood. */
+/* Whether a pattern is somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression
+   ("re:…"), of which no more is understood. */
 static bool parameters_matches(coffer__name name, coffer__name pattern)
 {
     const bool regular = pattern.len > 3 && memcmp(pattern.text, "re:", 3) == 0;
@@ -521,7 +525,8 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     }
 }
 
-/* The scales of bitsandbytes with 8 bits, and what says how its weights lie: not trained, though @huggingface/hub counts them. */
+/* The scales of bitsandbytes with 8 bits, and what says how its weights lie: not trained, though @huggingface/hub
+   counts them. */
 static bool parameters_is_of_int8(parameters_method method, coffer__name name)
 {
     static const char *const of_int8[] = { ".SCB", ".weight_format", NULL };

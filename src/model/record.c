@@ -186,7 +186,8 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
     return record_compare(recorded, a, recorded->digests + b * recorded->digest_size) < 0;
 }
 
-/* Decodes the base64 of a list. */
+/* Decodes the base64 of a list, and sorts the digests by their bytes for coffer__recorded_has. Only the canonical
+   form is accepted, so a list has one spelling. */
 static coffer_status record_decode(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
                                    coffer_error *err)
 {

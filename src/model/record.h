@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is recorded to tell a model that was damaged: the definitions of docs/integrity.md, and their text in the metadata. With
- * s(x) = u64le length ‖ bytes, and H the algorithm:
+ * What is recorded to detect damage to a model: the definitions of docs/integrity.md, and their text in the
+ * metadata. With s(x) = u64le length ‖ bytes, and H the algorithm:
  *
  *   d = H(data of the tensor)
  *   r = H("coffer.tensor.1\0" ‖ s(name) ‖ s(dtype) ‖ u64le rank ‖ u64le dimensions ‖ d)
  *   content digest  = H("coffer.content.1\0" ‖ u64le count ‖ r of every tensor, in byte order of the names)
  *   metadata digest = H("coffer.metadata.1\0" ‖ u64le count ‖ s(key) ‖ s(value) of every pair but its own, by key)
  *
- * The text is "1:", the algorithm's name, ":" and digests in base64: a length that is known before the digests are. r names its
- * tensor, so the order of a list carries nothing; written is byte order of the names.
+ * The text is "1:", the algorithm's name, ":" and digests in base64: its length is known before the digests are. r
+ * names its tensor, so the order of a list means nothing; lists are written in byte order of the names.
  */
 #ifndef COFFER_MODEL_RECORD_H
 #define COFFER_MODEL_RECORD_H
@@ -46,7 +46,7 @@ typedef struct coffer__recorded {
 
 /* Whether a table has a list: COFFER_ERR_NO_DIGESTS says that it has none. */
 coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err);
-/* Reads the list; then whether the metadata are what their digest says is told by coffer__recorded_metadata. */
+/* Reads the list. It does not compare the digest of the metadata, which is what coffer__recorded_metadata does. */
 coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_table *table,
                                     const coffer_allocator *allocator, coffer_error *err);
 /* Reads digests of the same spelling from elsewhere; `key` is what a failure calls them. */

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifying on the way: see trust.h.
+ *
+ * The copy that a model keeps is shared by counting its users, under the lock of the first shard. The model is one
+ * user, and each thread that reads from the copy is another; the last one frees it. So a copy can be replaced while
+ * others still read from it.
+ */
 #include "trust.h"
 
 #include "alloc.h"
@@ -7,6 +14,9 @@
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
+/* Makes the record of a tensor from the digest of its data, and looks for it in the shard's records. A record
+   covers name, dtype and shape as well, so data that moved to another tensor does not pass. A match is marked,
+   which lets later reads skip the hashing. */
 static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *shard, const coffer_tensor *tensor,
                                     const uint8_t *data, coffer_error *err)
 {
@@ -40,7 +50,7 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Tensors on their way: rows that hash those that are due, and only move the others. */
+/* Tensors being read. The rows of those that are due also hash them; the others are only moved. */
 typedef struct trust_reading {
     const coffer *model;
     const coffer_read_target *targets;
@@ -49,6 +59,8 @@ typedef struct trust_reading {
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } trust_reading;
 
+/* Makes the rows. Reading into memory does not use the map, like all reading into memory; a tensor that is only
+   verified may. */
 static void trust_plan(const trust_reading *reading)
 {
     for (size_t i = 0; i < reading->count; i++) {
@@ -64,6 +76,8 @@ static void trust_plan(const trust_reading *reading)
     }
 }
 
+/* Judges what was hashed. A hasher is kept as long as the algorithm stays the same: the shards of a model rarely
+   differ in it. */
 static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -87,6 +101,8 @@ static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error
     return status;
 }
 
+/* Reads and judges. The bytes are in the caller's memory before they are judged, so after a failure the caller must
+   not use them. */
 static coffer_status trust_run(const trust_reading *reading, const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = reading->count;
@@ -140,7 +156,7 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
 
 /* ---- copies of what fickle sources gave -------------------------------------------------------------------------- */
 
-/* The copy that the model has, if it is of that tensor, with one user more. */
+/* The model's copy, if it is of that tensor, with one more user. */
 static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -154,7 +170,7 @@ static coffer__verified *trust_find_held(const coffer *model, const coffer_tenso
     return held;
 }
 
-/* The model keeps this one from now on, instead of the one before. */
+/* Makes this the model's copy instead of the previous one, which loses the model as a user. */
 static void trust_keep(const coffer *model, coffer__verified *held)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -165,6 +181,8 @@ static void trust_keep(const coffer *model, coffer__verified *held)
     coffer__trust_let_go(model, old);
 }
 
+/* Reads and verifies a whole tensor into a new copy. The copy becomes visible to other threads only after it was
+   verified. Two threads may both fetch the same tensor; the later copy stays. */
 static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  coffer__verified **held, coffer_error *err)
 {
@@ -191,7 +209,7 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     return COFFER_OK;
 }
 
-/* The progress of a part, of which nothing is there while its tensor is looked at. */
+/* Reports the progress of a part. Nothing of it has come while its whole tensor is verified. */
 typedef struct trust_waiting {
     const coffer_read_options *options;
     uint64_t size;
