@@ -289,7 +289,6 @@ static coffer_status content_check_by(const coffer *model, const content_record 
     return status;
 }
 
-/* Failures that are not about one of the files are about the index. */
 coffer_status coffer__content_check(const coffer *model, coffer_error *err)
 {
     size_t len = 0;

@@ -305,6 +305,8 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         return discover_path(found, folder, index->text, err);
     }
     coffer__shard_name parts;
+    /* There is no index. The names are sorted, so if all are of the set of the first one, they are that set in
+       order. */
     const bool is_set = coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len);
     const coffer_status status = is_set || list->count > 1 ? discover_check_whole(list, folder, err) : COFFER_OK;
     if (status != COFFER_OK) {

@@ -62,6 +62,7 @@ static coffer_status index_string(coffer__index *index, coffer__json *json, coff
     if (status != COFFER_OK) {
         return status;
     }
+    /* No escapes: the string is what lies between its quotes. */
     if (json->in.position - at == text->len + 2) {
         text->text = (const char *)json->in.base + at + 1;
         return COFFER_OK;
@@ -115,6 +116,7 @@ static void index_total_size(coffer__index *index, const uint8_t *text, size_t l
             at++;
         }
     }
+    /* Anything left over means that it is not a whole number. */
     index->total_size_is_read = fits && at == len;
     index->total_size = index->total_size_is_read ? value : 0;
 }
@@ -408,6 +410,7 @@ static coffer_status index_find_files(coffer__index *index, index_runs *runs, co
     coffer_status status = coffer__names_build(&files, &twice, err);
     for (size_t run = 0; status == COFFER_OK && run < runs->count; run++) {
         const coffer__name file = index_run_file(runs, (uint32_t)run);
+        /* A file of several runs is found by its first run only. */
         if (coffer__names_find(&files, file.text, file.len) == run) {
             runs->firsts[count++] = runs->starts[run];
         }
@@ -517,6 +520,7 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
     if (numbers == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors matches. */
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
     for (size_t i = 0; i < index->count; i++) {

@@ -123,6 +123,7 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
         const coffer__name name = names->name_of(names->ctx, (uint32_t)i);
         const uint32_t hash = coffer__hash_name(name.text, name.len);
         const size_t at = names_slot(names, name, hash, &budget);
+        /* Somebody has chosen these names. The list takes O(n log n) for any names. */
         if (budget == 0) {
             return names_sort(names, twice, err);
         }

@@ -126,6 +126,8 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     return COFFER_OK;
 }
 
+/* The source borrows the descriptor and covers [offset, offset + size) of it. `phase` is where its first byte
+   stands in the file, as a map would have it. */
 coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size, const coffer_open_options *options,
                              coffer_error *err)
 {
@@ -154,6 +156,7 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     return status;
 }
 
+/* coffer__open_source takes over the source; before that, every failure closes it here. */
 coffer_status coffer_open_source(coffer **model, const coffer_source *source, const coffer_open_options *options,
                                  coffer_error *err)
 {

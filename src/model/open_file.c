@@ -2,6 +2,7 @@
 /* A model of one file, or of any other one source. */
 #include "opening.h"
 
+/* From coffer__model_of_source on, the model owns the source and coffer_close closes it. */
 coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
                                   const coffer_open_options *options, coffer_error *err)
 {

@@ -218,6 +218,7 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
     if (os_error != 0) {
         return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
     }
+    /* Both paths are real ones, without links, "." and "..", so a common beginning is enough. */
     if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
         return coffer__fail(err, COFFER_ERR_SHARD_LINK,
                             "this file of the model is a symbolic link out of the model's folder, to %p: links are "

@@ -53,6 +53,7 @@ static coffer__row read_row_of(const coffer__shard *shard, const coffer_tensor *
     return (coffer__row){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
 }
 
+/* A tensor that is due is read by trust.c, which hashes it as it comes; any other by one plain row. */
 coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
                           const coffer_read_options *options, coffer_error *err)
 {
@@ -74,7 +75,8 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
-/* Reads a part from the copy of the tensor that was verified, else from the source. */
+/* Reads a part from the verified copy of the tensor, or from the source. The copy is held until the bytes are
+   moved, so another thread may replace it in the model in the meantime. */
 static coffer_status read_part(const coffer *model, const coffer__shard *shard, const coffer_tensor *tensor,
                                uint64_t offset, void *buffer, uint64_t size, const coffer_read_options *options,
                                coffer_error *err)
@@ -205,6 +207,7 @@ static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *
     return row;
 }
 
+/* The box says which bytes of the tensor the slice takes; `held` is kept until they are moved. */
 static coffer_status read_slice(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor,
                                 const coffer__box *box, void *buffer, uint64_t buffer_size,
                                 const coffer_read_options *options, coffer_error *err)

@@ -62,6 +62,7 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
 static bool files_take(files_job *job, size_t *i)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
+    /* `failed` begins as the number of shards, so it bounds both cases. */
     const bool taken = job->next < job->failed;
     *i = taken ? job->next++ : 0;
     coffer__os_mutex_unlock(&job->crew.mutex);

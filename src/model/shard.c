@@ -52,6 +52,7 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
+/* Compares by differences, since offset and size come from the file. */
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     const uint64_t size = shard->source.size;

@@ -234,6 +234,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
+    /* Slices of the same tensor mostly come one after the other, so one copy serves them. */
     *held = trust_find_held(model, tensor);
     return *held != NULL ? COFFER_OK : trust_fetch(model, tensor, &looking, held, err);
 }

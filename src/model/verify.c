@@ -29,6 +29,8 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
+/* One row for each tensor, which hashes its data by the algorithm that is asked for, or by that of its shard's
+   record. */
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
@@ -261,6 +263,8 @@ static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_
     return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
 }
 
+/* Tensors first, then the metadata and counts of each file whose record was read, then what the index records of
+   the whole. */
 static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_error *err)
 {
     coffer_status status = verify_judge_tensors(job, sound, err);

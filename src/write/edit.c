@@ -357,14 +357,17 @@ static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edi
     const coffer_edit *edit = NULL;
     size_t base64_at = 0;
     *algorithm = COFFER_NO_ALGORITHM;
+    /* The caller sets the digest: whatever it is, it is not replaced. */
     if (edit_names(edits, count, COFFER_METADATA_DIGEST_KEY, &edit)) {
         return COFFER_OK;
     }
+    /* The caller sets new digests of the tensors, so their algorithm counts and not the old one. */
     if (edit_names(edits, count, COFFER_DIGESTS_KEY, &edit)) {
         *algorithm = edit->value == NULL ? COFFER_NO_ALGORITHM
                                          : coffer__record_text_algorithm(edit->value, edit->value_len, &base64_at);
         return COFFER_OK;
     }
+    /* The file keeps its digests. If it has none that can be used, there is nothing to keep true. */
     if (coffer__recorded_algorithm(job->table, algorithm, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
@@ -390,6 +393,7 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
     if (status != COFFER_OK) {
         return status;
     }
+    /* Without an algorithm, and with the digests of the tensors not removed, there is nothing to update. */
     const bool removed = edit_names(edits, count, COFFER_DIGESTS_KEY, &edit) && edit->value == NULL;
     if (algorithm == COFFER_NO_ALGORITHM && !removed) {
         return COFFER_OK;
@@ -477,6 +481,7 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
    edit went to the old file and is lost, and the caller has to know. */
 static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
+    /* The head keeps its size, so that the data stay where they are. */
     coffer_status status = edit_make_head(job, job->old_size, err);
     if (status != COFFER_OK) {
         return status;
@@ -534,6 +539,7 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
 {
     coffer__temporary clone;
     uint64_t shift = 0;
+    /* Blocks are shared whole, so sharing begins at the boundary before the data. */
     const uint64_t from = job->old_size / EDIT_BLOCK_SIZE * EDIT_BLOCK_SIZE;
     *done = false;
     if (job->info.links != 1 || !edit_shift(job, &shift) || coffer__temporary_open(&clone, job->path.text, true) != 0) {
@@ -624,12 +630,14 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (!edit_shift(job, &shift)) {
         return edit_too_much_slack(edit_slack(job), err);
     }
+    /* A lease tells that nobody else has the file open, and delays whoever opens it until coffer__os_let_go. */
     const int os_error = coffer__os_claim(job->fd);
     if (os_error != 0) {
         return edit_not_claimed(os_error, err);
     }
     coffer_status status = edit_put_room_in(job, shift, err);
     if (status == COFFER_OK) {
+        /* The file has another size and header now; its tensors and its other metadata are the same. */
         edit_forget_header(job);
         job->info.size += shift;
         status = edit_read_and_plan(job, edits, count, err);
@@ -776,6 +784,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
     }
+    /* The new head fits where the old one is; the rest of it becomes padding. */
     const bool has_room = job->text.size <= job->old_size;
     if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);

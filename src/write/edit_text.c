@@ -117,6 +117,7 @@ static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
     text->same = true;
     bool has_pair = coffer_table_metadata_at(merge->table, merge->next_pair, &pair);
     while (has_pair || merge->next_edit < merge->edit_count) {
+        /* If one of the lists is at its end, the other one is next. */
         int order = has_pair ? -1 : 1;
         if (has_pair && merge->next_edit < merge->edit_count) {
             const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit]];
@@ -207,6 +208,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
         return status;
     }
     const size_t header_at = text->format->header_at;
+    /* The format finds where its metadata are and what joins them to the rest; then the text is measured. */
     text->format->splice(&text->splice, table, head + header_at, text->pair_count);
     text->tail_end = text->head_size - header_at - (size_t)coffer_table_slack(table);
     coffer__header_text measure = { NULL, 0 };

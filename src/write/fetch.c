@@ -121,6 +121,7 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
         fetch_add_move(file, from->offset, to->offset, to->size);
     }
     file->head = head;
+    /* The number makes a part of another selection, whose file may have the same name and size, not count. */
     file->number = coffer__fnv(file->number, head, (size_t)file->head_size);
     file->size = status == COFFER_OK ? file->head_size + coffer_table_data_size(built) : 0;
     return status;

@@ -78,6 +78,7 @@ static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *fi
     if (file->source->is.sequential) {
         return UINT64_MAX;
     }
+    /* Half of an even share: the last half is divided again among those who are done first. */
     const uint64_t share = job->left / (2 * (uint64_t)job->workers);
     return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
 }
@@ -134,6 +135,8 @@ static bool pieces_take(pieces_worker *worker)
 static bool pieces_flush(pieces_worker *worker)
 {
     coffer__part *part = &worker->file->part;
+    /* Runs begin at a piece, so every piece that ends in the buffer was begun by this worker, and all of it is
+       written now. */
     const uint64_t begin = worker->at - worker->held;
     const uint64_t first = begin / COFFER__PART_PIECE;
     uint64_t piece = first;
@@ -150,6 +153,7 @@ static bool pieces_flush(pieces_worker *worker)
     coffer__crew *crew = &worker->job->crew;
     coffer__os_mutex_lock(&crew->mutex);
     crew->done += worker->held;
+    /* Only after the bytes are in the file: a hashing worker may read them from now on. */
     memset(part->done + (size_t)first, 1, (size_t)(piece - first));
     coffer__os_mutex_unlock(&crew->mutex);
     worker->held = 0;
@@ -181,6 +185,7 @@ static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
     while (size > 0) {
         const coffer__fetch_move *move = &worker->file->moves[worker->move];
         const uint64_t next = move->from + (worker->at - move->to);
+        /* In a gap, bytes of the source are dropped until the move goes on. */
         const bool gap = worker->from < next;
         const uint64_t left = gap ? next - worker->from : pieces_min(move->to + move->size, worker->end) - worker->at;
         const uint64_t step = pieces_min(size, left);

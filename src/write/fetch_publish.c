@@ -220,6 +220,7 @@ static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         const coffer__fetch_file *file = &job->files[i];
+        /* A file of that name that is not the one that was fetched. */
         const bool taken = !publish_is_placed(file) && coffer__os_exists(file->target.text);
         if (taken && !job->options->force) {
             return publish_taken(&file->target, err);
@@ -327,6 +328,7 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
         status = publish_offer(job, err);
     }
     if (status == COFFER_OK) {
+        /* The publication calls it while the old model is aside. */
         publication->meanwhile = publish_beside;
         publication->meanwhile_ctx = job;
         status = coffer__publication_finish(publication, err);
@@ -460,6 +462,7 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
     for (size_t i = 0; i < job->file_count; i++) {
         coffer__fetch_file *file = &job->files[i];
         coffer__part *part = &file->part;
+        /* An earlier call got this far with this file, and its part is gone. */
         if (complete && publish_is_placed(file)) {
             continue;
         }

@@ -145,6 +145,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     if (status != COFFER_OK) {
         return status;
     }
+    /* The same limit that readers have, found before any file is made. */
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
                      "the model would have %u files, more than readers accept: raise max_shard_size",
@@ -174,6 +175,7 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
                                             const coffer__content *content, coffer_error *err)
 {
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
+    /* Readers would refuse such an index, so the model could not be opened after it was saved. */
     if (size > COFFER__INDEX_MOST_BYTES) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
@@ -378,6 +380,7 @@ static coffer_status model_writer_file_fail(const coffer_model_writer *writer, s
 static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     model_writer_file *file = &writer->files[shard];
+    /* The writer and its header are released even if finishing failed, as they cannot be used again. */
     const coffer_status status = coffer_writer_finish(file->writer, err);
     coffer_writer_free(file->writer);
     coffer_header_free(file->header);
@@ -431,6 +434,8 @@ static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shar
     model_writer_file *file = &writer->files[shard];
     file->users--;
     file->left -= status == COFFER_OK ? size : 0;
+    /* Only bytes of writes that succeeded count, and the writer of the file refuses those that overlap. So `left`
+       is 0 only when every byte of the file was written once. */
     const bool finishes = file->left == 0 && file->users == 0;
     file->complete = finishes;
     coffer__os_mutex_unlock(&writer->mutex);

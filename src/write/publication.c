@@ -193,6 +193,7 @@ static int publication_take_rights(const coffer__publication *publication, const
     coffer__os_info info = { .kind = COFFER__OS_OTHER };
     const char *old = NULL;
     int fd = -1;
+    /* The first one that exists is what the new file replaces. */
     for (size_t i = 0; i < sizeof olds / sizeof olds[0] && old == NULL; i++) {
         old = coffer__os_inspect(olds[i], true, &info) == 0 ? olds[i] : NULL;
     }
@@ -222,6 +223,7 @@ static coffer_status publication_rename(const coffer__publication *publication, 
     }
     int os_error = publication_take_rights(publication, temporary.text, target.text);
     os_error = os_error == 0 ? coffer__os_rename(temporary.text, target.text) : os_error;
+    /* The temporary file may be gone because an earlier run has renamed it. */
     const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
     return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
 }
@@ -258,6 +260,7 @@ static int publication_make_empty(const char *path)
 static int publication_set_index_aside(const coffer__publication *publication)
 {
     const int os_error = coffer__os_rename(publication->index.text, publication->old.text);
+    /* ENOENT: there is no index, or an earlier run has moved it. */
     if (os_error != ENOENT) {
         return os_error;
     }
@@ -292,6 +295,7 @@ static coffer_status publication_check_forced(const coffer__publication *publica
     if (status != COFFER_OK && status != COFFER_ERR_NOT_FOUND) {
         return coffer__fail_path(err, status, publication->forced.text);
     }
+    /* Byte for byte: inode, size and time must all be those of the model that was given up. */
     const bool same = status == COFFER_OK && said.size == sizeof wanted && memcmp(said.bytes, wanted, said.size) == 0;
     if (status == COFFER_OK) {
         coffer__place_forget(&said, &publication->allocator);
@@ -366,12 +370,15 @@ static void publication_tidy(const coffer__publication *publication)
     publication_list old;
     publication_list now = { .allocator = &publication->allocator };
     const coffer_status status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
+    /* Memory and I/O can be better next time, so then nothing is given up. Any other failure is of the contents,
+       and will not change. */
     bool all = status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
     if (status == COFFER_OK && old.index.shard_count > 0) {
         all = publication_read_new(publication, &now) == COFFER_OK && publication_remove(publication, &old, &now);
     }
     publication_free_list(&old);
     publication_free_list(&now);
+    /* .coffer-old goes last. While it exists, the next save tidies up again. */
     if (all && publication_unlink(publication->forced.text) && publication_unlink(publication->shadow.text)) {
         (void)coffer__os_unlink(publication->old.text);
     }
@@ -386,8 +393,10 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* Step 3. From here until step 5 no loader finds a model, which is what keeps old and new files apart. */
     const bool sharded = publication_is_sharded(&list, publication->path.text);
     status = publication_set_aside(publication, sharded, err);
+    /* Step 4. Files beside the model change first, so they are the new ones when the model appears. */
     if (status == COFFER_OK && publication->meanwhile != NULL) {
         status = publication->meanwhile(publication->meanwhile_ctx, err);
     }
@@ -427,6 +436,7 @@ static void publication_undo(const coffer__publication *publication, const char 
     publication_list list;
     coffer__path file;
     const char *path = publication->path.text;
+    /* A model of one file, or of no tensors, has its temporary file here even if the list does not name it. */
     bool all = publication_unlink_new(path);
     if (publication_read_list(&list, list_path, &publication->allocator, NULL) == COFFER_OK) {
         for (size_t i = 0; i < list.index.shard_count; i++) {
@@ -435,6 +445,7 @@ static void publication_undo(const coffer__publication *publication, const char 
         }
         publication_free_list(&list);
     }
+    /* The list goes last: without it nothing would know the names of the files that are left. */
     if (all && publication_unlink(publication->forced.text)) {
         (void)coffer__os_unlink(list_path);
     }
@@ -461,6 +472,7 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
     if (status == COFFER_OK && coffer__os_exists(publication->fresh.text)) {
         publication_undo(publication, publication->fresh.text);
     }
+    /* A .coffer-old with no model beside it is not touched: it may be the only trace of one. */
     const bool published = coffer__os_exists(publication->index.text) || coffer__os_exists(publication->path.text);
     if (status == COFFER_OK && published && coffer__os_exists(publication->old.text)) {
         publication_tidy(publication);
@@ -521,6 +533,7 @@ coffer_status coffer__publication_recover(const char *path, const coffer_allocat
 coffer_status coffer__publication_check(const char *path, coffer_error *err)
 {
     coffer__os_info info;
+    /* A symbolic link is fine, as it is replaced itself. Anything that is neither a file nor a link stays. */
     const bool fine =
         coffer__os_inspect(path, false, &info) != 0 || info.kind == COFFER__OS_REGULAR || info.kind == COFFER__OS_LINK;
     return fine ? COFFER_OK : coffer__trouble_of_target(err, info.kind == COFFER__OS_DIRECTORY, path);
@@ -547,6 +560,8 @@ coffer_status coffer__publication_open(coffer__publication *publication, const c
     if (one_file && sharded && !force) {
         return publication_shadowed(path, err);
     }
+    /* With COFFER_SYNC_REPLACE only a save that replaces something needs to be durable: there is nothing else to
+       lose. */
     const bool replaces = one_file || coffer__os_exists(publication->index.text);
     publication->durable = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && replaces);
     return COFFER_OK;
@@ -613,6 +628,7 @@ static coffer_status publication_decide(coffer__publication *publication, coffer
     if (status != COFFER_OK) {
         return status;
     }
+    /* See publication_repair for what the two together would mean after a crash. */
     const bool stale = coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text);
     int os_error = stale ? coffer__os_unlink(publication->old.text) : 0;
     os_error = os_error == 0 ? publication_sync(publication) : os_error;

@@ -53,10 +53,13 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
     shards->count = 0;
     for (size_t i = 0; i < shards->tensor_count; i++) {
         const uint64_t size = tensors[i].size;
+        /* Too large to share a file. It is counted here, before the file being filled, which is what other writers
+           of the ecosystem do. */
         if (size > limit) {
             shards->shard_of[i] = (uint32_t)shards->count++;
             continue;
         }
+        /* The tensor does not fit any more, so the file is closed before it. */
         if (opened != SIZE_MAX && size > room - used) {
             shards_close(shards, opened, i);
             opened = SIZE_MAX;
@@ -69,6 +72,7 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
         shards->shard_of[i] = SHARDS_OPEN;
         used += size;
     }
+    /* Closes the last file. A model without tensors has one file that is empty. */
     if (opened != SIZE_MAX || shards->count == 0) {
         shards_close(shards, opened == SIZE_MAX ? 0 : opened, shards->tensor_count);
     }

@@ -332,6 +332,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
     if (size == 0) {
         return COFFER_OK;
     }
+    /* The header was validated when it was built, so the end of a tensor cannot overflow. */
     const uint64_t at = tensor->offset + offset;
     const coffer_status status = coffer__spans_add(&writer->spans, at, at + size);
     if (status == COFFER_ERR_WRITE_RANGE) {
@@ -655,6 +656,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
+        /* With another algorithm the tensor stays due, and writer_copy_steady verifies it by its own. */
         if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
             status = coffer__trust_judge(copy->model, copy->tensor, data[i], err);
         }
@@ -679,6 +681,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
     writer_half half = { .options = options };
     coffer_status status = COFFER_OK;
     if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        /* Each tensor is read twice, once to hash it and once to copy it. */
         moving.progress = options->progress == NULL ? NULL : writer_tell_half;
         moving.progress_ctx = &half;
         status = writer_hash_copies(writer, copies, &moving, err);
@@ -692,6 +695,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
         return status;
     }
     status = coffer__land_in_sink(&writer->sink, copies->moves, copies->move_count, &moving, err);
+    /* `failed` is set only if reading failed. A failure of writing is about the new file. */
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }
@@ -724,6 +728,7 @@ static void writer_fill_batch(writer_batch *batch)
     const coffer_copy *first = writer_batch_copy(batch, 0);
     batch->count = 1;
     batch->size = (size_t)first->tensor->size;
+    /* A batch ends at another model, since coffer__trust_read reads from one. */
     while (batch->first + batch->count < batch->copies->count) {
         const coffer_copy *next = writer_batch_copy(batch, batch->count);
         if (next->model != first->model || batch->size > WRITER_BATCH_SIZE ||
@@ -969,6 +974,7 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
     if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }
+    /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
     writer->sink_open = false;
     status = writer->sink.ops->publish(&writer->sink, err);
     return status == COFFER_OK ? status : writer_fail(writer, status, err);

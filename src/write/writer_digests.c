@@ -82,6 +82,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
     if (coffer_algorithm_digest_size(algorithm) == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `digests` has no such value");
     }
+    /* No tensor of a header has a place before it is built, which tells whether it was. */
     if (count == 0 || coffer_header_at(header, 0) == NULL) {
         return coffer_header_reserve_digests(header, algorithm, err);
     }
@@ -135,6 +136,7 @@ coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, cons
 {
     coffer__writer_digest *tensor = &digests->tensors[i];
     *hasher = NULL;
+    /* The piece does not follow what was hashed, so the tensor has to be read back at the end. */
     if (tensor->lost || tensor->busy || offset != tensor->hashed) {
         tensor->lost = true;
         return sink->ops->read_at != NULL ? COFFER_OK
@@ -203,6 +205,8 @@ static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffe
    came. */
 static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
 {
+    /* The sink poses as a source, so the one transfer hashes what was written, with as many threads as ever. Its
+       size is not known and not needed: rows say which bytes they want. */
     const coffer_source given = { .read_at = writer_digests_read, .ctx = sink, .size = UINT64_MAX };
     coffer__source source;
     size_t row_count = 0;
