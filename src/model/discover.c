@@ -39,7 +39,7 @@ typedef struct discover_list {
     size_t count;
     coffer__name *names; /* in byte order */
     bool is_pipeline;    /* model_index.json is there */
-    bool interrupted;    /* a save has left something: this is called like it */
+    bool interrupted;    /* a name is one that a save leaves */
     bool failed;         /* no memory, or too many names */
 } discover_list;
 
@@ -344,7 +344,7 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     if (status != COFFER_OK || found->set_count == 0) {
         return status;
     }
-    /* What was found lives longer than the list. */
+    /* The names outlive the list, so they move. */
     found->set = list->names;
     found->names = list->text;
     found->names_size = list->room;
@@ -399,7 +399,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
     if (status == COFFER_ERR_NO_MODEL && is_pipeline) {
         status = discover_in_pipeline(found, &whole, allocator, err);
     }
-    /* A file that is missing is named already. */
+    /* A missing file is the path of the error already. */
     return status == COFFER_OK || status == COFFER_ERR_SHARD_MISSING ? status : coffer__fail_path(err, status, folder);
 }
 

@@ -36,7 +36,7 @@ static coffer_status index_unescape(coffer__index *index, coffer__json *json, co
 {
     bool has_control = false;
     if (index->escaped == NULL) {
-        /* Undone they are shorter, so that this is enough for all that are to come. */
+        /* Enough for all that follow: undoing escapes makes a string shorter. */
         index->escaped_size = coffer__left(&json->in);
         index->escaped = coffer__alloc(index->allocator, index->escaped_size);
         if (index->escaped == NULL) {

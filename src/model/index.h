@@ -18,7 +18,7 @@
 #define COFFER__INDEX_MOST_BYTES ((uint64_t)250000000)
 #define COFFER__INDEX_MOST_SHARDS 100000u
 
-/* Where a value is in the metadata, and its bytes; 0: it is not there. */
+/* Where a value is in the metadata, and its length; length 0: there is none. */
 typedef struct coffer__index_span {
     size_t from;
     size_t len;
@@ -43,7 +43,7 @@ typedef struct coffer__index_shard {
 
 typedef struct coffer__index {
     const coffer_allocator *allocator;
-    uint8_t *escaped; /* the names that are written with escapes; the others lie in the text */
+    uint8_t *escaped; /* names that are written with escapes; the others stay in the text */
     size_t escaped_size;
     size_t escaped_used;
     coffer__index_entry *entries; /* in the order of the text */
@@ -52,7 +52,7 @@ typedef struct coffer__index {
     coffer__names names;         /* of the entries */
     coffer__index_shard *shards; /* in byte order of their names */
     size_t shard_count;
-    size_t file_count;    /* of the shards, before some were left out */
+    size_t file_count;    /* of shards, before some were left out */
     const char *metadata; /* the text of its value; NULL: none, or null */
     size_t metadata_len;
     coffer__index_span metadata_at; /* where the value is in the text, null included */
@@ -64,7 +64,7 @@ typedef struct coffer__index {
     bool total_size_is_read; /* it is a whole number */
 } coffer__index;
 
-/* The number of the file of an entry that is not to be opened. */
+/* The number of a file that is left out, for its entries. */
 #define COFFER__INDEX_LEFT_OUT UINT32_MAX
 
 /* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */

@@ -56,7 +56,7 @@ static bool listing_next(listing_reader *reader, char close, bool *more)
     return coffer__json_next(&reader->json, close, more) == COFFER_OK;
 }
 
-/* One file: what is known of it, of which the name counts. */
+/* Reads one file's object, of which only the name matters. */
 static bool listing_sibling(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -67,7 +67,7 @@ static bool listing_sibling(listing_reader *reader)
         if (fine && listing_is(reader, "rfilename")) {
             fine = listing_string(reader);
             if (fine) {
-                /* There is room: the names are a part of the text. */
+                /* There is room: all names together are shorter than the text. */
                 memcpy(listing->names + listing->size, reader->text, reader->len);
                 listing->size += reader->len;
                 listing->names[listing->size++] = '\0';
@@ -121,7 +121,7 @@ static bool listing_read(listing_reader *reader)
     return fine && has_files && reader->listing->commit[0] != '\0' && coffer__json_peek(&reader->json) == 0;
 }
 
-/* Room for all names, and for one string more: neither is longer than the text. */
+/* The block has room for all names and then for one more string: neither is longer than the text. */
 static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, size_t size,
                                const coffer_allocator *allocator)
 {

@@ -9,7 +9,7 @@
 #include "names.h"
 #include "paths.h"
 
-#define COFFER__MISSING_NAMED 3 /* files that a message names; of the others it has the number */
+#define COFFER__MISSING_NAMED 3 /* how many files a message names; the others it counts */
 
 typedef struct coffer__missing {
     size_t count;

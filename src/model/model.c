@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
+/* How many descriptors are kept open: more than threads that read at once, and few of those a process may have. */
 #define MODEL_DESCRIPTORS 64u
 
 static coffer_status model_no_memory(coffer_error *err)

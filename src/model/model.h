@@ -25,24 +25,24 @@
 /* What makes several files one model. */
 typedef struct coffer__several {
     coffer__taking_turns turns;
-    coffer_allocator allocator; /* that takes turns: what the shards and this struct use */
+    coffer_allocator allocator; /* takes turns; used by the shards and this struct */
     coffer__place place;
     coffer__pool pool;
     size_t count;                            /* of tensors */
     const coffer_tensor **tensors;           /* in order of (shard, offset) */
     coffer__names names;                     /* of the tensors */
-    uint32_t *by_address;                    /* the shards in order of where their tables lie */
+    uint32_t *by_address;                    /* the shards, by the addresses of their tables */
     coffer_note notes[COFFER_NOTE_COUNT];    /* those of the whole, by kind, … */
     const char *subjects[COFFER_NOTE_COUNT]; /* … and what they are about; NULL: nothing that has a name */
-    char *extra;                             /* the name of a file that is one too many */
+    char *extra;                             /* the name of a file that the index should have named */
     size_t extra_size;
-    char *metadata; /* the text of the index's */
+    char *metadata; /* the text of the index's metadata */
     size_t metadata_len;
     size_t total_size_from;                            /* where the value of total_size is in it, … */
     size_t total_size_len;                             /* … and its bytes; 0: there is none */
-    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where in it digests of the whole are */
+    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where digests of the whole are in it */
     size_t file_count;                                 /* that the index names, whether they are open or not */
-    coffer__whole index;                               /* its text, when all files that it names are open */
+    coffer__whole index;                               /* its text, if all files that it names are open */
     char *index_path;                                  /* of the index; NULL: there is none */
     size_t index_path_size;
 } coffer__several;

@@ -37,7 +37,7 @@
 /* The method, as far as it tells how weights are packed. */
 typedef enum parameters_method {
     PARAMETERS_AS_STORED,
-    PARAMETERS_OTHER, /* nothing is packed, but scales there are */
+    PARAMETERS_OTHER, /* nothing is packed, but there are scales */
     PARAMETERS_GPTQ,
     PARAMETERS_COMPRESSED,
     PARAMETERS_MXFP4,
@@ -316,7 +316,7 @@ static coffer_status parameters_read_config(parameters_config *config, const uin
     config->json = whole;
     coffer_status status = parameters_object(config, parameters_config_member);
     if (status == COFFER_OK && !config->quantised) {
-        /* Nothing was kept, so the room for text serves again. */
+        /* Nothing was kept, so the room for text is used again. */
         config->json = whole;
         config->text_used = 0;
         status = parameters_object(config, parameters_inner_member);
@@ -575,7 +575,7 @@ static void parameters_count(const coffer *model, const parameters_config *confi
     }
 }
 
-/* What was assumed, in words. */
+/* Says in words what was assumed. */
 static void parameters_note(const parameters_config *config, coffer_parameters *counts)
 {
     coffer_error said;

@@ -72,7 +72,7 @@ typedef struct pattern_match {
     coffer__name name;
     size_t at;
     const char *star;       /* after the last star that was met; NULL: there was none */
-    size_t resume;          /* where what that star takes ends so far */
+    size_t resume;          /* where the text that this star has matched so far ends */
     coffer__name *captures; /* NULL: not needed */
 } pattern_match;
 

@@ -64,7 +64,7 @@ static const char *place_fault_of(const char *name, size_t len)
     }
     for (size_t at = 0, size = 0; at<len; at += size> 0 ? size : 1) {
         uint32_t code_point = 0;
-        size = coffer__utf8_decode(name + at, len - at, &code_point); /* what was %XX may be no UTF-8 */
+        size = coffer__utf8_decode(name + at, len - at, &code_point); /* undone escapes may not be UTF-8 */
         if (name[at] == '/' || name[at] == '\\') {
             return "it leads to another folder";
         }

@@ -23,10 +23,10 @@
 typedef struct coffer__place {
     coffer__path given;                     /* what stands before a name in messages: "", or a folder and a slash */
     coffer__web *web;                       /* the model's, of a URL; else NULL */
-    const coffer__watch *watch;             /* of questions for its files; NULL: the web's own */
+    const coffer__watch *watch;             /* asked while its files are opened; NULL: the web's own */
     char commit[COFFER__HUB_MOST_REVISION]; /* of a repository, when it is known */
     coffer__path real;                      /* the folder without links, absolute, with a slash */
-    coffer__path other;                     /* the one other folder that links may lead into; "" when there is none */
+    coffer__path other;                     /* the other folder that links may lead into; "": none */
 } coffer__place;
 
 /* A file read whole. */

@@ -12,7 +12,7 @@
 
 #define RECORD_VERSION "1:"
 #define RECORD_VERSION_LEN 2
-/* What a dimension, a length or a count is as bytes. */
+/* The bytes of a dimension, a length or a count. */
 #define RECORD_NUMBER_SIZE 8
 
 static const char record_digests_key[] = COFFER_DIGESTS_KEY;

@@ -26,14 +26,14 @@ bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *fo
 typedef enum coffer__interrupted {
     COFFER__INTERRUPTED_NOT,
     COFFER__INTERRUPTED_SAVE,
-    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and is ignored */
+    COFFER__INTERRUPTED_STRANGE /* something has such a name, but does not count */
 } coffer__interrupted;
 
 /* Whether a save to that path was interrupted. */
 coffer__interrupted coffer__saved_interrupted(const char *path);
-/* Whether a save to that path has been decided on, and its files are taking their places. */
+/* Whether a save to that path has been decided on, and its files are getting their names. */
 bool coffer__saved_is_under_way(const char *path);
-/* Whether a file that is called like what a save leaves may be of a save, by whose it is. */
+/* Whether a file with the name of what a save leaves can be of a save, by its owner and mode. */
 bool coffer__saved_counts(const char *path);
 
 #endif

@@ -131,7 +131,7 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
         coffer__place_forget(&text, options->allocator);
         return status;
     }
-    (*model)->several->index = text; /* which coffer_fetch hands on as it is */
+    (*model)->several->index = text; /* coffer_fetch passes it on byte for byte */
     return COFFER_OK;
 }
 

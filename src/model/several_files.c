@@ -25,8 +25,8 @@ typedef struct files_job {
     coffer *model;
     const coffer__index_shard *files;
     const coffer_open_options *options;
-    coffer__crew crew;  /* whose mutex guards what follows; it counts shards */
-    size_t next;        /* the shard that is taken next */
+    coffer__crew crew;  /* its mutex guards what follows; it counts shards */
+    size_t next;        /* the shard to take next */
     size_t failed;      /* the first that could not be opened, … */
     coffer_error error; /* … and why */
 } files_job;
@@ -118,7 +118,7 @@ static coffer_status files_run(files_job *job, coffer_error *err)
         .progress_ctx = job->options->progress_ctx,
         .total = job->failed,
         .err = err,
-        /* While all of them wait for a server, somebody has to ask the user. */
+        /* While all workers wait for a server, the calling thread asks the user whether to go on. */
         .caller_asks = web != NULL && job->options->progress != NULL,
     };
     const size_t others = job->crew.caller_asks ? 1 : 0;

@@ -28,7 +28,7 @@ typedef struct coffer__shard {
     size_t path_size;
     coffer_access access;
     bool populate;
-    uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
+    uint64_t phase; /* the address of byte 0 in memory, or where it would be mapped, modulo any dtype's alignment */
     _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
     coffer__os_map map;        /* of the source's bytes, where the system made one */
     coffer__mutex lock;        /* held while mapping, and for `verified` */

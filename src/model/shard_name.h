@@ -18,7 +18,7 @@
 #define COFFER__INDEX_SUFFIX ".index.json" /* after the name that the model would have as one file */
 
 typedef struct coffer__shard_name {
-    size_t prefix_len; /* the sign before the digits included */
+    size_t prefix_len; /* includes the sign before the digits */
     size_t digits;
     uint32_t number; /* 1 to total */
     uint32_t total;

@@ -71,7 +71,7 @@ static void trust_plan(const trust_reading *reading)
             shard, target->tensor, due ? shard->recorded.algorithm : COFFER_NO_ALGORITHM, reading->data[i]);
         reading->rows[i].to = target->buffer;
         if (target->buffer != NULL) {
-            reading->rows[i].map = NULL; /* as all reading into memory: without a map */
+            reading->rows[i].map = NULL; /* like all reading into memory */
         }
     }
 }

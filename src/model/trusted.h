@@ -9,10 +9,10 @@
 #include "coffer.h"
 #include "shard.h"
 
-/* A tensor of a fickle source in memory, verified. */
+/* The verified copy of a tensor of a fickle source. */
 struct coffer__verified {
     const coffer_tensor *tensor;
-    size_t users; /* under the lock of the model's first shard; the model itself is one of them */
+    size_t users; /* guarded by the lock of the model's first shard; the model itself is one */
     size_t size;  /* of this block */
     uint8_t bytes[];
 };

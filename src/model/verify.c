@@ -19,7 +19,7 @@ typedef struct verify_job {
     const coffer_tensor *const *tensors; /* NULL: all, in their order */
     size_t count;
     coffer_digest *digests;
-    coffer__recorded *recorded; /* of each shard, when digests are held against it */
+    coffer__recorded *recorded; /* of each shard, if digests are compared with it */
 } verify_job;
 
 static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)

@@ -54,7 +54,7 @@
    right after any failure. */
 typedef struct edit_job {
     coffer_edit_options options;
-    const coffer__os_info *only; /* the one file that is to be edited, as it was read; NULL: whichever lies there */
+    const coffer__os_info *only; /* the one file that may be edited, as it was read; NULL: whatever lies there */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
@@ -63,10 +63,10 @@ typedef struct edit_job {
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
     size_t old_room;
-    size_t old_size; /* … of which frame and header take so many */
+    size_t old_size; /* … and how many of them are the head */
     coffer__edit_text text;
-    char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as it is written among them */
-    uint8_t *fresh;                              /* the same of the new file */
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as text; it is one of them */
+    uint8_t *fresh;                              /* the head of the new file */
     size_t fresh_size;
 } edit_job;
 
@@ -486,7 +486,6 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
     if (status != COFFER_OK) {
         return status;
     }
-    /* The other names of a file are to see an edit in place, whatever the file system can do. */
     bool done = false;
     /* A clone would take only one of several names along. All names of a file must see the edit, so then it is done
        in place. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every edit of a file that is there begins with. */
+/* The steps with which every edit of an existing file begins. */
 #ifndef COFFER_WRITE_EDIT_H
 #define COFFER_WRITE_EDIT_H
 

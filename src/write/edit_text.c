@@ -102,7 +102,7 @@ static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const c
         text->same = text->same && old == NULL;
         return;
     }
-    const char *key = edit->key_len > 0 ? edit->key : ""; /* which may be NULL */
+    const char *key = edit->key_len > 0 ? edit->key : ""; /* an empty key may be NULL */
     const coffer_pair pair = { key, edit->value, edit->key_len, edit->value_len };
     text->same = text->same && old != NULL && old->value_len == pair.value_len &&
                  memcmp(old->value, pair.value, pair.value_len) == 0;

@@ -12,14 +12,14 @@
 typedef struct coffer__edit_text {
     coffer_allocator allocator;
     const coffer__format *format;
-    const uint8_t *head; /* the old one; borrowed, as the strings of `pairs` are, from table and edits */
+    const uint8_t *head; /* the old one, borrowed; the strings of `pairs` are borrowed from the table and the edits */
     size_t head_size;
     coffer_pair *pairs; /* the new metadata, in byte order of keys */
     size_t pair_count;
     size_t pair_room; /* as allocated */
     bool same;        /* the table has exactly these pairs already */
     coffer__splice splice;
-    size_t tail_end; /* the header's, without the padding; as all places in it */
+    size_t tail_end; /* of the header without the padding; like all places, counted from the header's first byte */
     uint64_t size;   /* of the new head, without padding */
 } coffer__edit_text;
 

@@ -40,7 +40,7 @@ typedef struct coffer__fetch_file {
     uint8_t stated[32];    /* the SHA-256 that the server states of the whole, … */
     coffer_hasher *hasher; /* … what computes it; NULL: none is stated, or none can be computed, … */
     uint8_t found[32];
-    bool hashed; /* … and whether `found` is that of what came */
+    bool hashed; /* … and whether `found` is the digest of what came */
 } coffer__fetch_file;
 
 typedef struct coffer__fetch {
@@ -49,7 +49,7 @@ typedef struct coffer__fetch {
     const coffer_fetch_options *options;
     bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
-    coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
+    coffer__beside *beside; /* NULL: only files with tensors are wanted */
     coffer__fetch_file *files;
     size_t file_count;
     size_t file_room;
@@ -58,7 +58,7 @@ typedef struct coffer__fetch {
     char *index_made; /* the same when it is not the model's own, but made for the selection */
     coffer__path index_target;
     uint64_t total; /* bytes of all files */
-    uint64_t done;  /* that were there already */
+    uint64_t done;  /* how many were there already */
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BESIDE_SNIFFED 512u
-#define BESIDE_MOST_ANSWER 200u /* bytes of a text that says that there is no file */
+#define BESIDE_MOST_ANSWER 200u /* a text that says that there is no file is shorter than this */
 
 /* The names that transformers, tokenizers, diffusers and PEFT look for. */
 static const char *const beside_names[] = {
@@ -44,10 +44,10 @@ struct coffer__beside {
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
     coffer__place place;
-    const coffer__listing *listing;         /* what the repository has; NULL: that is not known */
+    const coffer__listing *listing;         /* what the repository has; NULL: not known */
     char folder[COFFER__HUB_MOST_FILE + 1]; /* of the model in the repository, with a slash; or "" */
-    coffer__crew crew;                      /* while they are opened; its mutex guards `next` */
-    size_t next;                            /* the file that is opened next */
+    coffer__crew crew;                      /* runs while files are opened; its mutex guards `next` */
+    size_t next;                            /* the file to open next */
     coffer__beside_file files[BESIDE_COUNT];
 };
 

@@ -16,7 +16,7 @@
 typedef struct coffer__beside_file {
     const char *name;
     bool there;
-    coffer__source source; /* of a file that is there */
+    coffer__source source; /* open exactly if `there` is true */
     coffer__pooled pooled;
     coffer_status status; /* of opening it; then `error` says what was wrong */
     coffer_error error;

@@ -56,7 +56,7 @@ static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffe
 {
     const char *metadata = job->model->several->metadata;
     const size_t len = job->model->several->metadata_len;
-    size_t rest = 1; /* after the brace, and what space follows it */
+    size_t rest = 1; /* after the brace and the space that follows it */
     while (rest < len &&
            (metadata[rest] == ' ' || metadata[rest] == '\n' || metadata[rest] == '\t' || metadata[rest] == '\r')) {
         rest++;

@@ -23,9 +23,9 @@
 
 #include <string.h>
 
-#define PIECES_LEAST ((uint64_t)2 << 20)  /* of a request, unless the file ends: worth a round trip and more */
-#define PIECES_MOST ((uint64_t)64 << 20)  /* what a connection that has become slow may hold up */
-#define PIECES_GAP ((uint64_t)128 << 10)  /* of the source, that is read through rather than asked around */
+#define PIECES_LEAST ((uint64_t)2 << 20)  /* bytes of a request, unless the file ends: well worth a round trip */
+#define PIECES_MOST ((uint64_t)64 << 20)  /* bytes of a request: what one slow connection can delay */
+#define PIECES_GAP ((uint64_t)128 << 10)  /* gaps in the source up to this are read and dropped */
 #define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */
 /* Many servers and routes limit the rate of a connection, and a model of forty files should come as fast as over
    forty connections. A connection takes three descriptors, and half of those that the process may have are left to
@@ -38,7 +38,7 @@
 typedef struct pieces_job {
     coffer__fetch *fetch;
     coffer__crew crew; /* its mutex guards everything below */
-    size_t file;       /* the next piece's */
+    size_t file;       /* of the next piece to take */
     uint64_t piece;
     uint64_t left; /* bytes that nobody has taken */
     size_t hashed; /* the next file that is to be hashed */
@@ -51,13 +51,13 @@ typedef struct pieces_job {
 typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
-    bool hashes; /* what others bring */
+    bool hashes; /* it hashes what others download, and downloads nothing */
     coffer__taker taker;
     coffer__fetch_file *file;
     uint64_t at;          /* the file's next byte that is to be written … */
     uint64_t end;         /* … of those that were taken */
-    size_t held;          /* bytes before it that are in the buffer */
-    size_t move;          /* the one that has that byte */
+    size_t held;          /* bytes before `at` that are in the buffer */
+    size_t move;          /* the move that has byte `at` */
     uint64_t from;        /* the source's next byte that comes */
     coffer_status status; /* of writing; then `error` says why */
     coffer_error error;
@@ -406,7 +406,7 @@ static void pieces_work(void *arg)
         if (status != COFFER_OK) {
             coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
         } else {
-            (void)coffer__crew_stop(&worker->base, 0); /* which the next look for something to take finds out */
+            (void)coffer__crew_stop(&worker->base, 0); /* a cancelled crew gives nothing more to take */
         }
     }
 }

@@ -12,7 +12,7 @@
 typedef struct wanted_list {
     const coffer_tensor *const *tensors;
     size_t count;
-    uint32_t *order; /* numbers of the list, by address */
+    uint32_t *order; /* of the list, sorted by the addresses of the tensors */
 } wanted_list;
 
 static bool wanted_before(const void *ctx, uint32_t a, uint32_t b)

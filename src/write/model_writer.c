@@ -51,7 +51,7 @@ struct coffer_model_writer {
     char *names;     /* of the files, `name_size` bytes for each */
     size_t name_size;
     coffer__publication publication;
-    coffer__mutex mutex; /* guards everything below, and what it says of each file */
+    coffer__mutex mutex; /* guards everything below, and the contents of `files` */
     model_writer_file *files;
     size_t working; /* calls in progress */
     bool finished;
@@ -489,7 +489,7 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
 /* Reports the progress of one file as that of all. */
 typedef struct model_writer_progress {
     const coffer_read_options *options;
-    uint64_t before; /* of the files that are copied */
+    uint64_t before; /* bytes of the files that are complete */
     uint64_t total;
 } model_writer_progress;
 

@@ -370,8 +370,7 @@ static void publication_tidy(const coffer__publication *publication)
     publication_list old;
     publication_list now = { .allocator = &publication->allocator };
     const coffer_status status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
-    /* Memory and I/O can be better next time, so then nothing is given up. Any other failure is of the contents,
-       and will not change. */
+    /* After a failure of memory or I/O the next try may succeed, so everything stays for it. */
     bool all = status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
     if (status == COFFER_OK && old.index.shard_count > 0) {
         all = publication_read_new(publication, &now) == COFFER_OK && publication_remove(publication, &old, &now);

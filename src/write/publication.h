@@ -75,7 +75,7 @@ coffer_status coffer__publication_check(const char *path, coffer_error *err);
    until the end, with an index of the same files. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err);
-/* The name under which a file of the model is to be written; false when it is too long. */
+/* The name under which a file of the model is written; false if it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
 /* Publishes the files, each of which is complete under its temporary name. After a failure either the old model is
    there, or the error is COFFER_ERR_UNFINISHED and the next open finishes the save. COFFER_ERR_SHADOWED if a model

@@ -14,11 +14,11 @@
 
 #include <math.h>
 
-/* Whole bytes of any dtype, and at most 2 MiB. */
+/* A piece is whole bytes of any dtype, and at most 2 MiB. */
 #define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
-/* Elements that are decoded at a time: as doubles they stay in the processor's cache, and on any thread's stack. */
+/* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
 #define REWRITE_BLOCK_ELEMENTS 1024
 #define REWRITE_MOST_THREADS 64
 
@@ -47,7 +47,7 @@ typedef struct rewrite_cast_worker {
     coffer_error err;
 } rewrite_cast_worker;
 
-/* Bytes of that many elements, which fill whole ones. */
+/* Bytes of that many elements, which must fill whole bytes. Written so that no product overflows. */
 static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 {
     const uint64_t bits = coffer_dtype_bits(dtype);

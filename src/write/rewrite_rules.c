@@ -103,8 +103,8 @@ static coffer_status rewrite_no_float(const coffer_tensor *tensor, coffer_error 
     return coffer__fail_tensor(err, COFFER_ERR_DTYPE, tensor->name, tensor->name_len);
 }
 
-/* The first rule of a kind that matches; NULL: none does. *any (when not NULL) tells whether there is one of that kind
-   at all. */
+/* The first rule of a kind that matches; NULL: none does. *any, unless NULL, becomes true if there is a rule of that
+   kind at all: with a rule that keeps, tensors that no such rule matches are left out. */
 static const coffer_rewrite_rule *rewrite_first(const coffer_rewrite_rule *rules, size_t count,
                                                 coffer_rewrite_kind kind, const coffer_tensor *tensor, bool *any)
 {

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#define SHARDS_OPEN UINT32_MAX /* in shard_of: in the file that is being filled, which has no number yet */
+#define SHARDS_OPEN UINT32_MAX /* in shard_of: the file that is being filled, which has no number yet */
 
 /* ---- which tensor goes where ------------------------------------------------------------------------------------- */
 

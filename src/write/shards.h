@@ -22,11 +22,11 @@ typedef struct coffer__shards {
     size_t count;       /* of shards, at least 1 */
     uint64_t size;      /* of all tensors, in bytes */
     uint32_t *shard_of; /* by number of declaration */
-    uint32_t *order;    /* numbers of declarations by shard, in it as they were declared */
+    uint32_t *order;    /* numbers of declarations, by shard, and within it as declared */
     uint32_t *first;    /* where in `order` each shard begins; `count` + 1 entries */
     size_t declared_pairs;
     size_t pair_count;
-    uint32_t *pairs; /* numbers of the pairs of metadata that the index has, as they were declared */
+    uint32_t *pairs; /* numbers of the pairs that the index has, in order of declaration */
 } coffer__shards;
 
 /* Plans files of at most `limit` bytes of tensors. `balanced`: as many files, but with the lowest limit that still

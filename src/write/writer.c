@@ -53,7 +53,7 @@ typedef struct writer_target {
     void *memory;
     size_t memory_size;
     const coffer_sink *custom;
-    bool *taken; /* set when the sink was opened, from then on the writer's to discard; may be NULL */
+    bool *taken; /* set once the sink is open, and the writer's to discard; may be NULL */
 } writer_target;
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
@@ -553,7 +553,7 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
         copies->order[i] = (uint32_t)i;
     }
     /* The sort gets a copy to look at, as it changes the order. */
-    const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
+    const writer_copies given = *copies; /* for the sort to read while it changes the order */
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
     while (copies->steady < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->steady])) {
         writer_plan_move(copies, copies->order[copies->steady++]);
@@ -631,7 +631,7 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t size = copies->steady + 1; /* room for one more, so that there is memory for none, too */
+    const size_t size = copies->steady + 1; /* one more, so that there is something to allocate for none */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
     coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
     size_t failed = copies->steady;

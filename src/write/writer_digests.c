@@ -116,7 +116,7 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
     digests->algorithm = algorithm;
     digests->header = header;
     digests->count = count;
-    /* Now rather than with the first piece, since without it nothing can be published. */
+    /* A hasher is made now, so that writing fails before the first piece if the algorithm is not available here. */
     return coffer_hasher_new(&digests->spare, algorithm, allocator, err);
 }
 
