@@ -111,6 +111,7 @@ static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hashe
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, size, err) : status;
 }
 
+/* One hasher serves all files and then the whole: finishing a digest makes it ready for the next one. */
 static coffer_status content_hash(content_lists *all, coffer__content *content, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -125,6 +126,8 @@ static coffer_status content_hash(content_lists *all, coffer__content *content, 
     return status;
 }
 
+/* Reads the list of every file first, so nothing is hashed if one of them has none or one by another algorithm. On
+   failure *content owns nothing. */
 coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err)
 {
     content_lists all;
@@ -184,6 +187,8 @@ static void content_free_record(content_record *record)
     }
 }
 
+/* Reads what the index records. The two values must fit each other: one digest of the whole, by the algorithm of
+   those of the files. content_free_record follows in any case. */
 static coffer_status content_read_record(const coffer *model, content_record *record, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -247,6 +252,9 @@ static coffer_status content_check_algorithms(const coffer *model, coffer_algori
     return COFFER_OK;
 }
 
+/* Compares the digests in three steps, from the one that blames a file to the one that can only blame the index:
+   each file must be recorded, as many must be recorded as are named, and all tensors together must have the
+   recorded digest. The last one needs all files to be open. */
 static coffer_status content_compare(const coffer *model, const content_record *record, const coffer__content *content,
                                      coffer_error *err)
 {
@@ -272,6 +280,7 @@ static coffer_status content_compare(const coffer *model, const content_record *
                               "each file is one that it records: the index was changed or damaged");
 }
 
+/* Algorithms are compared before anything is computed, as digests by different ones cannot be. */
 static coffer_status content_check_by(const coffer *model, const content_record *record, coffer_error *err)
 {
     coffer__content content;

@@ -131,6 +131,7 @@ static coffer_status discover_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names in the folder");
 }
 
+/* Lists the folder and sorts what was found. discover_forget follows in any case. */
 static coffer_status discover_look(discover_list *list, const char *folder, coffer_error *err)
 {
     const int os_error = coffer__os_list(folder, discover_see, list);
@@ -353,6 +354,8 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     return discover_check_set(found, folder, err);
 }
 
+/* Chooses a model in one folder. *is_pipeline tells that the folder has no model itself but the description of a
+   pipeline. */
 static coffer_status discover_in(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                  bool *is_pipeline, coffer_error *err)
 {
@@ -384,6 +387,7 @@ static coffer_status discover_in_pipeline(coffer__found *found, const coffer__pa
         "one");
 }
 
+/* Paths of files are made by appending, so the folder gets a slash at its end first. */
 coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                coffer_error *err)
 {

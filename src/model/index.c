@@ -381,6 +381,8 @@ static coffer__name index_run_file(const void *ctx, uint32_t item)
     return index_file_of(runs->index, runs->starts[item]);
 }
 
+/* Counts the runs, then lists where they begin. One block has room for that list and for the first entries of the
+   files. */
 static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
 {
     const coffer__index *index = runs->index;
@@ -434,6 +436,7 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
     return status;
 }
 
+/* Lists the files and numbers the entries by them. */
 static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };

@@ -58,6 +58,7 @@ static coffer_status list_file(const files_listing *listing, const char *path, c
                                                                : list_show(listing, path, err);
 }
 
+/* The index is read and checked as for opening, so no name leads out of its folder. */
 static coffer_status list_index(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__whole text;
@@ -95,6 +96,8 @@ static coffer_status list_folder(const files_listing *listing, const char *path,
     return status;
 }
 
+/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named as one of a set,
+   the whole set is listed. */
 coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator, coffer_file_visitor visit,
                                 void *ctx, coffer_error *err)
 {

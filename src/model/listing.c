@@ -90,6 +90,7 @@ static bool listing_siblings(listing_reader *reader)
     return fine;
 }
 
+/* The commit becomes a part of URLs, so only what is spelt like one is accepted. */
 static bool listing_commit(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -101,6 +102,8 @@ static bool listing_commit(listing_reader *reader)
     return coffer__hub_is_commit(listing->commit);
 }
 
+/* Reads the answer. It is understood only if all of it is valid and it has a commit and a list of files; a second
+   list is skipped. */
 static bool listing_read(listing_reader *reader)
 {
     bool more = false;
@@ -141,6 +144,7 @@ static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, s
     return read;
 }
 
+/* Every failure means the same, that nothing is known, so none is reported. */
 void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffer__hub_name *name,
                          const coffer_allocator *allocator)
 {
@@ -158,6 +162,7 @@ void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffe
     }
 }
 
+/* The list is searched from its beginning: it is asked about a few names, once. */
 bool coffer__listing_has(const coffer__listing *listing, const char *folder, size_t folder_len, const char *file)
 {
     const size_t file_len = strlen(file);

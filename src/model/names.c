@@ -99,6 +99,8 @@ static size_t names_slot(const coffer__names *names, coffer__name name, uint32_t
     return at;
 }
 
+/* The first of two equal names keeps its slot, so look-ups find the earlier item; the later one only becomes
+   *twice. */
 coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
     *twice = COFFER__NO_NAME;

@@ -36,6 +36,8 @@ static void note_unindexed(coffer__several *several, const coffer__index *index)
     }
 }
 
+/* An index need not state a total size. One that cannot be read as a whole number, or that differs from the sum, is
+   noted. */
 static void note_total_size(const coffer *model, const coffer__index *index)
 {
     uint64_t size = 0;
@@ -127,6 +129,7 @@ static bool note_keep_extra(coffer__several *several, coffer__name name)
     return true;
 }
 
+/* Called for each name in the folder; false ends the listing. */
 static bool note_see_file(void *ctx, const char *text)
 {
     note_folder *folder = ctx;
@@ -157,6 +160,7 @@ static coffer_status note_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the notes of the model");
 }
 
+/* Copies the index's metadata, as the text of the index is released if only some of its files are open. */
 static coffer_status note_keep_metadata(coffer__several *several, const coffer__index *index, coffer_error *err)
 {
     if (index->metadata == NULL) {
@@ -223,6 +227,7 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
     return note;
 }
 
+/* NULL without an index; "" for an index without metadata. */
 const char *coffer_index_metadata(const coffer *model, size_t *len)
 {
     const coffer__several *several = model->several;

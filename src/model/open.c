@@ -97,6 +97,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     return status;
 }
 
+/* Parses the header where it is: the caller promises that the memory does not change. It is also the map. */
 coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
                                  coffer_error *err)
 {

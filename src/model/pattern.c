@@ -99,6 +99,8 @@ static void pattern_stretch_star(pattern_match *match)
     }
 }
 
+/* Consumes the name character by character. When the name ends, stars at the end of the pattern match nothing, and
+   the pattern must end, too. */
 static bool pattern_run(const char *pattern, pattern_match *match)
 {
     const coffer__name name = match->name;

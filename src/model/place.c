@@ -350,6 +350,8 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
+/* Reads what is at a location with the client. `whole` takes over the bytes even if the digest does not match, so
+   that the caller releases them. */
 static coffer_status place_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
                                     coffer__whole *whole, coffer_error *err)
 {
@@ -385,6 +387,8 @@ coffer_status coffer__place_read(const char *path, const coffer__location *at, u
     return status;
 }
 
+/* The file is no shard, and it is opened by its path as shown. For a URL, the client makes its location at the
+   commit of the other files. */
 coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {

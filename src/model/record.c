@@ -38,6 +38,8 @@ static coffer_status record_finish(coffer_hasher *hasher, uint8_t *digest, coffe
     return coffer_hasher_finish(hasher, digest, coffer_algorithm_digest_size(hasher->algorithm), err);
 }
 
+/* The bytes that are hashed are those of record.h. Numbers are little-endian on every machine, and strings have
+   their lengths, so no two tensors give the same bytes. */
 coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *tensor, const uint8_t *data_digest,
                                     uint8_t *record, coffer_error *err)
 {

@@ -48,6 +48,7 @@ bool coffer__saved_is_under_way(const char *path)
     return coffer__saved_index_name(&ready, path, COFFER__SAVED_READY) && coffer__saved_counts(ready.text);
 }
 
+/* One trace that counts is enough. A strange one only decides if no other counts. */
 coffer__interrupted coffer__saved_interrupted(const char *path)
 {
     static const struct {

@@ -72,6 +72,8 @@ static coffer_status join_in_two(const coffer *model, const coffer_tensor *secon
     return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
 }
 
+/* Indexes the names of all tensors. A name within one file is unique already (the parser), so two equal ones are in
+   two files. */
 static coffer_status join_index_names(coffer *model, coffer_error *err)
 {
     coffer__several *several = model->several;

@@ -22,6 +22,7 @@ coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, con
     return COFFER_OK;
 }
 
+/* The map is released before the source is closed, as it is of the source's bytes. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
     coffer_table_free(shard->table);

@@ -223,6 +223,8 @@ static int trust_wait(void *ctx, uint64_t done, uint64_t total)
     return waiting->options->progress(waiting->options->progress_ctx, 0, waiting->size);
 }
 
+/* A source that is not fickle is verified in place and read again afterwards. For a fickle one, the bytes that were
+   verified must be those that are handed out. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err)
 {
@@ -239,6 +241,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     return *held != NULL ? COFFER_OK : trust_fetch(model, tensor, &looking, held, err);
 }
 
+/* The count changes under the lock; the memory is freed outside of it, by whoever was last. */
 void coffer__trust_let_go(const coffer *model, coffer__verified *held)
 {
     if (held == NULL) {

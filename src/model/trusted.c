@@ -41,6 +41,7 @@ static coffer_status trust_read_record(coffer__shard *shard, const coffer_alloca
     return status;
 }
 
+/* `trusted` is set last: while it is NULL nothing is verified. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err)
 {

@@ -52,6 +52,7 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
+/* Carries out the rows. A failure names the tensor whose row it was. */
 static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
@@ -160,6 +161,7 @@ static coffer_status verify_content(const coffer *model, const coffer_digest *di
     return status;
 }
 
+/* The digests are by number of the tensor; the order by name is made here. */
 coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests, coffer_algorithm algorithm,
                                     void *digest, size_t digest_size, coffer_error *err)
 {

@@ -81,6 +81,8 @@ coffer_status coffer__edit_linked(bool hard, coffer_error *err)
         hard ? "the file has several names (hard links)" : "this is a symbolic link");
 }
 
+/* The path is resolved before the file is opened: temporary and undo files must lie beside the file itself, and not
+   beside a link to it. */
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
 {
     coffer__os_info info;
@@ -144,6 +146,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
                                                                   : edit_lost_its_place("nothing was edited", err);
 }
 
+/* Locks the file, and checks that it is the one that the caller has read, if the caller says which. */
 static coffer_status edit_lock(edit_job *job, coffer_error *err)
 {
     const coffer_status status = coffer__edit_lock(job->fd, &job->path, &job->info, err);
@@ -180,6 +183,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     return status;
 }
 
+/* The allocator is set even if the options are not valid. edit_deinit is only needed after success. */
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     job->only = NULL;
@@ -207,6 +211,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
                  : coffer__fail(err, COFFER_ERR_ARGUMENT, "the options' mode or sync is not one of its values");
 }
 
+/* Closing the descriptor ends the lock, so it goes last. */
 static void edit_deinit(edit_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);

@@ -149,6 +149,7 @@ static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file
     return status;
 }
 
+/* Plans the file of a shard: all of it, or the wanted tensors. */
 static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_error *err)
 {
     coffer__fetch_file *file = &job->files[job->file_count++];
@@ -264,6 +265,7 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? coffer__fetch_publish(job, complete, err) : status;
 }
 
+/* Parts are closed and not removed: what has come stays for the next call. */
 static void fetch_free(coffer__fetch *job)
 {
     for (size_t i = 0; job->files != NULL && i < job->file_count; i++) {

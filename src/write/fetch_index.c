@@ -113,6 +113,8 @@ static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
     (void)coffer__path_append(name, suffix, sizeof suffix - 1);
 }
 
+/* The model's own index is borrowed from the model, which outlives the fetch. Any other is measured, allocated and
+   written here. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err)
 {
     const coffer__several *several = job->model->several;

@@ -361,6 +361,7 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
     return status;
 }
 
+/* What a hashing worker does: file by file, in the order in which their pieces come. */
 static void pieces_hash(const pieces_worker *worker)
 {
     coffer_error error;

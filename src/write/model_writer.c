@@ -135,6 +135,8 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
     return COFFER_OK;
 }
 
+/* Plans the files: as `shard_of` has them, or else by the limit. Everything that readers would refuse is refused
+   here. */
 static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
@@ -605,6 +607,8 @@ static coffer_status model_writer_copy_file(coffer_model_writer *writer, const m
     return status;
 }
 
+/* Copies file by file. All copies are checked before the first byte is written; a failure later leaves the writer
+   failed. */
 coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
                                        const coffer_read_options *options, coffer_error *err)
 {

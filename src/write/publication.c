@@ -665,6 +665,7 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
     return status == COFFER_OK ? COFFER_OK : publication_unfinished(path, &cause, err);
 }
 
+/* The new files are removed while the folder is still locked: afterwards the names may be those of another save. */
 void coffer__publication_close(coffer__publication *publication)
 {
     if (publication->begun) {

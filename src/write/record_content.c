@@ -212,6 +212,7 @@ static coffer_status record_content_run(record_content_job *job, const char *pat
     return status == COFFER_OK ? status : coffer__fail_path(err, status, index.text);
 }
 
+/* *way is set on success only. */
 coffer_status coffer_record_content(const char *path, const coffer_edit_options *options, coffer_edit_way *way,
                                     coffer_error *err)
 {

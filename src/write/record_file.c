@@ -161,6 +161,7 @@ static coffer_status record_any(const coffer *model, const char *path, coffer_al
     return status;
 }
 
+/* *way is set on success only. */
 coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm, const coffer_edit_options *options,
                                     coffer_edit_way *way, coffer_error *err)
 {

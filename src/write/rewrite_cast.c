@@ -61,6 +61,8 @@ static bool rewrite_is_infinite(double value)
     return value == INFINITY || value == -INFINITY;
 }
 
+/* Compares what was written, decoded again, with what was read. The counters are local and without branches, so
+   that the compiler can use vector instructions. */
 static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
 {
     size_t overflowed = 0;
@@ -73,6 +75,8 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     piece->vanished += vanished;
 }
 
+/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when the
+   plan was made. */
 static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
                                   coffer_dtype to)
 {
@@ -122,6 +126,8 @@ static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t nu
                                 : coffer_model_writer_write(target->files, number, offset, bytes, size, err);
 }
 
+/* Reads, casts and writes one piece. The read runs in this thread alone, as the other workers do the same at the
+   same time. */
 static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_piece *piece)
 {
     const coffer_rewrite *rewrite = worker->job->rewrite;
@@ -187,6 +193,7 @@ static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t co
     return status;
 }
 
+/* Gives each worker its two buffers and runs them. */
 static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
                                        uint8_t *buffers, coffer_error *err)
 {

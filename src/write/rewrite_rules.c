@@ -25,6 +25,7 @@ static size_t rewrite_count_stars(const char *pattern)
     return count;
 }
 
+/* The stars of the new name take the captures of the pattern's stars in order, so it cannot have more of them. */
 static coffer_status rewrite_check_rename(const coffer_rewrite_rule *rule, coffer_error *err)
 {
     if (rule->name == NULL) {
@@ -122,6 +123,8 @@ static const coffer_rewrite_rule *rewrite_first(const coffer_rewrite_rule *rules
     return NULL;
 }
 
+/* Keeping and dropping are decided first: what is left out need not be castable. Then the first rule of each other
+   kind counts. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
                                      const coffer_tensor *tensor, coffer_error *err)
 {
@@ -150,6 +153,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const c
     return COFFER_OK;
 }
 
+/* Replaces each star of the rule's name by the next capture, and undoes backslashes. */
 size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name)
 {
     const coffer__name *capture = decision->captures;

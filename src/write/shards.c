@@ -246,6 +246,8 @@ static coffer_status shards_begin(coffer__shards *shards, const coffer_header *h
     return status;
 }
 
+/* shards_least_room leaves the assignment of its last try behind, so the files are filled again with the room it
+   found. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err)
 {
@@ -278,6 +280,7 @@ coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *h
     return COFFER_OK;
 }
 
+/* Shapes are in the arena of the header, aligned for their type. */
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err)
 {
@@ -364,6 +367,7 @@ static void shards_put_weights(coffer__index_text *text, const coffer__shards *s
     }
 }
 
+/* The same code measures and writes, so both agree. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path, const coffer__content *content)
 {

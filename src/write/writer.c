@@ -106,6 +106,8 @@ static coffer_writer *writer_new(const coffer_allocator *allocator, const char *
     return made;
 }
 
+/* Exactly one of the target's members says where to. `taken` is set whether opening works or not, so that the
+   caller knows who must discard. */
 static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_target *target,
                                          const coffer_writer_options *options, coffer_error *err)
 {
@@ -213,6 +215,8 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     return COFFER_OK;
 }
 
+/* `replaces` promises that the path leads to the model's file until the new one takes its name, which only a sink
+   of a path that is not in place can keep. */
 static coffer_status writer_check_options(const coffer_writer_options *options, const writer_target *target,
                                           coffer_error *err)
 {

@@ -98,6 +98,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
 
 /* ---- while pieces come ------------------------------------------------------------------------------------------- */
 
+/* The header is written last, which a sink that takes its bytes in order cannot do. */
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
                                           coffer_algorithm algorithm, const coffer__sink *sink,
                                           const coffer_allocator *allocator, coffer_error *err)
@@ -282,6 +283,7 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
     return status;
 }
 
+/* Hashes what is missing, makes the list, and puts it into a copy of the built header. The caller writes that copy. */
 coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__sink *sink,
                                             const coffer_table *table, const uint8_t *built, uint8_t *bytes,
                                             size_t size, coffer_error *err)
