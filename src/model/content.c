@@ -36,7 +36,7 @@ void coffer__content_free(coffer__content *content)
 
 /* ---- what the files record --------------------------------------------------------------------------------------- */
 
-/* The lists of all files, and how far each was gone through. */
+/* The lists of all files, and how many digests of each were used. */
 typedef struct content_lists {
     const coffer *model;
     coffer__recorded *lists;
@@ -67,7 +67,7 @@ static void content_free_lists(content_lists *all)
     coffer__free_array(allocator, all->lists, all->model->shard_count, sizeof *all->lists);
 }
 
-/* Reads the list of a file, which has to have one digest for each of its tensors, by the algorithm of the first. */
+/* Reads the list of a file. It must have one digest for each of its tensors, by the algorithm of the first file. */
 static coffer_status content_read_list(content_lists *all, size_t i, coffer_error *err)
 {
     const coffer__shard *shard = &all->model->shards[i];
@@ -96,7 +96,8 @@ static coffer_status content_hash_shard(const coffer__recorded *list, coffer_has
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, list->digest_size, err) : status;
 }
 
-/* Each file's list is in order of the names, so the next tensor of a file by name has the next digest of its list. */
+/* Hashes the tensors of all files in order of their names. Each file's list is in the same order, so the next
+   tensor of a file has the next digest of its list: nothing has to be searched for. */
 static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hasher, uint8_t *digest, coffer_error *err)
 {
     const size_t count = coffer_count(all->model);
@@ -110,6 +111,7 @@ static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hashe
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, size, err) : status;
 }
 
+/* One hasher serves all files and then the whole: finishing a digest makes it ready for the next one. */
 static coffer_status content_hash(content_lists *all, coffer__content *content, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -124,6 +126,8 @@ static coffer_status content_hash(content_lists *all, coffer__content *content, 
     return status;
 }
 
+/* Reads the list of every file first, so nothing is hashed if one of them has none or one by another algorithm. On
+   failure *content owns nothing. */
 coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err)
 {
     content_lists all;
@@ -152,8 +156,8 @@ static bool content_is_null(const coffer__several *several, const coffer__index_
     return span->len == 4 && memcmp(several->metadata + span->from, "null", 4) == 0;
 }
 
-/* What the index has under one of the two keys; NULL for nothing, or null. What is no string is an empty one here, and a string
-   with escapes is no base64. */
+/* What the index has under one of the two keys; NULL for nothing, or null. A value that is not a string counts as
+   an empty one here, and one with escapes fails later, since it is not base64. */
 static const char *content_text(const coffer__several *several, size_t record, size_t *len)
 {
     const coffer__index_span *span = &several->records[record];
@@ -183,6 +187,8 @@ static void content_free_record(content_record *record)
     }
 }
 
+/* Reads what the index records. The two values must fit each other: one digest of the whole, by the algorithm of
+   those of the files. content_free_record follows in any case. */
 static coffer_status content_read_record(const coffer *model, content_record *record, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -232,7 +238,7 @@ static coffer_status content_other_version(const coffer *model, size_t shard, co
     return coffer__fail_path(err, COFFER_ERR_CONTENT_DIGEST, model->shards[shard].path);
 }
 
-/* A file that records nothing, or by another algorithm, is of another version as well. */
+/* A file that records nothing, or by another algorithm, is also of another version. */
 static coffer_status content_check_algorithms(const coffer *model, coffer_algorithm wanted, coffer_error *err)
 {
     for (size_t i = 0; i < model->shard_count; i++) {
@@ -246,6 +252,9 @@ static coffer_status content_check_algorithms(const coffer *model, coffer_algori
     return COFFER_OK;
 }
 
+/* Compares the digests in three steps, from the one that blames a file to the one that can only blame the index:
+   each file must be recorded, as many must be recorded as are named, and all tensors together must have the
+   recorded digest. The last one needs all files to be open. */
 static coffer_status content_compare(const coffer *model, const content_record *record, const coffer__content *content,
                                      coffer_error *err)
 {
@@ -271,6 +280,7 @@ static coffer_status content_compare(const coffer *model, const content_record *
                               "each file is one that it records: the index was changed or damaged");
 }
 
+/* Algorithms are compared before anything is computed, as digests by different ones cannot be. */
 static coffer_status content_check_by(const coffer *model, const content_record *record, coffer_error *err)
 {
     coffer__content content;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors in memory without a copy: where the map of a model has them, and whether it has them whole and aligned. */
+/*
+ * Tensors in memory without a copy: where the map of a model has them, and whether it has them whole and aligned.
+ * Maps live until the model is closed, and so do the pointers handed out here.
+ */
 #include "error.h"
 #include "model.h"
 #include "trust.h"
@@ -10,7 +13,8 @@ bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
     return shard != NULL && coffer__shard_is_whole(shard, tensor);
 }
 
-/* The bytes of a tensor in the map; NULL, with *err filled, when they cannot be handed out. */
+/* The bytes of a tensor in the map; NULL, with *err filled, if they cannot be handed out. The tensor is verified
+   first if that is due, so nobody gets bytes of a damaged one. */
 static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err)
 {
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which model a folder holds: see discover.h. The folder is listed once; all that follows looks at the list. */
+/*
+ * Which model a folder holds: see discover.h. The folder is listed once, and everything is decided from that list,
+ * so the decision does not mix two moments. Only the search for traces of an interrupted save lists it again.
+ */
 #include "discover.h"
 
 #include "alloc.h"
@@ -15,7 +18,7 @@
 #include <string.h>
 
 #define DISCOVER_INDEX COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX
-/* Names of interest in one folder. */
+/* How many names of interest one folder may have. */
 #define DISCOVER_MOST_NAMES 200000u
 #define DISCOVER_MOST_BYTES ((size_t)64 << 20)
 
@@ -26,6 +29,8 @@ static bool discover_is(coffer__name name, const char *wanted)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+/* The names of interest of a folder. `names` points into `text`, so it is made only when all names are there and
+   the text moves no more. */
 typedef struct discover_list {
     const coffer_allocator *allocator;
     char *text; /* the names of interest, each with its NUL */
@@ -34,10 +39,11 @@ typedef struct discover_list {
     size_t count;
     coffer__name *names; /* in byte order */
     bool is_pipeline;    /* model_index.json is there */
-    bool interrupted;    /* a save has left something: this is called like it */
+    bool interrupted;    /* a name is one that a save leaves */
     bool failed;         /* no memory, or too many names */
 } discover_list;
 
+/* Adds a name to the text. False without memory, or when there are too many names. */
 static bool discover_add(discover_list *list, coffer__name name)
 {
     if (name.len + 1 > list->room - list->used) {
@@ -54,13 +60,14 @@ static bool discover_add(discover_list *list, coffer__name name)
     return ++list->count <= DISCOVER_MOST_NAMES;
 }
 
-/* What a save leaves between the old model and the new one is called so. */
+/* Whether a name is one that a save leaves between the old model and the new one. */
 static bool discover_is_left(coffer__name name)
 {
     return coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_READY) ||
            coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_OLD);
 }
 
+/* Called for each name in the folder; false ends the listing. */
 static bool discover_see(void *ctx, const char *text)
 {
     discover_list *list = ctx;
@@ -81,7 +88,8 @@ static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
 }
 
-/* Sorts the names into the list; `names` has them as they came, and `order` room for as many numbers. */
+/* Sorts the names into the list. `names` has them in the order of the text, and `order` has room for as many
+   numbers. */
 static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t *order)
 {
     for (size_t i = 0, at = 0; i < list->count; i++) {
@@ -123,6 +131,7 @@ static coffer_status discover_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names in the folder");
 }
 
+/* Lists the folder and sorts what was found. discover_forget follows in any case. */
 static coffer_status discover_look(discover_list *list, const char *folder, coffer_error *err)
 {
     const int os_error = coffer__os_list(folder, discover_see, list);
@@ -143,7 +152,7 @@ static coffer_status discover_path(coffer__found *found, const char *folder, con
     return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
 }
 
-/* Looks for what an interrupted save left, which anybody can make up where anybody may make files. */
+/* A search for what an interrupted save has left. Where anybody may make files, anybody can fake such a name. */
 typedef struct discover_search {
     const discover_list *list;
     const char *folder;
@@ -151,7 +160,7 @@ typedef struct discover_search {
     coffer__found model; /* its path as one file */
 } discover_search;
 
-/* Whether one of the files that the folder holds is of that owner, who may then be saving a model of them. */
+/* Whether that owner has one of the files in the folder, and so may be the one who is saving a model of them. */
 static bool discover_owns_one(const discover_search *search, uint32_t owner)
 {
     bool owned = false;
@@ -164,6 +173,8 @@ static bool discover_owns_one(const discover_search *search, uint32_t owner)
     return owned;
 }
 
+/* Called for each name in the folder; ends the listing at the first trace that counts: one that is this user's to
+   recover, or one of somebody who has files of the model there. */
 static bool discover_find_left(void *ctx, const char *text)
 {
     discover_search *search = ctx;
@@ -179,7 +190,8 @@ static bool discover_find_left(void *ctx, const char *text)
     return !search->found;
 }
 
-/* Where a save was interrupted, what is there is not to be taken for a model, nor for several. */
+/* After an interrupted save the files in the folder may be of two models, so they are not opened as one without an
+   index. */
 static coffer_status discover_check_whole(const discover_list *list, const char *folder, coffer_error *err)
 {
     discover_search search = { .list = list, .folder = folder };
@@ -202,7 +214,7 @@ static bool discover_has(const discover_list *list, const char *wanted)
     return false;
 }
 
-/* The name that every loader looks for first; NULL when there is none of them. */
+/* The first of the names that every loader looks for; NULL when there is none of them. */
 static const char *discover_usual(const discover_list *list)
 {
     for (size_t i = 0; i < COFFER__USUAL_NAMES; i++) {
@@ -221,7 +233,7 @@ static coffer_status discover_ambiguous(coffer__name first, coffer__name second,
                         what, first.text, first.len, second.text, second.len);
 }
 
-/* Names the first few that are missing, by the numbers that come in order, and says how many there are. */
+/* Names the first few missing files, by the numbers that should come in order, and says how many are missing. */
 static void discover_fail_missing(const coffer__found *found, const coffer__shard_name *set, coffer_error *err)
 {
     coffer__missing missing = { .count = 0 };
@@ -244,7 +256,8 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
     coffer__missing_fail(&missing, set->total, "the download is incomplete", err);
 }
 
-/* Numbers come in order, so that the first gap is the first that is missing. */
+/* Checks that a set is complete. The numbers are in order, so the first gap is the first missing file, whose path
+   the error gets. */
 static coffer_status discover_check_set(coffer__found *found, const char *folder, coffer_error *err)
 {
     const coffer__name first = found->set[0];
@@ -274,7 +287,8 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
     return coffer__fail_path(err, COFFER_ERR_SHARD_MISSING, found->path.text);
 }
 
-/* The only index, the only file or the only set. */
+/* Chooses the only index, the only file or the only set. Without an index, traces of a save are looked for before
+   several files count as a set. */
 static coffer_status discover_only(coffer__found *found, const discover_list *list, const char *folder,
                                    coffer_error *err)
 {
@@ -292,6 +306,8 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         return discover_path(found, folder, index->text, err);
     }
     coffer__shard_name parts;
+    /* There is no index. The names are sorted, so if all are of the set of the first one, they are that set in
+       order. */
     const bool is_set = coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len);
     const coffer_status status = is_set || list->count > 1 ? discover_check_whole(list, folder, err) : COFFER_OK;
     if (status != COFFER_OK) {
@@ -312,6 +328,7 @@ static coffer_status discover_nothing(coffer_error *err)
                         "this folder has no model: there is no .safetensors file in it, and no index of several");
 }
 
+/* Chooses by the rules of discover.h, in their order. For a set, the names move from the list to *found. */
 static coffer_status discover_choose(coffer__found *found, discover_list *list, const char *folder, coffer_error *err)
 {
     const char *usual = discover_usual(list);
@@ -328,7 +345,7 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     if (status != COFFER_OK || found->set_count == 0) {
         return status;
     }
-    /* What was found lives longer than the list. */
+    /* The names outlive the list, so they move. */
     found->set = list->names;
     found->names = list->text;
     found->names_size = list->room;
@@ -337,6 +354,8 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     return discover_check_set(found, folder, err);
 }
 
+/* Chooses a model in one folder. *is_pipeline tells that the folder has no model itself but the description of a
+   pipeline. */
 static coffer_status discover_in(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                  bool *is_pipeline, coffer_error *err)
 {
@@ -350,7 +369,7 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     return status;
 }
 
-/* The main model of a pipeline, which is in a folder of its own. */
+/* The main model of a pipeline, which has a folder of its own. */
 static coffer_status discover_in_pipeline(coffer__found *found, const coffer__path *folder,
                                           const coffer_allocator *allocator, coffer_error *err)
 {
@@ -368,6 +387,7 @@ static coffer_status discover_in_pipeline(coffer__found *found, const coffer__pa
         "one");
 }
 
+/* Paths of files are made by appending, so the folder gets a slash at its end first. */
 coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                coffer_error *err)
 {
@@ -383,7 +403,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
     if (status == COFFER_ERR_NO_MODEL && is_pipeline) {
         status = discover_in_pipeline(found, &whole, allocator, err);
     }
-    /* A file that is missing is named already. */
+    /* A missing file is the path of the error already. */
     return status == COFFER_OK || status == COFFER_ERR_SHARD_MISSING ? status : coffer__fail_path(err, status, folder);
 }
 

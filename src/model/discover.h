@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model a folder holds. The first of these that is there:
+ * Which model a folder holds. The first of these that exists:
  *
  *   model.safetensors, else model.safetensors.index.json                                    as transformers looks
  *   diffusion_pytorch_model.safetensors, else its index                                     as diffusers does
@@ -8,8 +8,8 @@
  *   the only *.safetensors, or the only set of PREFIX-00001-of-00003.safetensors, complete, without an index
  *   beside model_index.json, a pipeline: the above of transformer/, else of unet/
  *
- * Names that begin with a dot are not seen. What is left open is refused, and so is a set without an index while traces of an
- * interrupted save lie beside it.
+ * Names that begin with a dot are ignored. A folder in which more than one model could be meant is refused, and so
+ * is a set without an index while traces of an interrupted save lie beside it.
  */
 #ifndef COFFER_MODEL_DISCOVER_H
 #define COFFER_MODEL_DISCOVER_H
@@ -27,8 +27,8 @@ typedef struct coffer__found {
     size_t names_size;
 } coffer__found;
 
-/* Looks into a folder: COFFER_ERR_NO_MODEL, COFFER_ERR_AMBIGUOUS, COFFER_ERR_UNFINISHED, COFFER_ERR_SHARD_MISSING. Failures carry the path.
-   coffer__found_free follows in any case. */
+/* Looks into a folder: COFFER_ERR_NO_MODEL, COFFER_ERR_AMBIGUOUS, COFFER_ERR_UNFINISHED, COFFER_ERR_SHARD_MISSING.
+   Failures carry the path. coffer__found_free follows in any case. */
 coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                coffer_error *err);
 void coffer__found_free(coffer__found *found, const coffer_allocator *allocator);

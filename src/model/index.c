@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the index of a model of many files: see index.h for what it says. */
+/*
+ * Reads the index of a model of many files: see index.h for its contract.
+ *
+ * Reading is two steps. The text is parsed into entries, in its order, whose strings borrow from the text (or from
+ * `escaped`, if they have escapes). Then the entries are put in order: their names are indexed, which finds names
+ * that occur twice, and their files are listed and numbered. Weight maps mostly name one file many times in a row.
+ * So files are compared by runs of entries, and the number of names to look up is that of the runs.
+ *
+ * Nothing here recurses on input, and memory is bounded by a multiple of the text, which is at most
+ * COFFER__INDEX_MOST_BYTES.
+ */
 #include "index.h"
 
 #include "alloc.h"
@@ -19,12 +29,14 @@ static coffer_status index_no_memory(coffer_error *err)
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* A string that has escapes, with them undone; it was read once already. */
+/* Reads a string that has escapes again, into `escaped`. The first such string allocates that, as large as the rest
+   of the text: a string is never longer than its spelling, so this is enough for all that follow, and none of them
+   moves. */
 static coffer_status index_unescape(coffer__index *index, coffer__json *json, coffer__name *text)
 {
     bool has_control = false;
     if (index->escaped == NULL) {
-        /* Undone they are shorter, so that this is enough for all that are to come. */
+        /* Enough for all that follow: undoing escapes makes a string shorter. */
         index->escaped_size = coffer__left(&json->in);
         index->escaped = coffer__alloc(index->allocator, index->escaped_size);
         if (index->escaped == NULL) {
@@ -38,7 +50,8 @@ static coffer_status index_unescape(coffer__index *index, coffer__json *json, co
     return status;
 }
 
-/* A string, which stays where it is when it has no escapes; *position is its quote's. */
+/* Reads a string, which stays in the text if it has no escapes: then its spelling is two quotes longer than itself.
+   *position is that of its opening quote. */
 static coffer_status index_string(coffer__index *index, coffer__json *json, coffer__name *text, uint32_t *position)
 {
     bool has_control = false;
@@ -49,6 +62,7 @@ static coffer_status index_string(coffer__index *index, coffer__json *json, coff
     if (status != COFFER_OK) {
         return status;
     }
+    /* No escapes: the string is what lies between its quotes. */
     if (json->in.position - at == text->len + 2) {
         text->text = (const char *)json->in.base + at + 1;
         return COFFER_OK;
@@ -63,7 +77,7 @@ static bool index_is(coffer__name text, const char *wanted)
     return text.len == len && memcmp(text.text, wanted, len) == 0;
 }
 
-/* Opens an object; *more tells whether it has members. */
+/* Enters an object; *more tells whether it has members. */
 static coffer_status index_open_object(coffer__json *json, const char *where, bool *more)
 {
     if (coffer__json_peek(json) != '{') {
@@ -75,7 +89,7 @@ static coffer_status index_open_object(coffer__json *json, const char *where, bo
     return COFFER_OK;
 }
 
-/* A member's key and the colon after it; *position is its quote's. */
+/* Reads a member's key and the colon after it. *position is that of its opening quote. */
 static coffer_status index_key(coffer__index *index, coffer__json *json, coffer__name *key, uint32_t *position)
 {
     const coffer_status status = index_string(index, json, key, position);
@@ -84,7 +98,8 @@ static coffer_status index_key(coffer__index *index, coffer__json *json, coffer_
 
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the total size where it is written as a whole number: in digits, or as Python writes a float that is whole. */
+/* Reads the total size if it is a whole number: in digits, or as Python writes a float that is whole. Any other
+   value is left unread, and noted by whoever compares it. */
 static void index_total_size(coffer__index *index, const uint8_t *text, size_t len)
 {
     uint64_t value = 0;
@@ -101,6 +116,7 @@ static void index_total_size(coffer__index *index, const uint8_t *text, size_t l
             at++;
         }
     }
+    /* Anything left over means that it is not a whole number. */
     index->total_size_is_read = fits && at == len;
     index->total_size = index->total_size_is_read ? value : 0;
 }
@@ -111,7 +127,8 @@ const char *coffer__index_record_key(size_t record)
     return keys[record];
 }
 
-/* One member of the metadata, which is known to be JSON. */
+/* Reads one member of metadata that are known to be JSON. It keeps where the values are that this library uses; all
+   others are skipped. */
 static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch,
                                            size_t metadata_at)
 {
@@ -138,6 +155,8 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
     return status;
 }
 
+/* Reads the metadata in two passes: the first one validates them, also in their depth, and the second one looks for
+   the members that matter. */
 static coffer_status index_metadata(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
 {
     const uint8_t first = coffer__json_peek(json);
@@ -152,7 +171,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     }
     index->metadata = (const char *)json->in.base + at;
     index->metadata_len = json->in.position - at;
-    /* Once more, now that it is known to be right, for the one member that counts. */
+    /* The second pass, for the members that matter. */
     bool more = false;
     json->in.position = at;
     status = index_open_object(json, "the index's metadata", &more);
@@ -168,7 +187,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
 
 /* ---- the weight_map ---------------------------------------------------------------------------------------------- */
 
-/* Room for one entry more; NULL without memory. */
+/* Room for one more entry; NULL without memory. */
 static coffer__index_entry *index_new_entry(coffer__index *index)
 {
     if (index->count == index->room) {
@@ -184,7 +203,7 @@ static coffer__index_entry *index_new_entry(coffer__index *index)
     return &index->entries[index->count];
 }
 
-/* Whether the entry names another file than the one before it: most often it does not. */
+/* Whether the entry names another file than the one before it; mostly it does not. */
 static bool index_begins_run(const coffer__index *index, size_t i)
 {
     const coffer__index_entry *entry = &index->entries[i];
@@ -192,6 +211,8 @@ static bool index_begins_run(const coffer__index *index, size_t i)
            memcmp(entry->file.text, entry[-1].file.text, entry->file.len) != 0;
 }
 
+/* Reads one member of the weight_map. Names of files are checked once for each run, as the same bytes give the same
+   result. */
 static coffer_status index_entry(coffer__index *index, coffer__json *json)
 {
     uint32_t file_at = 0;
@@ -237,7 +258,8 @@ static coffer_status index_key_twice(const coffer__json *json, uint32_t position
                            "at byte %u, the key \"%s\" occurs a second time in the index", (uint64_t)position, key);
 }
 
-/* A member of the outermost object. */
+/* Reads a member of the outermost object. `seen` tells which of the two known keys have occurred; a second one is
+   refused, as readers would disagree about which counts. */
 static coffer_status index_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch, bool seen[2])
 {
     coffer__name key;
@@ -257,6 +279,7 @@ static coffer_status index_member(coffer__index *index, coffer__json *json, coff
     return is_map ? index_weight_map(index, json) : index_metadata(index, json, scratch);
 }
 
+/* Reads the whole text. Nothing but space may follow the outermost object, and the weight_map must have entries. */
 static coffer_status index_parse(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
 {
     bool more = false;
@@ -295,6 +318,7 @@ static coffer__name index_file_of(const void *ctx, uint32_t item)
     return ((const coffer__index *)ctx)->entries[item].file;
 }
 
+/* Indexes the names of the tensors and refuses one that occurs twice. */
 static coffer_status index_find_names(coffer__index *index, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -322,7 +346,7 @@ static coffer__name index_shard_name(const void *ctx, uint32_t item)
     return ((const coffer__index *)ctx)->shards[item].file;
 }
 
-/* Lists the files in order of their names, from the first entries of each. */
+/* Lists the files in order of their names. `firsts` has the first entry of each file. */
 static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, size_t count, coffer_error *err)
 {
     if (count > COFFER__INDEX_MOST_SHARDS) {
@@ -342,7 +366,8 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
     return COFFER_OK;
 }
 
-/* The entries that name another file than the one before them. Every file's first entry is one of these. */
+/* Runs of entries with the same file. The first entry of every file begins a run, so the files are found among the
+   runs. */
 typedef struct index_runs {
     const coffer__index *index;
     uint32_t *starts;
@@ -356,6 +381,8 @@ static coffer__name index_run_file(const void *ctx, uint32_t item)
     return index_file_of(runs->index, runs->starts[item]);
 }
 
+/* Counts the runs, then lists where they begin. One block has room for that list and for the first entries of the
+   files. */
 static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
 {
     const coffer__index *index = runs->index;
@@ -375,7 +402,8 @@ static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Lists the files that the runs name. */
+/* Lists the files that the runs name. For a file of several runs coffer__names_find returns the first run, so each
+   file is listed once. */
 static coffer_status index_find_files(coffer__index *index, index_runs *runs, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -384,6 +412,7 @@ static coffer_status index_find_files(coffer__index *index, index_runs *runs, co
     coffer_status status = coffer__names_build(&files, &twice, err);
     for (size_t run = 0; status == COFFER_OK && run < runs->count; run++) {
         const coffer__name file = index_run_file(runs, (uint32_t)run);
+        /* A file of several runs is found by its first run only. */
         if (coffer__names_find(&files, file.text, file.len) == run) {
             runs->firsts[count++] = runs->starts[run];
         }
@@ -392,7 +421,7 @@ static coffer_status index_find_files(coffer__index *index, index_runs *runs, co
     return status == COFFER_OK ? index_list_files(index, runs->firsts, count, err) : status;
 }
 
-/* Gives every entry the number of its file. */
+/* Gives every entry the number of its file: one look-up for each run. */
 static coffer_status index_number_entries(coffer__index *index, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -407,6 +436,7 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
     return status;
 }
 
+/* Lists the files and numbers the entries by them. */
 static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };
@@ -418,7 +448,7 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 
-/* Whether the text is none of JSON's but something else, which says more than that it is not JSON. */
+/* Fails if the text is something known other than JSON, such as a web page: that says more than a syntax error. */
 static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, coffer_error *err)
 {
     size_t at = 0;
@@ -429,6 +459,7 @@ static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, cof
     return begins || at == text_size ? COFFER_OK : coffer__sniff(text, text_size, err);
 }
 
+/* `index` is valid for coffer__index_free from the first statement on. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err)
 {
@@ -468,7 +499,8 @@ static bool index_matches(coffer__name name, const char *const *patterns, size_t
     return false;
 }
 
-/* Moves the files that have a number other than COFFER__INDEX_LEFT_OUT together, and gives them new ones. */
+/* Moves the files whose number is not COFFER__INDEX_LEFT_OUT together and renumbers them. They keep their order, so
+   they stay sorted. */
 static void index_leave_out(coffer__index *index, uint32_t *numbers)
 {
     uint32_t left = 0;
@@ -484,12 +516,14 @@ static void index_leave_out(coffer__index *index, uint32_t *numbers)
     index->shard_count = left;
 }
 
+/* Works per file and not per tensor: if one of its tensors is selected, all tensors of the file are read. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err)
 {
     uint32_t *numbers = coffer__alloc_array(index->allocator, index->file_count, sizeof *numbers, err);
     if (numbers == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors matches. */
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
     for (size_t i = 0; i < index->count; i++) {
@@ -543,7 +577,8 @@ static void index_put_value(index_text *text, coffer__name value)
     index_put_text(text, "\"");
 }
 
-/* The members that are not there yet, each on a line of its own, as the members of an index mostly are. */
+/* Puts the members that do not exist yet, each on a line of its own, like most members of an index. `last` follows
+   the last one of them: a comma if another member follows, or nothing. */
 static void index_put_missing(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                               const char *last, index_text *text)
 {
@@ -565,7 +600,8 @@ static void index_put_missing(const coffer__index *index, const coffer__name val
     }
 }
 
-/* The metadata's object with the new values in the place of the old ones. */
+/* Puts the metadata's object with the new values in place of the old ones. Missing members come first, right after
+   the brace. The existing ones are visited in the order in which they lie in the text. */
 static void index_put_metadata(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                                index_text *text)
 {
@@ -590,6 +626,7 @@ static void index_put_metadata(const coffer__index *index, const coffer__name va
     index_put(text, old + at, index->metadata_len - at);
 }
 
+/* There are three cases: the metadata are an object, they are null, or there are none. */
 size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
                                    const coffer__name values[COFFER__INDEX_RECORDS], char *out)
 {
@@ -602,7 +639,8 @@ size_t coffer__index_write_records(const coffer__index *index, const uint8_t *te
         index_put(&to, text + span->from + span->len, text_size - span->from - span->len);
         return to.size;
     }
-    /* null becomes an object; without metadata they become the index's first member, which its weight_map follows. */
+    /* null becomes an object. Without metadata, they become the first member of the index; a comma follows, as its
+       weight_map comes after. */
     const bool is_null = span->len > 0;
     const size_t brace = (size_t)((const uint8_t *)memchr(text, '{', text_size) - text) + 1;
     index_put(&to, text, is_null ? span->from : brace);

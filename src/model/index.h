@@ -2,11 +2,12 @@
 /*
  * The index of a model of many files, `model.safetensors.index.json`:
  *
- *     {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
+ *       {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
  *
- * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or null, what
- * it says besides total_size does not matter, and unknown members are passed over. Offsets in failures are bytes of the
- * index. Nothing is opened here, and the files' names are not judged but by coffer__place_check_name, which see.
+ * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or
+ * null; what it has besides total_size does not matter, and unknown members are skipped. Offsets in failures are
+ * bytes of the index. Nothing is opened here, and names of files are only judged by coffer__place_check_name, which
+ * see.
  */
 #ifndef COFFER_MODEL_INDEX_H
 #define COFFER_MODEL_INDEX_H
@@ -17,7 +18,7 @@
 #define COFFER__INDEX_MOST_BYTES ((uint64_t)250000000)
 #define COFFER__INDEX_MOST_SHARDS 100000u
 
-/* Where a value is in the metadata, and its bytes; 0: it is not there. */
+/* Where a value is in the metadata, and its length; length 0: there is none. */
 typedef struct coffer__index_span {
     size_t from;
     size_t len;
@@ -42,7 +43,7 @@ typedef struct coffer__index_shard {
 
 typedef struct coffer__index {
     const coffer_allocator *allocator;
-    uint8_t *escaped; /* the names that are written with escapes; the others lie in the text */
+    uint8_t *escaped; /* names that are written with escapes; the others stay in the text */
     size_t escaped_size;
     size_t escaped_used;
     coffer__index_entry *entries; /* in the order of the text */
@@ -51,7 +52,7 @@ typedef struct coffer__index {
     coffer__names names;         /* of the entries */
     coffer__index_shard *shards; /* in byte order of their names */
     size_t shard_count;
-    size_t file_count;    /* of the shards, before some were left out */
+    size_t file_count;    /* of shards, before some were left out */
     const char *metadata; /* the text of its value; NULL: none, or null */
     size_t metadata_len;
     coffer__index_span metadata_at; /* where the value is in the text, null included */
@@ -63,20 +64,21 @@ typedef struct coffer__index {
     bool total_size_is_read; /* it is a whole number */
 } coffer__index;
 
-/* The number of the file of an entry that is not to be opened. */
+/* The number of a file that is left out, for its entries. */
 #define COFFER__INDEX_LEFT_OUT UINT32_MAX
 
 /* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err);
-/* Leaves out the files of which no tensor matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of them. */
+/* Leaves out the files with no tensor that matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of
+   them. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err);
 void coffer__index_free(coffer__index *index);
 
 /* The keys of what is recorded. */
 const char *coffer__index_record_key(size_t record);
-/* Writes the text of the index once more, with other values of all that is recorded, each the text of a string that needs no escapes.
-   Everything else keeps its bytes. Returns how many it takes; `out` may be NULL. */
+/* Writes the text of the index again, with other values of all that is recorded. Each value is the text of a string
+   that needs no escapes. Everything else keeps its bytes. Returns the size; `out` may be NULL. */
 size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
                                    const coffer__name values[COFFER__INDEX_RECORDS], char *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a model, listed without opening them, whether they are there or not. */
+/* Lists the files of a model without opening them, whether they exist or not. */
 #include "discover.h"
 #include "error.h"
 #include "index.h"
@@ -27,7 +27,7 @@ static coffer_status list_show(const files_listing *listing, const char *path, c
     return coffer__fail(err, COFFER_ERR_CANCELLED, "the caller ended the listing");
 }
 
-/* The file of that name in the folder of the path `beside`. */
+/* Shows the file of that name in the folder of the path `beside`. */
 static coffer_status list_show_beside(const files_listing *listing, const char *beside, const char *name,
                                       coffer_error *err)
 {
@@ -36,7 +36,7 @@ static coffer_status list_show_beside(const files_listing *listing, const char *
                                                      : coffer__trouble(err, "name the file", beside, ENAMETOOLONG);
 }
 
-/* `path` is that of any file of the set. */
+/* Shows all files of a set; `path` is that of any one of them. */
 static coffer_status list_set(const files_listing *listing, const char *path, const coffer__shard_name *parts,
                               coffer_error *err)
 {
@@ -58,6 +58,7 @@ static coffer_status list_file(const files_listing *listing, const char *path, c
                                                                : list_show(listing, path, err);
 }
 
+/* The index is read and checked as for opening, so no name leads out of its folder. */
 static coffer_status list_index(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__whole text;
@@ -82,7 +83,7 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
     return status;
 }
 
-/* What coffer_open would open, complete or not. */
+/* Lists what coffer_open would open, complete or not. */
 static coffer_status list_folder(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__found found;
@@ -95,6 +96,8 @@ static coffer_status list_folder(const files_listing *listing, const char *path,
     return status;
 }
 
+/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named as one of a set,
+   the whole set is listed. */
 coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator, coffer_file_visitor visit,
                                 void *ctx, coffer_error *err)
 {

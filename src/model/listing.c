@@ -56,7 +56,7 @@ static bool listing_next(listing_reader *reader, char close, bool *more)
     return coffer__json_next(&reader->json, close, more) == COFFER_OK;
 }
 
-/* One file: what is known of it, of which the name counts. */
+/* Reads one file's object, of which only the name matters. */
 static bool listing_sibling(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -67,7 +67,7 @@ static bool listing_sibling(listing_reader *reader)
         if (fine && listing_is(reader, "rfilename")) {
             fine = listing_string(reader);
             if (fine) {
-                /* There is room: the names are a part of the text. */
+                /* There is room: all names together are shorter than the text. */
                 memcpy(listing->names + listing->size, reader->text, reader->len);
                 listing->size += reader->len;
                 listing->names[listing->size++] = '\0';
@@ -90,6 +90,7 @@ static bool listing_siblings(listing_reader *reader)
     return fine;
 }
 
+/* The commit becomes a part of URLs, so only what is spelt like one is accepted. */
 static bool listing_commit(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -101,6 +102,8 @@ static bool listing_commit(listing_reader *reader)
     return coffer__hub_is_commit(listing->commit);
 }
 
+/* Reads the answer. It is understood only if all of it is valid and it has a commit and a list of files; a second
+   list is skipped. */
 static bool listing_read(listing_reader *reader)
 {
     bool more = false;
@@ -121,7 +124,7 @@ static bool listing_read(listing_reader *reader)
     return fine && has_files && reader->listing->commit[0] != '\0' && coffer__json_peek(&reader->json) == 0;
 }
 
-/* Room for all names, and for one string more: neither is longer than the text. */
+/* The block has room for all names and then for one more string: neither is longer than the text. */
 static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, size_t size,
                                const coffer_allocator *allocator)
 {
@@ -141,6 +144,7 @@ static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, s
     return read;
 }
 
+/* Every failure means the same, that nothing is known, so none is reported. */
 void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffer__hub_name *name,
                          const coffer_allocator *allocator)
 {
@@ -158,6 +162,7 @@ void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffe
     }
 }
 
+/* The list is searched from its beginning: it is asked about a few names, once. */
 bool coffer__listing_has(const coffer__listing *listing, const char *folder, size_t folder_len, const char *file)
 {
     const size_t file_len = strlen(file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the Hub says of a repository: which commit a revision is, and which files it has. One request; nothing depends on its answer,
- * as mirrors may not have it: without one, names are guessed.
+ * What the Hub says of a repository: which commit a revision is, and which files it has. It takes one request.
+ * Nothing depends on the answer, as mirrors may not have it: without one, names are guessed.
  */
 #ifndef COFFER_MODEL_LISTING_H
 #define COFFER_MODEL_LISTING_H
@@ -17,11 +17,11 @@ typedef struct coffer__listing {
     size_t room;
 } coffer__listing;
 
-/* Asks for the revision that `name` has. `listing` is zero before, and afterwards unless the answer was understood;
+/* Asks for the revision that `name` has. `listing` is zero before, and stays zero unless the answer was understood;
    coffer__listing_free follows in any case. */
 void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffer__hub_name *name,
                          const coffer_allocator *allocator);
-/* Whether the repository has a file, in the folder that is called like that: "", or a path that ends in a slash. */
+/* Whether the repository has a file in that folder: "", or a path that ends in a slash. */
 bool coffer__listing_has(const coffer__listing *listing, const char *folder, size_t folder_len, const char *file);
 void coffer__listing_free(coffer__listing *listing, const coffer_allocator *allocator);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking things up in an opened model. A single file's table answers by itself; several files have lists over their tables. */
+/*
+ * Looking things up in an open model. A single file's table answers by itself; several files have lists over their
+ * tables.
+ */
 #include "model.h"
 
 #include "pattern.h"
@@ -83,9 +86,10 @@ static bool lookup_is_inside(const coffer__shard *shard, uintptr_t at)
     return at >= block && at - block < shard->table->block_size;
 }
 
+/* A binary search by address, for the last table that does not begin after the tensor. It compares addresses only:
+   what does not lie in a table's block may not even be readable. */
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor)
 {
-    /* Every tensor of a model lies in the block of its shard's table; what lies elsewhere may not even be readable. */
     const uintptr_t at = (uintptr_t)tensor;
     size_t low = 0;
     size_t high = model->shard_count;

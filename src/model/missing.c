@@ -22,7 +22,7 @@ void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__
 
 coffer_status coffer__missing_fail(const coffer__missing *missing, size_t total, const char *why, coffer_error *err)
 {
-    /* Of one file the failure has the path; a format may leave out what comes last. */
+    /* If one file is missing the error has its path anyway. A format may leave out the last arguments. */
     static const char *const formats[] = {
         "%u of the model's %u files do not exist: %s",
         "%u of the model's %u files do not exist: %s: %q",

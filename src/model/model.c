@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Descriptors that are kept open: more than threads that read at once, and a fraction of what any process may have. */
+/* How many descriptors are kept open: more than threads that read at once, and few of those a process may have. */
 #define MODEL_DESCRIPTORS 64u
 
 static coffer_status model_no_memory(coffer_error *err)
@@ -20,6 +20,7 @@ static coffer_status model_no_memory(coffer_error *err)
 
 /* ---- of one file ------------------------------------------------------------------------------------------------- */
 
+/* The source is taken over in any case: by the shard, or by closing it. */
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
@@ -42,6 +43,8 @@ coffer *coffer__model_of_source(coffer__source *source, const coffer_open_option
 
 /* ---- of several -------------------------------------------------------------------------------------------------- */
 
+/* NULL without memory. The pool and everything else in it use the allocator that takes turns, so that is made first
+   and ended last. */
 static coffer__several *model_several_new(const coffer_allocator *allocator)
 {
     coffer__several *several = coffer__alloc_zeroed(allocator, sizeof *several);
@@ -78,6 +81,7 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
     return made;
 }
 
+/* Makes zeroed shards with their locks. shard_count is set even on failure, so that coffer_close releases them. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
     model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
@@ -92,6 +96,7 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
     return made == count ? COFFER_OK : model_no_memory(err);
 }
 
+/* Several files have kept their place since they were opened. For one file it is found now, as few callers need it. */
 coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err)
 {
     if (model->several != NULL) {
@@ -125,6 +130,8 @@ static void model_several_free(coffer *model)
     coffer__free(&model->allocator, several, sizeof *several);
 }
 
+/* Shards go first: their sources use the pool, and their memory comes from the allocator that `several` holds. The
+   client of a URL goes after all sources that use it. */
 void coffer_close(coffer *model)
 {
     if (model == NULL) {

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the one handle: a model is shards (shard.h). A model of several files has besides what makes them one: `several`.
- * For a single file there is no such thing, and no cost. Everything is immutable after open but what shards say of themselves.
+ * The inside of the one handle: a model is shards (shard.h). A model of several files also has what makes them one:
+ * `several`. A single file has no such thing, and pays nothing for it.
+ *
+ * Everything is immutable after open, except for what shards say of themselves, so look-ups take no lock.
+ * Ownership: the model owns its shards, `several`, the client of its URL and the listing; coffer_close releases
+ * them. What the shards and `several` allocate comes from an allocator that takes turns, since threads allocate
+ * while they open the files.
  */
 #ifndef COFFER_MODEL_MODEL_H
 #define COFFER_MODEL_MODEL_H
@@ -20,24 +25,24 @@
 /* What makes several files one model. */
 typedef struct coffer__several {
     coffer__taking_turns turns;
-    coffer_allocator allocator; /* that takes turns: what the shards and this struct use */
+    coffer_allocator allocator; /* takes turns; used by the shards and this struct */
     coffer__place place;
     coffer__pool pool;
     size_t count;                            /* of tensors */
     const coffer_tensor **tensors;           /* in order of (shard, offset) */
     coffer__names names;                     /* of the tensors */
-    uint32_t *by_address;                    /* the shards in order of where their tables lie */
+    uint32_t *by_address;                    /* the shards, by the addresses of their tables */
     coffer_note notes[COFFER_NOTE_COUNT];    /* those of the whole, by kind, … */
     const char *subjects[COFFER_NOTE_COUNT]; /* … and what they are about; NULL: nothing that has a name */
-    char *extra;                             /* the name of a file that is one too many */
+    char *extra;                             /* the name of a file that the index should have named */
     size_t extra_size;
-    char *metadata; /* the text of the index's */
+    char *metadata; /* the text of the index's metadata */
     size_t metadata_len;
     size_t total_size_from;                            /* where the value of total_size is in it, … */
     size_t total_size_len;                             /* … and its bytes; 0: there is none */
-    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where in it digests of the whole are */
+    coffer__index_span records[COFFER__INDEX_RECORDS]; /* where digests of the whole are in it */
     size_t file_count;                                 /* that the index names, whether they are open or not */
-    coffer__whole index;                               /* its text, when all files that it names are open */
+    coffer__whole index;                               /* its text, if all files that it names are open */
     char *index_path;                                  /* of the index; NULL: there is none */
     size_t index_path_size;
 } coffer__several;
@@ -52,16 +57,16 @@ struct coffer {
     coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
 };
 
-/* A model of one shard that has taken over the source; without memory the source is closed, and the answer NULL. */
+/* A model of one shard that takes over the source. Without memory the source is closed and the result is NULL. */
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err);
-/* A model of several files, which has none yet: its shards are made with coffer__model_make_shards. NULL without memory. */
+/* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL without memory. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err);
 
-/* The shard of a tensor; NULL when the tensor is not one that this model handed out. */
+/* The shard of a tensor; NULL if the model did not hand out that tensor. The pointer is not read, so it may be any. */
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
-/* The folder of the files of a model that has a path; of a repository of the Hub at the commit that they are of. It lives no longer
-   than the model. */
+/* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of those files. It
+   must not outlive the model. */
 coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err);
 
 #endif

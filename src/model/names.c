@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index over names: see names.h. */
+/*
+ * An index over names: see names.h. It is a hash table with linear probing, at most half full. A slot has the hash
+ * beside the item, so most look-ups compare one name only. Names are not copied: name_of returns them.
+ *
+ * The hash is fixed, and whoever writes a file can choose names that collide. So building counts its steps. If they
+ * exceed what names that were not chosen need by far, the table is given up for a sorted list.
+ */
 #include "names.h"
 
 #include "alloc.h"
@@ -33,6 +39,8 @@ static bool names_before(const void *ctx, uint32_t a, uint32_t b)
     return names_compare(ctx, a, b) < 0;
 }
 
+/* Replaces the table by a sorted list. coffer__sort orders equal names by number, so of two neighbours with the
+   same name the second is the later item, and the lowest of these is *twice. */
 static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
     coffer__free_array(names->allocator, names->slots, names->slot_count, sizeof *names->slots);
@@ -55,6 +63,7 @@ static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_er
     return COFFER_OK;
 }
 
+/* Finds the first of equal names, as the search does not stop at a match. An empty index has no list. */
 static uint32_t names_search(const coffer__names *names, coffer__name wanted)
 {
     size_t low = 0;
@@ -75,7 +84,8 @@ static uint32_t names_search(const coffer__names *names, coffer__name wanted)
 
 /* ---- for all others ---------------------------------------------------------------------------------------------- */
 
-/* The slot of a name, or the empty one where it belongs; every step is taken from *budget. */
+/* The slot of a name, or the empty one where it belongs. Every step is taken from *budget; the result means nothing
+   once that is 0. The table is never full, so without a budget the loop ends, too. */
 static size_t names_slot(const coffer__names *names, coffer__name name, uint32_t hash, uint64_t *budget)
 {
     const size_t mask = names->slot_count - 1;
@@ -89,6 +99,8 @@ static size_t names_slot(const coffer__names *names, coffer__name name, uint32_t
     return at;
 }
 
+/* The first of two equal names keeps its slot, so look-ups find the earlier item; the later one only becomes
+   *twice. */
 coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
     *twice = COFFER__NO_NAME;
@@ -98,6 +110,7 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     if (names->count > UINT32_MAX / 2 || names->count > SIZE_MAX / 64) {
         return names_no_memory(err);
     }
+    /* At most half of the slots are used. Items are stored as number + 1, in 32 bits, with 0 for an empty slot. */
     names->slot_count = 4;
     while (names->slot_count < 2 * names->count) {
         names->slot_count *= 2;
@@ -106,12 +119,13 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     if (names->slots == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    /* Names that do not collide on purpose are found after one or two slots. */
+    /* Names that were not chosen to collide are found after one or two steps. */
     uint64_t budget = 16 * (uint64_t)names->count + 1024;
     for (size_t i = 0; i < names->count; i++) {
         const coffer__name name = names->name_of(names->ctx, (uint32_t)i);
         const uint32_t hash = coffer__hash_name(name.text, name.len);
         const size_t at = names_slot(names, name, hash, &budget);
+        /* Somebody has chosen these names. The list takes O(n log n) for any names. */
         if (budget == 0) {
             return names_sort(names, twice, err);
         }

@@ -20,7 +20,8 @@ static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t c
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Tensors that the index does not name: of the files that are open all that it names are there. */
+/* Notes tensors that the index does not name. Every tensor that it names in the open files exists
+   (coffer__several_compare), so if the numbers agree there is nothing to look for. */
 static void note_unindexed(coffer__several *several, const coffer__index *index)
 {
     size_t named = 0;
@@ -35,6 +36,8 @@ static void note_unindexed(coffer__several *several, const coffer__index *index)
     }
 }
 
+/* An index need not state a total size. One that cannot be read as a whole number, or that differs from the sum, is
+   noted. */
 static void note_total_size(const coffer *model, const coffer__index *index)
 {
     uint64_t size = 0;
@@ -56,7 +59,8 @@ static bool note_same_set(coffer__name a, coffer__name b)
            x.total == y.total && x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
 }
 
-/* Whether the files of one set are as many as their names say. Those of a set are neighbours. */
+/* Notes sets whose files are not as many as their names say. The files are sorted by name, so those of a set are
+   neighbours. */
 static void note_shard_count(const coffer *model, const coffer__index *index)
 {
     for (size_t i = 0, next = 0; i < index->shard_count; i = next) {
@@ -89,8 +93,8 @@ static bool note_same_prefix(coffer__name a, coffer__name b)
            x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
 }
 
-/* Whether a file is named like one of the index's, and is none of them. Those that begin with the same letters are neighbours
-   of where it would be among them. */
+/* Whether a file is named like those of the index and is not one of them. Names with the same prefix are neighbours
+   of the place where it would be among the sorted files. */
 static bool note_is_extra(const coffer__index *index, coffer__name name)
 {
     size_t low = 0;
@@ -108,7 +112,7 @@ static bool note_is_extra(const coffer__index *index, coffer__name name)
            (low < index->shard_count && note_same_prefix(index->shards[low].file, name));
 }
 
-/* Keeps the first name in byte order, whatever the order of the folder. */
+/* Keeps the first name in byte order, so that the note does not depend on the order in which the folder is listed. */
 static bool note_keep_extra(coffer__several *several, coffer__name name)
 {
     const size_t old_len = several->extra_size - 1;
@@ -125,6 +129,7 @@ static bool note_keep_extra(coffer__several *several, coffer__name name)
     return true;
 }
 
+/* Called for each name in the folder; false ends the listing. */
 static bool note_see_file(void *ctx, const char *text)
 {
     note_folder *folder = ctx;
@@ -136,7 +141,8 @@ static bool note_see_file(void *ctx, const char *text)
     return !folder->no_memory;
 }
 
-/* Files beside the shards that the index may have forgotten. That the folder cannot be listed is no fault of the model's. */
+/* Notes files beside the shards that the index may have forgotten. That the folder cannot be listed is not a fault
+   of the model. */
 static bool note_extra_shards(coffer__several *several, const coffer__index *index)
 {
     note_folder folder = { several, index, false };
@@ -154,6 +160,7 @@ static coffer_status note_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the notes of the model");
 }
 
+/* Copies the index's metadata, as the text of the index is released if only some of its files are open. */
 static coffer_status note_keep_metadata(coffer__several *several, const coffer__index *index, coffer_error *err)
 {
     if (index->metadata == NULL) {
@@ -171,6 +178,8 @@ static coffer_status note_keep_metadata(coffer__several *several, const coffer__
     return COFFER_OK;
 }
 
+/* What compares the index with all of its files is left out if only some are open. Listing the folder is costly, so
+   it is done only if all notes are asked for. */
 coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
                                    coffer_error *err)
 {
@@ -192,6 +201,8 @@ coffer_status coffer__several_note(coffer *model, const coffer__index *index, co
     return note_keep_metadata(several, index, err);
 }
 
+/* Notes of the whole come from `several`; all other kinds are summed over the shards, and the first shard with one
+   is named. */
 coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject)
 {
     const coffer__several *several = model->several;
@@ -216,6 +227,7 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
     return note;
 }
 
+/* NULL without an index; "" for an index without metadata. */
 const char *coffer_index_metadata(const coffer *model, size_t *len)
 {
     const coffer__several *several = model->several;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The options as this version knows them, checked. */
+/* Copies the options to the size that this version knows, and checks them. */
 static coffer_status open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
@@ -37,7 +37,8 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
-/* A path that leads nowhere, maybe because a model is being saved there at the moment. *again: by now it does lead somewhere. */
+/* Explains why a path leads nowhere: maybe a model is being saved there right now. *again becomes true if the path
+   leads somewhere by now, so opening should be tried again. */
 static coffer_status open_nowhere(const char *path, bool *again, coffer_error *err)
 {
     coffer__path model;
@@ -57,7 +58,8 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
 }
 
-/* An index, a file or a folder. Failures carry the path. */
+/* Opens an index, a file or a folder. That a path is a folder is found out by opening it as a file, so a file costs
+   no extra call. Failures carry the path. */
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (coffer_is_index(path)) {
@@ -84,7 +86,8 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not for ever. */
+    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not
+       for ever. */
     bool again = true;
     for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && again; round++) {
         status = open_path(model, path, &known, err);
@@ -94,6 +97,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     return status;
 }
 
+/* Parses the header where it is: the caller promises that the memory does not change. It is also the map. */
 coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
                                  coffer_error *err)
 {
@@ -123,6 +127,8 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     return COFFER_OK;
 }
 
+/* The source borrows the descriptor and covers [offset, offset + size) of it. `phase` is where its first byte
+   stands in the file, as a map would have it. */
 coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size, const coffer_open_options *options,
                              coffer_error *err)
 {
@@ -151,6 +157,7 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     return status;
 }
 
+/* coffer__open_source takes over the source; before that, every failure closes it here. */
 coffer_status coffer_open_source(coffer **model, const coffer_source *source, const coffer_open_options *options,
                                  coffer_error *err)
 {

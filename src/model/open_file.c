@@ -2,6 +2,7 @@
 /* A model of one file, or of any other one source. */
 #include "opening.h"
 
+/* From coffer__model_of_source on, the model owns the source and coffer_close closes it. */
 coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
                                   const coffer_open_options *options, coffer_error *err)
 {
@@ -32,6 +33,7 @@ coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *pa
     return COFFER_OK;
 }
 
+/* The file is checked again after its header was read, by its path: it may have been in the middle of an edit. */
 coffer_status coffer__open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     coffer__source source;
@@ -41,7 +43,7 @@ coffer_status coffer__open_file(coffer **model, const char *path, const coffer_o
     }
     coffer *made = NULL;
     status = coffer__open_source(&made, &source, path, options, err);
-    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    /* This is checked whether the header was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
     return coffer__open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model that a folder holds. A folder is not listed at one moment, and somebody may be saving a model in it: what was opened
- * counts when the folder is seen to hold it still.
+ * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be saving a model in it.
+ * So what was opened counts only if the folder is then seen to hold the same model; otherwise it is opened again,
+ * up to COFFER__OPEN_MOST_ROUNDS times.
  */
 #include "opening.h"
 
@@ -36,8 +37,9 @@ static bool open_found_same(const coffer__found *one, const coffer__found *other
     return same;
 }
 
-/* Whether the folder is seen to hold the same model still: where it has an index that sees to it, and one file is one. Files without
-   an index must not have got one, nor be getting one: it is then that another model's take their names. */
+/* Whether the folder still holds the same model. An index checks that by itself (several.c), and one file is always
+   one model. Files without an index must not have got one, nor be getting one: their names would be taken over by
+   the files of another model. */
 static bool open_is_still(const coffer__found *found, const char *path, coffer_status status,
                           const coffer_open_options *options)
 {
@@ -51,8 +53,8 @@ static bool open_is_still(const coffer__found *found, const char *path, coffer_s
     return same;
 }
 
-/* Looks for what the folder holds, and opens it. *still: it holds that still, as far as can be told; a folder is not listed at one
-   moment. */
+/* Looks for what the folder holds, and opens it. *still tells whether the folder still holds it, as far as that can
+   be known. */
 static coffer_status open_folder_now(coffer **model, const char *path, const coffer_open_options *options, bool *still,
                                      coffer_error *err)
 {
@@ -67,8 +69,8 @@ static coffer_status open_folder_now(coffer **model, const char *path, const cof
     return status;
 }
 
-/* A folder: what it holds is looked for when opening it has shown what it is, so that a file costs nothing more. Failures carry
-   the path. */
+/* A failure that two rounds in a row agree on is final: it is not the result of looking at a bad moment. Failures
+   carry the path. */
 coffer_status coffer__open_folder(coffer **model, const char *path, const coffer_open_options *options,
                                   coffer_error *err)
 {

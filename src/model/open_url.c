@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-/* One file at a URL, which is its name. */
+/* Opens one file at a URL, which is its name. If the file came whole with the first answer, its digest is checked
+   now. */
 static coffer_status open_at_url(coffer **model, const coffer__location *at, const char *url,
                                  const coffer_open_options *options, coffer_error *err)
 {
@@ -33,7 +34,7 @@ static coffer_status open_at_url(coffer **model, const coffer__location *at, con
     return coffer__open_hand_out(model, made, url, status, err);
 }
 
-/* What is at the location of one file or of an index. Failures carry the URL. */
+/* Opens what is at the location of one file or of an index. Failures carry the URL. */
 static coffer_status open_one_url(coffer **model, const coffer__location *at, const char *url,
                                   const coffer_open_options *options, coffer_error *err)
 {
@@ -46,7 +47,7 @@ static coffer_status open_one_url(coffer **model, const coffer__location *at, co
 
 /* ---- a repository or a folder ------------------------------------------------------------------------------------ */
 
-/* One of the names that loaders give to models, tried in what was opened. */
+/* One of the names that loaders give to models, tried in the folder or repository that was opened. */
 typedef struct open_try {
     coffer__path url; /* as users see it */
     coffer__location at;
@@ -72,11 +73,9 @@ static coffer_status open_no_model(const char *url, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 
-/*
- * The first of the usual names that the server has; without a listing they are guessed. A store says 403 of an object
- * that is not there to whoever may not list its bucket: then the next name is tried, and in the end the first refusal
- * tells.
- */
+/* Opens the first of the usual names that the server has. Without a listing they are guessed. A store answers 403
+   for an object that does not exist if the user may not list its bucket: then the next name is tried, and if none
+   is found, the first refusal is the error. */
 static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *web, const char *url,
                                 const coffer__listing *listing, const coffer_open_options *options, coffer_error *err)
 {
@@ -110,7 +109,7 @@ static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *
     return refusal;
 }
 
-/* The first of the usual names that the Hub's cache has goes before what the server has. */
+/* A model in the Hub's cache is preferred to what the server has. */
 static coffer_status open_remote_folder(coffer **model, coffer__web *web, const char *url,
                                         const coffer__listing *listing, const coffer_open_options *options,
                                         coffer_error *err)
@@ -124,8 +123,9 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     return open_guess(model, &attempt, web, url, listing, options, err);
 }
 
-/* Of what is to be fetched from the Hub: asks which commit the revision is now and what it has, once, and names the
-   commit from then on. *url is then the text in *at. Where the Hub does not say, all stays as it is. */
+/* For a model that will be fetched from the Hub: asks once which commit the revision is and which files it has, and
+   uses that commit from then on. So all files are of one commit, even if the branch moves during a long download.
+   *url then points into *at. If the Hub does not answer, nothing changes. */
 static coffer_status open_settle(const char **url, coffer__path *at, coffer__web *web, coffer__listing *listing,
                                  const coffer_open_options *options, coffer_error *err)
 {
@@ -145,6 +145,7 @@ static coffer_status open_settle(const char **url, coffer__path *at, coffer__web
     return coffer__web_settle(web, listing->commit, err);
 }
 
+/* Opens with the client. The listing goes to the model on success and is released on failure. */
 static coffer_status open_with_web(coffer **model, coffer__web *web, const char *url,
                                    const coffer_open_options *options, coffer_error *err)
 {
@@ -167,13 +168,15 @@ static coffer_status open_with_web(coffer **model, coffer__web *web, const char 
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
-/* Whether the user wants no more, while the first answers are waited for. */
+/* Whether the user wants to cancel, while the first answers are awaited. */
 static bool open_stop(void *ctx)
 {
     const coffer_open_options *options = ctx;
     return options->progress(options->progress_ctx, 0, 1) != 0;
 }
 
+/* The client belongs to this function until the model is complete; then to the model. The watch lives on this
+   stack, so the client must forget it before the function returns. */
 coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
 {
     coffer__web *web = NULL;

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many parameters a model has: as its tensors say, and as it was trained, for weights that quantisation packed several to
- * an element. What was packed, and how, is known from config.json and from the names that each method gives its tensors:
+ * How many parameters a model has: as its tensors are stored, and as it was trained, for weights of which quantisation
+ * packed several into an element. config.json and the names that each method gives its tensors tell what was packed:
  *
- *   any method           .weight_scale, .zero_point and their like say how to unpack: they were not trained
+ *   any method           .weight_scale, .zero_point and the like say how to unpack: they were not trained
  *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
  *   compressed-tensors   .weight_packed of a packed format has as many weights as num_bits go into its dtype
  *   mxfp4                U8 _blocks have two weights; _scales say how to unpack
- *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what follows .quant_state do not
- *                        count; neither do .SCB and .weight_format of 8 bits
- *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, its module's own where those are stated; .scales and
- *                        .biases say how to unpack
+ *   bitsandbytes         with load_in_4bit, U8 has two weights; .absmax, .quant_map and what follows .quant_state do
+ *                        not count; with 8 bits, .SCB and .weight_format do not count either
+ *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, where a module may state its own bits;
+ *                        .scales and .biases say how to unpack
  *
- * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are. Where the outermost object says
- * nothing of quantisation, that of the language model in it is looked at.
+ * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are stored. If the
+ * outermost object says nothing of quantisation, that of the language model in it is used.
+ *
+ * Reading the configuration never makes counting fail, except for memory: a configuration that is missing or not
+ * valid counts as none. One pass reads it, with a function for the members of each kind of object. Every string that is
+ * kept goes into one block as long as the file, which is enough since undoing escapes makes a string shorter.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -33,7 +37,7 @@
 /* The method, as far as it tells how weights are packed. */
 typedef enum parameters_method {
     PARAMETERS_AS_STORED,
-    PARAMETERS_OTHER, /* nothing is packed, but scales there are */
+    PARAMETERS_OTHER, /* nothing is packed, but there are scales */
     PARAMETERS_GPTQ,
     PARAMETERS_COMPRESSED,
     PARAMETERS_MXFP4,
@@ -79,6 +83,7 @@ static bool parameters_is(coffer__name name, const char *text)
     return name.len == coffer__text_len(text) && memcmp(name.text, text, name.len) == 0;
 }
 
+/* Reads a string to the end of `text`, which never moves, so the names that point into it stay valid. */
 static coffer_status parameters_string(parameters_config *config, coffer__name *string)
 {
     bool has_control = false;
@@ -99,7 +104,8 @@ static coffer_status parameters_string_or_skip(parameters_config *config, coffer
     return coffer__json_peek(&config->json) == '"' ? parameters_string(config, string) : parameters_skip(config);
 }
 
-/* A number that is no plain integer is passed over. */
+/* A number that is not a plain integer is skipped and counts as 0. The value is read from a copy of the reader, as
+   skipping has to move the real one past it whatever it is. */
 static coffer_status parameters_number(parameters_config *config, uint64_t *number)
 {
     coffer__json_space(&config->json);
@@ -112,7 +118,7 @@ static coffer_status parameters_number(parameters_config *config, uint64_t *numb
     return status;
 }
 
-/* A list with room for one item more; NULL, with the failure told, without memory. */
+/* A list with room for one more item, doubled when it is full; NULL without memory, which *err then says. */
 static void *parameters_grow(parameters_config *config, void *items, size_t count, size_t *room, size_t item_size)
 {
     if (count < *room) {
@@ -152,6 +158,7 @@ static coffer_status parameters_add_module(parameters_config *config, coffer__na
     return COFFER_OK;
 }
 
+/* Reads the list of modules that are not quantised. Items that are not strings are skipped. */
 static coffer_status parameters_left_out(parameters_config *config)
 {
     coffer__json *json = &config->json;
@@ -177,7 +184,8 @@ static coffer_status parameters_left_out(parameters_config *config)
     return status;
 }
 
-/* Goes over the members of an object; `member` consumes the value of each. Anything but an object is passed over. */
+/* Visits the members of an object; `member` consumes the value of each. Any other value is skipped. Recursion is
+   bounded by this file's own functions and not by the input: each kind of object has a function of its own. */
 static coffer_status parameters_object(parameters_config *config,
                                        coffer_status (*member)(parameters_config *config, coffer__name key))
 {
@@ -235,7 +243,8 @@ static coffer_status parameters_module_member(parameters_config *config, coffer_
     return parameters_is(key, "bits") ? parameters_number(config, &config->module_bits) : parameters_skip(config);
 }
 
-/* MLX: {module: {bits}}. */
+/* MLX: {module: {bits}}. Unknown members of the quantisation object may be modules; those that state no bits are
+   not kept. */
 static coffer_status parameters_read_module(parameters_config *config, coffer__name name)
 {
     config->module_bits = 0;
@@ -276,7 +285,7 @@ static coffer_status parameters_config_member(parameters_config *config, coffer_
     return parameters_object(config, parameters_quantisation_member);
 }
 
-/* Of a model of several kinds of input, what belongs to the language model. */
+/* A model for several kinds of input has the configuration of its language model in one of these. */
 static coffer_status parameters_inner_member(parameters_config *config, coffer__name key)
 {
     static const char *const inner[] = { "text_config", "language_config", "llm_config" };
@@ -307,7 +316,7 @@ static coffer_status parameters_read_config(parameters_config *config, const uin
     config->json = whole;
     coffer_status status = parameters_object(config, parameters_config_member);
     if (status == COFFER_OK && !config->quantised) {
-        /* Nothing was kept, so the room for text serves again. */
+        /* Nothing was kept, so the room for text is used again. */
         config->json = whole;
         config->text_used = 0;
         status = parameters_object(config, parameters_inner_member);
@@ -355,8 +364,9 @@ static size_t parameters_find(coffer__name name, size_t from, const char *piece,
     return SIZE_MAX;
 }
 
-/* Whether a pattern is somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression ("re:…"), of
-   which no more is understood. */
+/* Whether a pattern occurs somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression
+   ("re:…"), of which no more is understood. The pieces between stars are searched for from left to right, each
+   after the one before it. */
 static bool parameters_matches(coffer__name name, coffer__name pattern)
 {
     const bool regular = pattern.len > 3 && memcmp(pattern.text, "re:", 3) == 0;
@@ -388,7 +398,7 @@ static bool parameters_is_left_out(const parameters_config *config, coffer__name
     return false;
 }
 
-/* The tensor whose name has another ending; NULL when there is none. */
+/* The tensor with the same name but another ending; NULL if there is none, or if the name would be too long. */
 static const coffer_tensor *parameters_beside(const coffer *model, coffer__name name, const char *ending,
                                               const char *other)
 {
@@ -405,12 +415,13 @@ static const coffer_tensor *parameters_beside(const coffer *model, coffer__name 
 
 /* ---- how many weights are in an element -------------------------------------------------------------------------- */
 
-/* `of` weights in `in` elements. */
+/* `of` weights in `in` elements. Auxiliary tensors have 0 in 1, plain ones 1 in 1. */
 typedef struct parameters_share {
     uint64_t of;
     uint64_t in;
 } parameters_share;
 
+/* MLX states no method, only bits. */
 static parameters_method parameters_method_of(const parameters_config *config)
 {
     static const struct {
@@ -434,14 +445,14 @@ static parameters_method parameters_method_of(const parameters_config *config)
     return config->method.len == 0 && config->bits > 0 ? PARAMETERS_MLX : PARAMETERS_OTHER;
 }
 
-/* Bits of a weight: what the configuration says, if that can be. */
+/* Bits of a weight: what the configuration says if that is possible, and otherwise what is usual. */
 static uint64_t parameters_bits(const parameters_config *config, parameters_method method)
 {
     const uint64_t bits = method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits;
     return bits > 0 && bits <= 32 ? bits : PARAMETERS_USUAL_BITS;
 }
 
-/* Bits of a weight of MLX: its module's own, if those are stated. */
+/* Bits of a weight of MLX: those of its module if it states them. */
 static uint64_t parameters_bits_of_module(const parameters_config *config, coffer__name weight, uint64_t bits)
 {
     const size_t len = weight.len - (sizeof ".weight" - 1);
@@ -450,6 +461,8 @@ static uint64_t parameters_bits_of_module(const parameters_config *config, coffe
     return own > 0 && own <= 32 ? own : bits;
 }
 
+/* MLX has no list of what it packed. A U32 weight with scales beside it is packed, and the helpers beside such a
+   weight do not count. */
 static parameters_share parameters_share_of_mlx(const coffer *model, const parameters_config *config, coffer__name name,
                                                 const coffer_tensor *tensor, uint64_t bits)
 {
@@ -468,6 +481,8 @@ static parameters_share parameters_share_of_mlx(const coffer *model, const param
     return (parameters_share){ 1, 1 };
 }
 
+/* How many weights an element of the tensor holds. What holds for any method is decided first: scales by dtype,
+   modules that are left out, and the endings of helpers. */
 static parameters_share parameters_share_of(const coffer *model, const parameters_config *config,
                                             parameters_method method, const coffer_tensor *tensor)
 {
@@ -521,7 +536,8 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     }
 }
 
-/* The scales of bitsandbytes with 8 bits, and what says how its weights lie: not trained, though @huggingface/hub counts them. */
+/* The scales of bitsandbytes with 8 bits, and what says how its weights are laid out: not trained, though
+   @huggingface/hub counts them. */
 static bool parameters_is_of_int8(parameters_method method, coffer__name name)
 {
     static const char *const of_int8[] = { ".SCB", ".weight_format", NULL };
@@ -530,13 +546,14 @@ static bool parameters_is_of_int8(parameters_method method, coffer__name name)
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
-/* Sums beyond what a number holds stay at its largest. */
+/* A sum that a number cannot hold stays at the largest number. */
 static void parameters_add(uint64_t *sum, uint64_t number)
 {
     *sum = number > UINT64_MAX - *sum ? UINT64_MAX : *sum + number;
 }
 
-/* elements * of / in, without overflow: of is at most 64. */
+/* elements * of / in without overflow, as `of` is at most 64. Whole groups of `in` elements are scaled first, then
+   the rest. */
 static uint64_t parameters_scaled(uint64_t elements, parameters_share share)
 {
     return elements / share.in * share.of + elements % share.in * share.of / share.in;
@@ -558,7 +575,7 @@ static void parameters_count(const coffer *model, const parameters_config *confi
     }
 }
 
-/* What was assumed, in words. */
+/* Says in words what was assumed. */
 static void parameters_note(const parameters_config *config, coffer_parameters *counts)
 {
     coffer_error said;
@@ -585,7 +602,8 @@ static void parameters_note(const parameters_config *config, coffer_parameters *
     memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
 }
 
-/* Counts by a configuration; one that is not understood is none, and that is noted. */
+/* Counts by a configuration. One that is not valid counts as none, and that is noted; only a lack of memory is a
+   failure. */
 static coffer_status parameters_count_by(const coffer *model, const uint8_t *text, size_t size,
                                          coffer_parameters *counts, coffer_error *err)
 {
@@ -607,7 +625,7 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
     return COFFER_OK;
 }
 
-/* The configuration beside the model's first file; false when there is none that can be read. */
+/* Reads the configuration beside the model's first file; false if there is none that can be read. */
 static bool parameters_find_config(const coffer *model, coffer__whole *whole)
 {
     coffer__place place;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns for names: see pattern.h. Only the last star that was met is ever stretched, so nothing recurses. */
+/*
+ * Patterns for names: see pattern.h. When an item does not match, the last star met takes one more character and
+ * matching resumes after it. Going back to earlier stars is never needed: whatever they could take instead, the
+ * last star can take, too. So there is no recursion and no exponential time.
+ */
 #include "pattern.h"
 
 #include "text.h"
 
 #include <string.h>
 
-/* The character at the start of a text that is not empty, or the byte where it is not UTF-8; its size. */
+/* The first character of a text that is not empty, and its size; a byte that is not UTF-8 counts as a character. */
 static size_t pattern_character(const char *text, size_t len, uint32_t *character)
 {
     const size_t size = coffer__utf8_decode(text, len, character);
@@ -16,14 +20,16 @@ static size_t pattern_character(const char *text, size_t len, uint32_t *characte
     return size == 0 ? 1 : size;
 }
 
-/* A character of the pattern that stands for itself, a backslash before it undone; what follows it. */
+/* A character of the pattern that stands for itself, with or without a backslash before it; returns what follows
+   it. */
 static const char *pattern_literal(const char *pattern, uint32_t *character)
 {
     pattern += pattern[0] == '\\' && pattern[1] != '\0';
     return pattern + pattern_character(pattern, strlen(pattern), character);
 }
 
-/* Whether the set that begins after its bracket has the character; *rest is what follows the set, NULL when it never ends. */
+/* Whether the set that begins after its bracket has the character. *rest is what follows the set, or NULL if it
+   never ends; then the bracket stands for itself. */
 static bool pattern_set_has(const char *set, uint32_t character, const char **rest)
 {
     const bool inverted = *set == '!' || *set == '^';
@@ -43,7 +49,7 @@ static bool pattern_set_has(const char *set, uint32_t character, const char **re
     return found != inverted;
 }
 
-/* Whether the pattern's next item, no star, takes the character; *rest is what follows the item. */
+/* Whether the pattern's next item, which is no star, matches the character. *rest is what follows the item. */
 static bool pattern_takes(const char *pattern, uint32_t character, const char **rest)
 {
     uint32_t wanted = 0;
@@ -61,15 +67,16 @@ static bool pattern_takes(const char *pattern, uint32_t character, const char **
     return wanted == character;
 }
 
-/* A match on its way. */
+/* The state of a match. */
 typedef struct pattern_match {
     coffer__name name;
     size_t at;
     const char *star;       /* after the last star that was met; NULL: there was none */
-    size_t resume;          /* where what that star takes ends so far */
+    size_t resume;          /* where the text that this star has matched so far ends */
     coffer__name *captures; /* NULL: not needed */
 } pattern_match;
 
+/* A star begins by matching nothing. It becomes the one that is stretched from now on. */
 static void pattern_meet_star(pattern_match *match, const char *star)
 {
     if (match->captures != NULL) {
@@ -80,7 +87,7 @@ static void pattern_meet_star(pattern_match *match, const char *star)
     match->resume = match->at;
 }
 
-/* The last star takes one character more, and the rest begins anew. */
+/* The last star takes one more character, and the rest of the pattern is tried again after it. */
 static void pattern_stretch_star(pattern_match *match)
 {
     uint32_t character = 0;
@@ -92,6 +99,8 @@ static void pattern_stretch_star(pattern_match *match)
     }
 }
 
+/* Consumes the name character by character. When the name ends, stars at the end of the pattern match nothing, and
+   the pattern must end, too. */
 static bool pattern_run(const char *pattern, pattern_match *match)
 {
     const coffer__name name = match->name;

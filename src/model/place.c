@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the files of a model are: see place.h. */
+/*
+ * Where the files of a model are: see place.h for the rules about names and links.
+ *
+ * Both rules defend against an index from a stranger. Names are checked in every form that undoing escapes can give
+ * them, as a server or a cache may undo them later. Links are resolved to a real path first, and that path is
+ * compared with the folders that are allowed and then opened, so the check and the opening see the same path
+ * without links.
+ */
 #include "place.h"
 #include "source_http.h"
 
@@ -13,7 +20,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* The value of two hexadecimal digits after a percent sign; -1 when there are none. */
+/* The value of the %XX at `at`; -1 when there is none. */
 static int place_escape_at(const char *text, size_t len, size_t at)
 {
     int value = 0;
@@ -34,7 +41,7 @@ static int place_escape_at(const char *text, size_t len, size_t at)
     return value;
 }
 
-/* Undoes every %XX in place; true when there was one. */
+/* Undoes every %XX in place; true if there was one. The text gets shorter each time, so undoing repeatedly ends. */
 static bool place_undo_escapes(char *text, size_t *len)
 {
     size_t to = 0;
@@ -48,7 +55,8 @@ static bool place_undo_escapes(char *text, size_t *len)
     return undone;
 }
 
-/* What is wrong with a name as it is spelt; NULL: nothing. */
+/* What is wrong with a name in this spelling; NULL: nothing. Bytes that are not UTF-8 are accepted one by one,
+   since undoing escapes may give them. */
 static const char *place_fault_of(const char *name, size_t len)
 {
     if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))) {
@@ -56,7 +64,7 @@ static const char *place_fault_of(const char *name, size_t len)
     }
     for (size_t at = 0, size = 0; at<len; at += size> 0 ? size : 1) {
         uint32_t code_point = 0;
-        size = coffer__utf8_decode(name + at, len - at, &code_point); /* what was %XX may be no UTF-8 */
+        size = coffer__utf8_decode(name + at, len - at, &code_point); /* undone escapes may not be UTF-8 */
         if (name[at] == '/' || name[at] == '\\') {
             return "it leads to another folder";
         }
@@ -70,6 +78,8 @@ static const char *place_fault_of(const char *name, size_t len)
     return NULL;
 }
 
+/* Checks the name as it is written, and again after each round of undoing escapes, until nothing is left to undo:
+   "%252e%252e" is ".." after two rounds. */
 coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
 {
     char decoded[COFFER__PATH_MAX_NAME];
@@ -93,7 +103,8 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* The real path of a folder, with a slash at its end; 0 or an errno. */
+/* The real path of a folder, with a slash at its end; 0 or an errno. With the slash, a prefix of a path is a folder
+   that has it, and not one whose name begins alike. */
 static int place_real_folder(const char *folder, coffer__path *real)
 {
     const int os_error = coffer__os_real_path(folder, real->text, sizeof real->text);
@@ -104,7 +115,8 @@ static int place_real_folder(const char *folder, coffer__path *real)
     return real->text[len - 1] == '/' || coffer__path_append(real, "/", 1) ? 0 : ENAMETOOLONG;
 }
 
-/* Where the index really lies, when its name is a link that leads elsewhere. */
+/* If the name of the index is itself a link that leads elsewhere, the folder where it leads is allowed, too: a
+   folder of links to the files of another folder can be read like that folder. */
 static void place_other_of_link(coffer__place *place, const char *path)
 {
     coffer__path real;
@@ -116,7 +128,8 @@ static void place_other_of_link(coffer__place *place, const char *path)
     }
 }
 
-/* Of a folder …/snapshots/REVISION/, or one below it: …/blobs/. */
+/* For a folder …/snapshots/REVISION/, or one below it, links may lead into …/blobs/. The last "/snapshots/" in the
+   path is the cache's own. A folder that does not exist is not allowed. */
 static void place_other_of_hub(coffer__place *place)
 {
     static const char snapshots[] = "/snapshots/";
@@ -133,7 +146,7 @@ static void place_other_of_hub(coffer__place *place)
     }
 }
 
-/* What stands before the name in a URL; a query belongs to the file alone. */
+/* Keeps what stands before the name in a URL. The query is dropped, as it belongs to that one file. */
 static coffer_status place_beside_url(coffer__place *place, const char *url, coffer_error *err)
 {
     size_t len = 0;
@@ -145,6 +158,8 @@ static coffer_status place_beside_url(coffer__place *place, const char *url, cof
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
 }
 
+/* The place of a folder is its real path, taken once: replacing a link in the path later does not change which
+   files are opened. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err)
 {
     coffer__path folder;
@@ -174,6 +189,7 @@ bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__p
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* Whether a real path is in a folder or below it. An empty folder stands for none. */
 static bool place_is_below(const char *path, const coffer__path *folder)
 {
     const size_t len = strlen(folder->text);
@@ -191,7 +207,7 @@ static coffer_status place_missing(bool is_link, int os_error, coffer_error *err
     return coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
 }
 
-/* Follows a file that is a link, if it may be followed. */
+/* Replaces a link by what it leads to, if it may be followed there. */
 static coffer_status place_follow(const coffer__place *place, coffer__path *path, coffer_error *err)
 {
     coffer__path target;
@@ -202,6 +218,7 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
     if (os_error != 0) {
         return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
     }
+    /* Both paths are real ones, without links, "." and "..", so a common beginning is enough. */
     if (!place_is_below(target.text, &place->real) && !place_is_below(target.text, &place->other)) {
         return coffer__fail(err, COFFER_ERR_SHARD_LINK,
                             "this file of the model is a symbolic link out of the model's folder, to %p: links are "
@@ -230,7 +247,7 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
 }
 
-/* Compares bytes with the SHA-256 that is stated of them, where it can be computed. */
+/* Compares bytes with the SHA-256 that is stated of them. If SHA-256 is not available here, nothing is compared. */
 static coffer_status place_compare(const void *bytes, size_t size, const uint8_t stated[32],
                                    const coffer_allocator *allocator, coffer_error *err)
 {
@@ -270,7 +287,8 @@ static coffer_status place_verified(coffer__source *source, const coffer_allocat
     return status;
 }
 
-/* A file at a URL. One that is in the Hub's cache is opened there; its links are the cache's own. */
+/* Opens a file at a URL. A file in the Hub's cache is opened there; its links are the cache's own and are followed
+   freely. */
 static coffer_status place_open_url(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                     coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
 {
@@ -302,6 +320,7 @@ coffer_status coffer__place_open(const coffer__place *place, coffer__name name, 
     return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
 }
 
+/* Reads a source whole into new memory. On failure coffer__place_forget releases it. */
 static coffer_status place_read_from(const coffer__source *source, uint64_t most, const coffer_allocator *allocator,
                                      coffer__whole *whole, coffer_error *err)
 {
@@ -331,6 +350,8 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
+/* Reads what is at a location with the client. `whole` takes over the bytes even if the digest does not match, so
+   that the caller releases them. */
 static coffer_status place_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
                                     coffer__whole *whole, coffer_error *err)
 {
@@ -353,6 +374,7 @@ static coffer_status place_read_location(const coffer__location *at, uint64_t mo
     return place_read_file(at->local.text, most, allocator, whole, err);
 }
 
+/* On failure *whole is empty and owns nothing. */
 coffer_status coffer__place_read(const char *path, const coffer__location *at, uint64_t most,
                                  const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {
@@ -365,6 +387,8 @@ coffer_status coffer__place_read(const char *path, const coffer__location *at, u
     return status;
 }
 
+/* The file is no shard, and it is opened by its path as shown. For a URL, the client makes its location at the
+   commit of the other files. */
 coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {

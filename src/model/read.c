@@ -26,7 +26,8 @@ static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, 
     return COFFER_OK;
 }
 
-/* What reading a tensor or a part of it begins with: the options, the place for `size` bytes, and that the file has them. */
+/* What every read of a tensor or of a part begins with: the options, a place for `size` bytes, and a file that has
+   them. */
 static coffer_status read_check(const coffer__shard *shard, const coffer_tensor *tensor, coffer_read_options *options,
                                 const coffer_read_options *given, const void *buffer, uint64_t buffer_size,
                                 uint64_t size, coffer_error *err)
@@ -52,6 +53,7 @@ static coffer__row read_row_of(const coffer__shard *shard, const coffer_tensor *
     return (coffer__row){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
 }
 
+/* A tensor that is due is read by trust.c, which hashes it as it comes; any other by one plain row. */
 coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
                           const coffer_read_options *options, coffer_error *err)
 {
@@ -73,7 +75,8 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
-/* Reads a part from the copy of the tensor that was verified, else from the source. */
+/* Reads a part from the verified copy of the tensor, or from the source. The copy is held until the bytes are
+   moved, so another thread may replace it in the model in the meantime. */
 static coffer_status read_part(const coffer *model, const coffer__shard *shard, const coffer_tensor *tensor,
                                uint64_t offset, void *buffer, uint64_t size, const coffer_read_options *options,
                                coffer_error *err)
@@ -140,6 +143,7 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
     return COFFER_OK;
 }
 
+/* If one of the tensors is due, all are read by trust.c, which hashes only those that are. */
 static coffer_status read_many_by(const coffer *model, const coffer_read_target *targets, size_t count,
                                   coffer__row *rows, const coffer_read_options *options, coffer_error *err)
 {
@@ -183,7 +187,7 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
-/* The row that reads a slice: from the copy that was verified, else from the map, or by reads where no map can be had. */
+/* The row that reads a slice: from the verified copy, or from the map, or by reads if there is no map. */
 static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *tensor, const coffer__verified *held,
                                      const coffer__box *box, void *buffer)
 {
@@ -203,6 +207,7 @@ static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *
     return row;
 }
 
+/* The box says which bytes of the tensor the slice takes; `held` is kept until they are moved. */
 static coffer_status read_slice(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor,
                                 const coffer__box *box, void *buffer, uint64_t buffer_size,
                                 const coffer_read_options *options, coffer_error *err)

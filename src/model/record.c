@@ -12,7 +12,7 @@
 
 #define RECORD_VERSION "1:"
 #define RECORD_VERSION_LEN 2
-/* What a dimension, a length or a count is as bytes. */
+/* The bytes of a dimension, a length or a count. */
 #define RECORD_NUMBER_SIZE 8
 
 static const char record_digests_key[] = COFFER_DIGESTS_KEY;
@@ -38,6 +38,8 @@ static coffer_status record_finish(coffer_hasher *hasher, uint8_t *digest, coffe
     return coffer_hasher_finish(hasher, digest, coffer_algorithm_digest_size(hasher->algorithm), err);
 }
 
+/* The bytes that are hashed are those of record.h. Numbers are little-endian on every machine, and strings have
+   their lengths, so no two tensors give the same bytes. */
 coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *tensor, const uint8_t *data_digest,
                                     uint8_t *record, coffer_error *err)
 {
@@ -63,12 +65,15 @@ coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *
     return status == COFFER_OK ? record_finish(hasher, record, err) : status;
 }
 
+/* Whether a pair is the digest of the metadata itself, which cannot be part of what it is a digest of. */
 static bool record_is_own(const coffer_pair *pair)
 {
     return pair->key_len == sizeof record_metadata_key - 1 &&
            memcmp(pair->key, record_metadata_key, pair->key_len) == 0;
 }
 
+/* The pairs are counted first, as their number comes before them. Strings are hashed with their lengths, so no two
+   different lists of pairs give the same bytes. */
 coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at, const void *pairs, uint8_t *digest,
                                       coffer_error *err)
 {
@@ -117,6 +122,7 @@ void coffer__record_text_write(char *text, coffer_algorithm algorithm, const uin
     coffer__base64_write(text + head_len, digests, count * coffer_algorithm_digest_size(algorithm));
 }
 
+/* The text is not trusted: it has a length and no NUL. */
 coffer_algorithm coffer__record_text_algorithm(const char *text, size_t text_len, size_t *base64_at)
 {
     if (text_len < RECORD_VERSION_LEN || memcmp(text, RECORD_VERSION, RECORD_VERSION_LEN) != 0) {
@@ -158,6 +164,8 @@ static const char *record_metadata_value(const coffer_table *table, size_t *leng
     return coffer_table_metadata_get(table, record_metadata_key, sizeof record_metadata_key - 1, length);
 }
 
+/* A digest of the metadata without a list is malformed, and not the same as no record: removing the list alone does
+   not make a file pass for one without records. */
 coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err)
 {
     size_t length = 0;
@@ -186,7 +194,8 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
     return record_compare(recorded, a, recorded->digests + b * recorded->digest_size) < 0;
 }
 
-/* Decodes the base64 of a list. */
+/* Decodes the base64 of a list, and sorts the digests by their bytes for coffer__recorded_has. Only the canonical
+   form is accepted, so a list has one spelling. */
 static coffer_status record_decode(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
                                    coffer_error *err)
 {
@@ -250,6 +259,7 @@ static bool record_table_pair(const void *table, size_t i, coffer_pair *pair)
     return coffer_table_metadata_at(table, i, pair);
 }
 
+/* Compares spellings and not digests: the text has one canonical form. */
 coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_table *table, coffer_error *err)
 {
     uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
@@ -273,6 +283,7 @@ coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_tabl
         "the metadata do not match their recorded digest: they were damaged, or changed by a program that ignores it");
 }
 
+/* Binary search in the digests sorted by their bytes. */
 bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *record)
 {
     size_t low = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is recorded to tell a model that was damaged: the definitions of docs/integrity.md, and their text in the metadata. With
- * s(x) = u64le length ‖ bytes, and H the algorithm:
+ * What is recorded to detect damage to a model: the definitions of docs/integrity.md, and their text in the
+ * metadata. With s(x) = u64le length ‖ bytes, and H the algorithm:
  *
  *   d = H(data of the tensor)
  *   r = H("coffer.tensor.1\0" ‖ s(name) ‖ s(dtype) ‖ u64le rank ‖ u64le dimensions ‖ d)
  *   content digest  = H("coffer.content.1\0" ‖ u64le count ‖ r of every tensor, in byte order of the names)
  *   metadata digest = H("coffer.metadata.1\0" ‖ u64le count ‖ s(key) ‖ s(value) of every pair but its own, by key)
  *
- * The text is "1:", the algorithm's name, ":" and digests in base64: a length that is known before the digests are. r names its
- * tensor, so the order of a list carries nothing; written is byte order of the names.
+ * The text is "1:", the algorithm's name, ":" and digests in base64: its length is known before the digests are. r
+ * names its tensor, so the order of a list means nothing; lists are written in byte order of the names.
  */
 #ifndef COFFER_MODEL_RECORD_H
 #define COFFER_MODEL_RECORD_H
@@ -28,9 +28,9 @@ coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at
 
 /* Characters of the text of `count` digests. */
 uint64_t coffer__record_text_len(coffer_algorithm algorithm, uint64_t count);
-/* Writes so many, from digests that lie one after the other. No NUL. */
+/* Writes that many characters, from digests that lie one after the other. No NUL. */
 void coffer__record_text_write(char *text, coffer_algorithm algorithm, const uint8_t *digests, size_t count);
-/* What a text begins with, and where its base64 begins; COFFER_NO_ALGORITHM where it is none of this version's. */
+/* The algorithm that a text names, and where its base64 begins; COFFER_NO_ALGORITHM if it is not of this version. */
 coffer_algorithm coffer__record_text_algorithm(const char *text, size_t text_len, size_t *base64_at);
 
 /* The digests that a file records of its tensors. */
@@ -44,12 +44,12 @@ typedef struct coffer__recorded {
     uint32_t *order; /* of the digests, by their bytes */
 } coffer__recorded;
 
-/* Whether a table has a list: COFFER_ERR_NO_DIGESTS says that it has none. */
+/* The algorithm of a table's list; COFFER_ERR_NO_DIGESTS if it has none. */
 coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err);
-/* Reads the list; then whether the metadata are what their digest says is told by coffer__recorded_metadata. */
+/* Reads the list. It does not compare the digest of the metadata, which is what coffer__recorded_metadata does. */
 coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_table *table,
                                     const coffer_allocator *allocator, coffer_error *err);
-/* Reads digests of the same spelling from elsewhere; `key` is what a failure calls them. */
+/* Reads digests in the same spelling from another text; `key` names them in failures. */
 coffer_status coffer__recorded_read_text(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
                                          const coffer_allocator *allocator, coffer_error *err);
 coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_table *table, coffer_error *err);

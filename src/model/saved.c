@@ -16,8 +16,8 @@ bool coffer__saved_index_name(coffer__path *out, const char *path, const char *s
 #define SAVED_OTHERS_WRITE 0002u
 #define SAVED_STICKY 01000u
 
-/* Whether a file in the folder is of a save: see saved.h. Where a folder is not sticky, whoever may make a file in
-   it may also take any other one away; what was `moved` may be that of whoever saved the old model. */
+/* The rules of saved.h. `open_to_all` also accepts files that everybody may write, because in such a folder
+   everybody may replace them anyway. */
 bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *folder, bool moved)
 {
     const bool sticky = (folder->mode & SAVED_STICKY) != 0;
@@ -48,6 +48,7 @@ bool coffer__saved_is_under_way(const char *path)
     return coffer__saved_index_name(&ready, path, COFFER__SAVED_READY) && coffer__saved_counts(ready.text);
 }
 
+/* One trace that counts is enough. A strange one only decides if no other counts. */
 coffer__interrupted coffer__saved_interrupted(const char *path)
 {
     static const struct {

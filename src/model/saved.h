@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that an interrupted save of a model leaves beside it, and whether they count. What they mean, and the order in which they
- * come and go, is at the top of publication.h; opening a model only asks whether a save is in progress.
+ * The files that an interrupted save of a model leaves beside it, and whether they count. publication.h explains
+ * what they mean and in which order they appear and go; opening a model only asks whether a save is in progress.
  */
 #ifndef COFFER_MODEL_SAVED_H
 #define COFFER_MODEL_SAVED_H
@@ -10,29 +10,30 @@
 #include "os.h"
 #include "paths.h"
 
-/* What each is called: the index's name with one of these. */
+/* What each is called: the name of the index with one of these. */
 #define COFFER__SAVED_NEW ".coffer-new"
 #define COFFER__SAVED_READY ".coffer-ready"
 #define COFFER__SAVED_OLD ".coffer-old"
 
-/* The name of the index of a model that would be called `path` as one file, with a suffix; false when it is too long. */
+/* The name of the index of a model that would be called `path` as one file, with a suffix; false if it is too long. */
 bool coffer__saved_index_name(coffer__path *out, const char *path, const char *suffix);
-/* Whether a file in the folder is of a save: a regular file of this user or of the folder's owner that not everybody may write, or in
-   a folder that others may write and that is not sticky. There whoever may make a file may also take any other one away, so what was
-   `moved` may be that of whoever saved the old model. */
+/* Whether a file in the folder belongs to a save: a regular file of this user or of the folder's owner that not
+   everybody may write. In a folder that others may write and that is not sticky, the owner does not matter: whoever
+   may make a file there may also remove any other one. A file that was `moved` there is one that may belong to
+   whoever saved the old model. */
 bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *folder, bool moved);
 
 typedef enum coffer__interrupted {
     COFFER__INTERRUPTED_NOT,
     COFFER__INTERRUPTED_SAVE,
-    COFFER__INTERRUPTED_STRANGE /* there is something that is called so, and is ignored */
+    COFFER__INTERRUPTED_STRANGE /* something has such a name, but does not count */
 } coffer__interrupted;
 
 /* Whether a save to that path was interrupted. */
 coffer__interrupted coffer__saved_interrupted(const char *path);
-/* Whether a save to that path has been decided on, and its files are taking their places. */
+/* Whether a save to that path has been decided on, and its files are getting their names. */
 bool coffer__saved_is_under_way(const char *path);
-/* Whether a file that is called like what a save leaves may be of a save, by whose it is. */
+/* Whether a file with the name of what a save leaves can be of a save, by its owner and mode. */
 bool coffer__saved_counts(const char *path);
 
 #endif

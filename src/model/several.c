@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several files as one model, by their index or by their names: the files are opened, what they say is put together, and compared
- * with what the index says.
+ * Several files as one model, by their index or by their names: the files are opened, their tables joined, and the
+ * result compared with what the index says.
  */
 #include "several.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* So often a model is opened that somebody replaces meanwhile. */
+/* How often a model that somebody replaces in between is opened. */
 #define SEVERAL_MOST_ROUNDS 16u
 
 static coffer_status several_no_memory(coffer_error *err)
@@ -39,7 +39,7 @@ static coffer_status several_keep_path(coffer__several *several, const char *pat
     return COFFER_OK;
 }
 
-/* What the index itself says, when its files are open: failures are about the index. */
+/* Compares the open files with the index, and keeps its path. Failures are about the index. */
 static coffer_status several_see_index(coffer *model, const char *path, const coffer__index *index,
                                        const coffer_open_options *options, coffer_error *err)
 {
@@ -51,7 +51,7 @@ static coffer_status several_see_index(coffer *model, const char *path, const co
     return status == COFFER_OK ? several_keep_path(model->several, path, err) : status;
 }
 
-/* Everything after the reading of the index. Failures carry the path of the shard, or else get that of the index. */
+/* Does everything after the index was read. A failure carries the path of a shard, or else that of the index. */
 static coffer_status several_of_index(coffer *model, const char *path, const coffer__index *index,
                                       const coffer_open_options *options, coffer_error *err)
 {
@@ -70,7 +70,8 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
     return options->verify != COFFER_VERIFY_NOTHING ? coffer__content_check(model, err) : COFFER_OK;
 }
 
-/* Reads the text of an index, without the files of which nothing is selected. coffer__index_free follows in any case. */
+/* Reads the text of an index, without the files of which nothing is selected. coffer__index_free follows in any
+   case. */
 static coffer_status several_read_index(coffer__index *index, const coffer__whole *text,
                                         const coffer_open_options *options, coffer_error *err)
 {
@@ -81,6 +82,8 @@ static coffer_status several_read_index(coffer__index *index, const coffer__whol
     return coffer__index_select(index, options->select, options->select_count, err);
 }
 
+/* Makes a model from the text of an index. `web` is borrowed until the model is handed out: coffer_close of a
+   half-made model must not free it, so model->web is set by coffer__open_url only. */
 static coffer_status several_open_text(coffer **model, const char *path, coffer__web *web, const coffer__whole *text,
                                        const coffer_open_options *options, coffer_error *err)
 {
@@ -110,7 +113,8 @@ done:
     return status;
 }
 
-/* Opens the model of an index as it is now. *read tells whether the index was, from the file *seen. */
+/* Opens the model of an index as it is now. *read tells whether the index was read, from the file *seen. The text
+   goes to the model if all its files are open, for coffer_fetch; with a selection it is released. */
 static coffer_status several_open_now(coffer **model, const char *path, const coffer__location *at,
                                       const coffer_open_options *options, bool *read, coffer__os_info *seen,
                                       coffer_error *err)
@@ -127,11 +131,11 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
         coffer__place_forget(&text, options->allocator);
         return status;
     }
-    (*model)->several->index = text; /* which coffer_fetch hands on as it is */
+    (*model)->several->index = text; /* coffer_fetch passes it on byte for byte */
     return COFFER_OK;
 }
 
-/* Whether the path still leads to the index that was read, and nobody wrote to it. */
+/* Whether the path still leads to the index that was read, and nobody has written to it. */
 static bool several_is_still(const char *path, const coffer__os_info *seen)
 {
     coffer__os_info now;
@@ -139,11 +143,10 @@ static bool several_is_still(const char *path, const coffer__os_info *seen)
            seen->touched == now.touched;
 }
 
-/*
- * Files are opened one after the other, and somebody may save a new model meanwhile: some would be of the old one and some of the
- * new one. Its index goes before the first of the files does, and the new one comes after the last (publication.h), so an index
- * that lies there still when all are open tells that they belong together. Else the model is opened again, whatever came of it.
- */
+/* Files are opened one after the other. If somebody saves a new model in between, some files are of the old model and
+   some of the new one. A save removes the old index before the first file changes, and the new index appears after the
+   last one has (publication.h). So if the index that was read still lies there when all files are open, they belong
+   together. Otherwise the model is opened again, whatever the result was. At a URL there is nothing to look at. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening several files as one model: what it needs of model.h is made here, in the order of this list. */
+/*
+ * Opening several files as one model: the steps by which what model.h describes is made, in the order of this list.
+ */
 #ifndef COFFER_MODEL_SEVERAL_H
 #define COFFER_MODEL_SEVERAL_H
 
@@ -7,15 +9,14 @@
 #include "model.h"
 
 /* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of
-   them. `at` is NULL for a path that is no URL; the model does not own its client yet. The options are known to be
-   right. Failures carry the path. */
+   them. `at` is NULL for a path that is no URL; the model does not own its client yet. The options were
+   checked before. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err);
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err);
 
-/* several_files.c: makes the shards of a model, and reads their headers with several threads. Failures carry the path.
-   */
+/* several_files.c: makes the shards of a model and reads their headers in several threads. Failures carry the path. */
 coffer_status coffer__several_open_files(coffer *model, const coffer__index_shard *files, size_t count,
                                          const coffer_open_options *options, coffer_error *err);
 /* several_join.c: makes one model of the shards, whose headers are read; then compares it with what its index says. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the files of a model: their headers are read by several threads. Which failure is reported does not depend on chance: that
- * of the first shard that has one.
+ * Opens the files of a model: several threads read their headers. Which failure is reported does not depend on
+ * timing: it is that of the first shard that has one. Each shard belongs to the worker that took it; the queue and
+ * the failure are guarded by the crew's mutex.
  */
 #include "alloc.h"
 #include "crew.h"
@@ -12,10 +13,11 @@
 
 #include <string.h>
 
-/* Reading a header is waiting, on a network file system most of all, so processors do not bound it. */
+/* Reading a header is waiting, most of all on a network file system, so the number of processors is no bound. */
 #define FILES_THREADS 16u
-/* From a server it is nothing but waiting, so that most models are asked for all of their files at once: each turn less is one round
-   trip less. A connection takes three descriptors, and half of those that the process may have are left to it. */
+/* From a server it is nothing but waiting, so most models are asked for all their files at once: each turn less
+   saves a round trip. A connection takes three descriptors, and half of those that the process may have are left to
+   it. */
 #define FILES_THREADS_FAR 192u
 #define FILES_DESCRIPTORS_FAR 6u
 
@@ -23,8 +25,8 @@ typedef struct files_job {
     coffer *model;
     const coffer__index_shard *files;
     const coffer_open_options *options;
-    coffer__crew crew;  /* whose mutex guards what follows; it counts shards */
-    size_t next;        /* the shard that is taken next */
+    coffer__crew crew;  /* its mutex guards what follows; it counts shards */
+    size_t next;        /* the shard to take next */
     size_t failed;      /* the first that could not be opened, … */
     coffer_error error; /* … and why */
 } files_job;
@@ -34,6 +36,7 @@ typedef struct files_worker {
     files_job *job;
 } files_worker;
 
+/* Opens shard `i` and reads its header. `source.ops` is NULL if there is no source to close. */
 static coffer_status files_open_one(const files_job *job, size_t i, coffer_error *err)
 {
     coffer__several *several = job->model->several;
@@ -48,23 +51,25 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
     shard->access = job->options->access;
     shard->populate = job->options->populate;
     status = coffer__shard_read_header(shard, shard->pooled.path, &several->allocator, job->options, err);
-    /* Whether it was understood or not: what was read may have been the middle of an edit. */
+    /* This is checked whether the header was understood or not: what was read may have been the middle of an edit. */
     const coffer_status again =
         shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
     return again == COFFER_OK ? status : again;
 }
 
-/* Takes the next shard; false when there is none, or when one before it has failed. */
+/* Takes the next shard; false when there is none. Shards after one that has failed are not opened, but all before
+   it are, since one of them may fail and is then the first. */
 static bool files_take(files_job *job, size_t *i)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
+    /* `failed` begins as the number of shards, so it bounds both cases. */
     const bool taken = job->next < job->failed;
     *i = taken ? job->next++ : 0;
     coffer__os_mutex_unlock(&job->crew.mutex);
     return taken;
 }
 
-/* Opens the next shard; false when there is none. */
+/* Opens the next shard; false when there is none. Of two failures the one of the lower shard is kept. */
 static bool files_work_once(files_job *job)
 {
     size_t i = 0;
@@ -100,6 +105,7 @@ static size_t files_threads(const coffer__place *place)
     return connections < FILES_THREADS_FAR ? connections : FILES_THREADS_FAR;
 }
 
+/* Runs the crew. The watch lives on this stack, so the web gets its previous one back before the function returns. */
 static coffer_status files_run(files_job *job, coffer_error *err)
 {
     files_worker workers[FILES_THREADS_FAR + 1];
@@ -112,7 +118,7 @@ static coffer_status files_run(files_job *job, coffer_error *err)
         .progress_ctx = job->options->progress_ctx,
         .total = job->failed,
         .err = err,
-        /* While all of them wait for a server, somebody has to ask the user. */
+        /* While all workers wait for a server, the calling thread asks the user whether to go on. */
         .caller_asks = web != NULL && job->options->progress != NULL,
     };
     const size_t others = job->crew.caller_asks ? 1 : 0;
@@ -144,7 +150,8 @@ static coffer_status files_set_paths(coffer *model, const coffer__index_shard *f
     return COFFER_OK;
 }
 
-/* A failure that is about one missing file is about all that are missing; of what is far away each would be asked for once more. */
+/* One missing file is reported together with all that are missing. Not for files at a URL, since each would have to
+   be asked for again. */
 static void files_tell_missing(const coffer *model, const coffer__index_shard *files, coffer_error *err)
 {
     coffer__missing missing = { .count = 0 };
@@ -159,7 +166,7 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
     }
 }
 
-/* Lets the threads read all headers. The job says of which shard the failure is: the first that has one. */
+/* Lets the threads read all headers. The error is that of the first shard that has one. */
 static coffer_status files_open_all(files_job *job, coffer_error *err)
 {
     coffer *model = job->model;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making one model of several files whose headers are read: one list of tensors in order of (shard, offset), an index of their
- * names, and the shards in order of where their tables lie, which tells the shard of a tensor. Nothing is read here.
+ * Makes one model of several files whose headers are read: one list of tensors in order of (shard, offset), an
+ * index of their names, and the shards in order of the addresses of their tables, which tells the shard of a
+ * tensor. Nothing is read here.
  */
 #include "alloc.h"
 #include "error.h"
@@ -20,7 +21,8 @@ static coffer__name join_name_of(const void *ctx, uint32_t item)
     return (coffer__name){ tensor->name, tensor->name_len };
 }
 
-/* Tensor `k` of a table that nobody else has seen yet, which is told its shard. */
+/* Tensor `k` of a table, after its shard was written into it. That is the only change to a table after parsing; it
+   is safe because no other thread has seen the table yet. */
 static const coffer_tensor *join_number(coffer_table *table, size_t k, uint32_t shard)
 {
     const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->order_at);
@@ -37,7 +39,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     for (size_t i = 0; i < model->shard_count; i++) {
         count += coffer_table_count(model->shards[i].table);
     }
-    /* Their index has 32 bits for a number, and room for twice as many. */
+    /* The index of names numbers them in 32 bits, with twice as many slots. */
     if (count > UINT32_MAX / 2) {
         return join_no_memory(err);
     }
@@ -56,7 +58,8 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     return COFFER_OK;
 }
 
-/* A name that a second file has, too. Which other file has it is looked for only now: it costs one look-up for each file. */
+/* Two files have a tensor of that name. Which other file has it is looked for only now, by one look-up for each
+   file. */
 static coffer_status join_in_two(const coffer *model, const coffer_tensor *second, coffer_error *err)
 {
     const coffer_tensor *first = second;
@@ -69,6 +72,8 @@ static coffer_status join_in_two(const coffer *model, const coffer_tensor *secon
     return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
 }
 
+/* Indexes the names of all tensors. A name within one file is unique already (the parser), so two equal ones are in
+   two files. */
 static coffer_status join_index_names(coffer *model, coffer_error *err)
 {
     coffer__several *several = model->several;
@@ -87,7 +92,9 @@ static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
     return (uintptr_t)model->shards[a].table < (uintptr_t)model->shards[b].table;
 }
 
-/* The shard of a tensor is found by the tensor's address (coffer__model_shard), which lies in the block of its shard's table. */
+/* Sorts the shards by the addresses of their tables. A tensor lies in the block of its shard's table, so
+   coffer__model_shard finds the shard by the tensor's address, and a pointer that is not one of this model's is
+   found out without being read. */
 static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 {
     uint32_t *order = coffer__alloc_array(&model->several->allocator, model->shard_count, sizeof *order, err);
@@ -132,6 +139,8 @@ static coffer_status join_not_there(const coffer *model, const coffer__index_ent
     return coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
 }
 
+/* Every entry of the index must be a tensor of the file that it names. Tensors that the index does not name are
+   only noted (notes.c). */
 coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err)
 {
     for (size_t i = 0; i < index->count; i++) {

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shard and its data in memory: see shard.h.
+ */
 #include "shard.h"
 
 #include "alloc.h"
@@ -19,6 +22,7 @@ coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, con
     return COFFER_OK;
 }
 
+/* The map is released before the source is closed, as it is of the source's bytes. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
     coffer_table_free(shard->table);
@@ -49,6 +53,7 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
+/* Compares by differences, since offset and size come from the file. */
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     const uint64_t size = shard->source.size;
@@ -69,10 +74,8 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);
 }
 
-/*
- * Maps the whole file, with the lock held. It is tried once: a failure is kept, so that a model of many tensors that cannot be mapped
- * does not ask the system again for each of them.
- */
+/* Maps the whole file, with the lock held. It is tried once: a failure is kept, so that a model of many tensors
+   that cannot be mapped does not ask the system again for each of them. */
 static uint8_t *shard_map(coffer__shard *shard)
 {
     if (shard->map_error.code != COFFER_OK) {
@@ -91,10 +94,9 @@ static uint8_t *shard_map(coffer__shard *shard)
     return base;
 }
 
-/*
- * Reads `base` without the lock at first. Whoever sees it sees the map that it points to as well: it is stored with release and loaded with
- * acquire. Only when it is not there yet, the lock decides who makes the map, and the others find it made.
- */
+/* Reads `base` without the lock first. Whoever sees it also sees the map it points to, because it is stored with
+   release and loaded with acquire. If it is not set yet, the lock decides who makes the map, and the others find it
+   made. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
 {
     uint8_t *base = atomic_load_explicit(&shard->base, memory_order_acquire);
@@ -117,7 +119,7 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
 coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
                                      uint8_t *digest)
 {
-    /* Where bytes may have been changed in memory, those of the file are read. */
+    /* In a private map bytes may have been changed in memory; then those of the file are read. */
     const bool by_map = tensor->size > 0 && shard->access == COFFER_MAP;
     return (coffer__row){
         .source = &shard->source,

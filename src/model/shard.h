@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What opening, reading, verifying and trusting share: a shard is a source with the table that its header became. Everything in it
- * is immutable after open but the map, which is made when it is first asked for (`base` is set once, under the lock), the marks
- * of what was verified (trusted.h), and the descriptor of one of several files, which their pool looks after.
+ * What opening, reading, verifying and trusting share: a shard is a source together with the table that its header
+ * became.
+ *
+ * Everything in it is immutable after open, with three exceptions. The map is made when it is first asked for;
+ * `base` is set once, under the lock. The marks of what was verified are atomic (trusted.h). The descriptor of one
+ * of several files belongs to their pool.
  */
 #ifndef COFFER_MODEL_SHARD_H
 #define COFFER_MODEL_SHARD_H
@@ -25,7 +28,7 @@ typedef struct coffer__shard {
     size_t path_size;
     coffer_access access;
     bool populate;
-    uint64_t phase;            /* where byte 0 stands, or would stand, in memory, modulo the alignment of any dtype */
+    uint64_t phase; /* the address of byte 0 in memory, or where it would be mapped, modulo any dtype's alignment */
     _Atomic(uint8_t *) base;   /* byte 0 in memory; NULL: not mapped (yet) */
     coffer__os_map map;        /* of the source's bytes, where the system made one */
     coffer__mutex lock;        /* held while mapping, and for `verified` */
@@ -37,41 +40,43 @@ typedef struct coffer__shard {
         *verified; /* in the first shard, for the whole model: the last tensor that was held (trust.h); or NULL */
 } coffer__shard;
 
-/* ---- shard.c: a shard, and its data -------------------------------------------------------------------------------- */
+/* ---- shard.c: a shard, and its data ------------------------------------------------------------------------------ */
 
 /* Keeps the path under which the shard was opened. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases all that the shard has but what coffer__trust_end does: its source is closed if it has one. Its lock was made. */
+/* Releases everything except what coffer__trust_end releases. The source is closed if there is one. The lock must
+   have been made. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, when there is no map. */
+/* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, if there is no map. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
-/* Whether the file has all bytes of the tensor; and failing when it has not: it was opened for what is whole. */
+/* Whether the file has all bytes of the tensor. A file that ends early can be opened for what is whole in it. The
+   second function fails if it has not. */
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor);
 coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err);
 
-/* The row that computes a tensor's digest, to memory of the algorithm's size: from the map where nobody can have changed it, else
-   by reads. */
+/* The row that computes a tensor's digest, to memory of the algorithm's size. It uses the map if nobody can have
+   changed its bytes, and reads otherwise. */
 coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
                                      uint8_t *digest);
-/* What a transfer is to know of the user's options; `failed` is the transfer's, and may be NULL. */
+/* The options of a transfer, from those of the user. `failed` is the transfer's and may be NULL. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed);
 
-/* Adds to an error what is known of where it happened. */
+/* Adds path and tensor to an error, as far as they are known. */
 coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
                                  const coffer_tensor *tensor);
-/* Fails because a tensor is not one that the model handed out, or because the model or tensor is NULL. */
+/* Fails because the model did not hand out the tensor, or because the model or the tensor is NULL. */
 coffer_status coffer__model_stranger(coffer_error *err);
 
-/* ---- shard_header.c: reading its header ---------------------------------------------------------------------------- */
+/* ---- shard_header.c: reading its header -------------------------------------------------------------------------- */
 
-/* Reads the header of a shard whose source is open; `path` is that of its file, NULL when it has none. COFFER_ERR_CHANGED when
-   the file does not hold still for it. */
+/* Reads the header of a shard whose source is open. `path` is that of its file, NULL if it has none.
+   COFFER_ERR_CHANGED if the file keeps changing while it is read. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
-/* Parses the header of a file of `size` bytes that lies in memory whole. */
+/* Parses the header of a file of `size` bytes that lies whole in memory. */
 coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_t size,
                                   const coffer_allocator *allocator, const coffer_open_options *options,
                                   coffer_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the header of a shard. A header is read, never parsed from a map: the bytes that were validated are then surely those
- * that were parsed. Only memory that the caller lends is parsed where it is.
+ * Reading the header of a shard. A header is read, never parsed from a map: so the bytes that were validated are
+ * those that were parsed. Only memory that the caller lends is parsed where it is.
  */
 #include "alloc.h"
 #include "error.h"
@@ -12,10 +12,10 @@
 
 #include <string.h>
 
-/* This much of a header is in memory at a time. One read of it holds the whole header of most files. It lies on the stack, where
-   a thread of 64 KiB has room for it, so that reading a header takes no memory but its table's. */
+/* This much of a header is in memory at a time. One read of it holds the whole header of most files. It is on the
+   stack, where a thread of 64 KiB has room for it, so reading a header needs no memory except its table's. */
 #define SHARD_WINDOW_SIZE 16384u
-/* So often a header is read that somebody changes meanwhile. */
+/* How often a header is read that somebody changes in between. */
 #define SHARD_MOST_ROUNDS 16u
 
 static coffer_parse_options shard_parse_options(const coffer_open_options *options, uint64_t file_size)
@@ -44,7 +44,7 @@ typedef struct shard_reading {
     uint64_t sum; /* of every piece, when it is `summed` */
 } shard_reading;
 
-/* Takes eight bytes at a time: it is to tell one version of a header from another, and stands in nobody's way. */
+/* A fast sum, eight bytes at a time. It tells one version of a header from another and protects against nobody. */
 static uint64_t shard_sum(uint64_t sum, const uint8_t *bytes, size_t size)
 {
     uint64_t word = 0;
@@ -70,7 +70,7 @@ static coffer_status shard_read(const coffer__source *source, shard_reading *rea
     return status;
 }
 
-/* Reads whatever the parser needs, until it has its table. */
+/* Reads whatever the parser asks for, until it has its table. */
 static coffer_status shard_feed(const coffer__source *source, shard_reading *reading, coffer__reading *parsing,
                                 coffer_table **table, coffer_error *err)
 {
@@ -88,9 +88,9 @@ static coffer_status shard_feed(const coffer__source *source, shard_reading *rea
     }
 }
 
-/* Reads the header: at once when it is of ordinary size. A longer one comes through the window where the source lends a
-   descriptor, so that small reads are the system's own and cheap; any other source is asked once more, for the rest of it.
-   Where the file ends is compared with a `file_size` that is not 0. */
+/* Reads the header, with one read if it is of ordinary size. A longer one passes through the window if the source
+   lends a descriptor: then small reads are cheap system calls. Any other source is asked only one more time, for all
+   the rest. A `file_size` other than 0 is compared with where the data end. */
 static coffer_status shard_read_header(coffer__shard *shard, shard_reading *reading, uint64_t file_size,
                                        const coffer_allocator *allocator, const coffer_open_options *options,
                                        coffer_error *err)
@@ -115,7 +115,8 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
-/* A file that ends early is read once more when what is whole in it is wanted: its header is, or the failure were another. */
+/* A file that ends early is read again without its size if the caller wants what is whole in it. Its header is
+   whole, or the failure would be another. */
 static coffer_status shard_read_once(coffer__shard *shard, shard_reading *reading, const coffer_allocator *allocator,
                                      const coffer_open_options *options, coffer_error *err)
 {
@@ -129,7 +130,7 @@ static coffer_status shard_read_once(coffer__shard *shard, shard_reading *readin
                : status;
 }
 
-/* Forgets what was read of a header. */
+/* Releases what was read of a header, so that it can be read again. */
 static void shard_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
 {
     coffer__trust_end(shard, allocator);
@@ -146,11 +147,10 @@ static coffer_status shard_never_still(coffer_error *err)
                         "the program that writes it has finished");
 }
 
-/*
- * A header that comes in several pieces may have been edited between two of them, and be one that never was. The file's times
- * tell that nobody wrote meanwhile; where they do not, the header is read again until nobody did, or until it was read twice
- * alike. No reading begins while an edit is seen to be in progress.
- */
+/* A header that comes in several pieces may have been edited between two of them; the result would be one that
+   never existed. If the file's times show that nobody has written since, it is right. Otherwise it is read again
+   until nobody has, or until two readings in a row agree, by their sums. While an edit is seen to be in progress,
+   no reading begins. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err)
 {

@@ -31,7 +31,8 @@ bool coffer_is_index(const char *path)
     return coffer__name_ends(name, COFFER__INDEX_SUFFIX) || strcmp(path, COFFER__INDEX_SUFFIX) == 0;
 }
 
-/* Reads the 5 or 6 digits that end at `end`; how many, or 0. A seventh digit is looked for, so that no longer number is cut. */
+/* Reads the 5 or 6 digits that end at `end` and returns how many, or 0. A seventh digit is looked for, so that a
+   longer number is refused and not cut. */
 static size_t shard_name_digits(const char *name, size_t end, uint32_t *value)
 {
     size_t digits = 0;
@@ -45,7 +46,7 @@ static size_t shard_name_digits(const char *name, size_t end, uint32_t *value)
     return digits == 5 || digits == 6 ? digits : 0;
 }
 
-/* The name is read from its end, where its spelling is fixed; what is left is the prefix. */
+/* Reads the name from its end, where its spelling is fixed; what is left is the prefix. */
 bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
 {
     const size_t of_len = sizeof SHARD_NAME_OF - 1;
@@ -65,6 +66,7 @@ bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t
     return parts->digits == total_digits && separated && parts->number >= 1 && parts->number <= parts->total;
 }
 
+/* Only the digits differ between the names of a set, so they are overwritten in a copy. */
 void coffer__shard_name_make(coffer__path *name, const char *first, const coffer__shard_name *parts, uint32_t number)
 {
     (void)coffer__path_copy(name, first);
@@ -82,7 +84,7 @@ bool coffer__shard_name_same_set(coffer__name a, coffer__name b)
            x.digits == y.digits;
 }
 
-/* ---- names of what is written ------------------------------------------------------------------------------------- */
+/* ---- names of what is written ------------------------------------------------------------------------------------ */
 
 bool coffer__shards_path_fits(const char *path)
 {
@@ -90,7 +92,7 @@ bool coffer__shards_path_fits(const char *path)
     return coffer__name_ends((coffer__name){ name, strlen(name) }, COFFER__FILE_SUFFIX);
 }
 
-/* As printf's %05d. */
+/* Like %05d of printf. */
 static size_t shard_name_put_number(char *out, size_t value)
 {
     const size_t digits = coffer__write_u64(NULL, value);

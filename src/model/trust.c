@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifying on the way: see trust.h.
+ *
+ * The copy that a model keeps is shared by counting its users, under the lock of the first shard. The model is one
+ * user, and each thread that reads from the copy is another; the last one frees it. So a copy can be replaced while
+ * others still read from it.
+ */
 #include "trust.h"
 
 #include "alloc.h"
@@ -7,6 +14,9 @@
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
+/* Makes the record of a tensor from the digest of its data, and looks for it in the shard's records. A record
+   covers name, dtype and shape as well, so data that moved to another tensor does not pass. A match is marked,
+   which lets later reads skip the hashing. */
 static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *shard, const coffer_tensor *tensor,
                                     const uint8_t *data, coffer_error *err)
 {
@@ -40,7 +50,7 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Tensors on their way: rows that hash those that are due, and only move the others. */
+/* Tensors being read. The rows of those that are due also hash them; the others are only moved. */
 typedef struct trust_reading {
     const coffer *model;
     const coffer_read_target *targets;
@@ -49,6 +59,8 @@ typedef struct trust_reading {
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } trust_reading;
 
+/* Makes the rows. Reading into memory does not use the map, like all reading into memory; a tensor that is only
+   verified may. */
 static void trust_plan(const trust_reading *reading)
 {
     for (size_t i = 0; i < reading->count; i++) {
@@ -59,7 +71,7 @@ static void trust_plan(const trust_reading *reading)
             shard, target->tensor, due ? shard->recorded.algorithm : COFFER_NO_ALGORITHM, reading->data[i]);
         reading->rows[i].to = target->buffer;
         if (target->buffer != NULL) {
-            reading->rows[i].map = NULL; /* as all reading into memory: without a map */
+            reading->rows[i].map = NULL; /* like all reading into memory */
         }
         if (target->buffer == NULL && !due) {
             reading->rows[i].size = 0; /* another thread has verified it since it was found to be due */
@@ -67,6 +79,8 @@ static void trust_plan(const trust_reading *reading)
     }
 }
 
+/* Judges what was hashed. A hasher is kept as long as the algorithm stays the same: the shards of a model rarely
+   differ in it. */
 static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -90,6 +104,8 @@ static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error
     return status;
 }
 
+/* Reads and judges. The bytes are in the caller's memory before they are judged, so after a failure the caller must
+   not use them. */
 static coffer_status trust_run(const trust_reading *reading, const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = reading->count;
@@ -143,7 +159,7 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
 
 /* ---- copies of what fickle sources gave -------------------------------------------------------------------------- */
 
-/* The copy that the model has, if it is of that tensor, with one user more. */
+/* The model's copy, if it is of that tensor, with one more user. */
 static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -157,7 +173,7 @@ static coffer__verified *trust_find_held(const coffer *model, const coffer_tenso
     return held;
 }
 
-/* The model keeps this one from now on, instead of the one before. */
+/* Makes this the model's copy instead of the previous one, which loses the model as a user. */
 static void trust_keep(const coffer *model, coffer__verified *held)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -168,6 +184,8 @@ static void trust_keep(const coffer *model, coffer__verified *held)
     coffer__trust_let_go(model, old);
 }
 
+/* Reads and verifies a whole tensor into a new copy. The copy becomes visible to other threads only after it was
+   verified. Two threads may both fetch the same tensor; the later copy stays. */
 static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  coffer__verified **held, coffer_error *err)
 {
@@ -194,7 +212,7 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     return COFFER_OK;
 }
 
-/* The progress of a part, of which nothing is there while its tensor is looked at. */
+/* Reports the progress of a part. Nothing of it has come while its whole tensor is verified. */
 typedef struct trust_waiting {
     const coffer_read_options *options;
     uint64_t size;
@@ -208,6 +226,8 @@ static int trust_wait(void *ctx, uint64_t done, uint64_t total)
     return waiting->options->progress(waiting->options->progress_ctx, 0, waiting->size);
 }
 
+/* A source that is not fickle is verified in place and read again afterwards. For a fickle one, the bytes that were
+   verified must be those that are handed out. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err)
 {
@@ -219,10 +239,12 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
+    /* Slices of the same tensor mostly come one after the other, so one copy serves them. */
     *held = trust_find_held(model, tensor);
     return *held != NULL ? COFFER_OK : trust_fetch(model, tensor, &looking, held, err);
 }
 
+/* The count changes under the lock; the memory is freed outside of it, by whoever was last. */
 void coffer__trust_let_go(const coffer *model, coffer__verified *held)
 {
     if (held == NULL) {

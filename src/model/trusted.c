@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records of a shard and its marks: see trusted.h.
+ *
+ * A mark is one atomic byte for each tensor. It is stored with release after the tensor was judged and loaded with
+ * acquire, so a thread that sees it may rely on the verification without a lock. Marks are never cleared.
+ */
 #include "trusted.h"
 
 #include "alloc.h"
@@ -6,8 +12,8 @@
 #include "record.h"
 #include "table.h"
 
-/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only where the file records
-   something. */
+/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only if the file records
+   something; a record that is malformed counts as one, so damaging it does not turn verifying off. */
 static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
 {
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -17,8 +23,8 @@ static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
     return verify != COFFER_VERIFY_NOTHING;
 }
 
-/* Reads the record. The metadata have a digest of their own in it, which is compared at once: they are in memory
-   already. */
+/* Reads the record. The metadata have a digest of their own in it, which is compared at once, since they are in
+   memory already. */
 static coffer_status trust_read_record(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -35,6 +41,7 @@ static coffer_status trust_read_record(coffer__shard *shard, const coffer_alloca
     return status;
 }
 
+/* `trusted` is set last: while it is NULL nothing is verified. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err)
 {
@@ -65,8 +72,8 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a tensor of a table comes before another one there: tensors are ordered by offset, of those at one offset the
-   empty ones come first, and of those in the order in which they lie in memory. */
+/* The order of tensors in a table: by offset; at one offset the empty ones come first, and those in the order in
+   which they lie in memory. It must be that of coffer_table_at, as trust_mark_of searches by it. */
 static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
 {
     if (a->offset != b->offset) {
@@ -75,7 +82,7 @@ static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
     return a->size != b->size ? a->size < b->size : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Where the tensor's mark is. */
+/* Where the mark of a tensor is. A tensor has no number of its own, so its place in the table is searched for. */
 static _Atomic(uint8_t) *trust_mark_of(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     size_t low = 0;

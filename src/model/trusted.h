@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a shard records of its tensors, and which of them were verified against it: a mark for each, set by any thread.
-   */
+/*
+ * What a shard records of its tensors, and which of them were verified against it: a mark for each, set by any
+ * thread.
+ */
 #ifndef COFFER_MODEL_TRUSTED_H
 #define COFFER_MODEL_TRUSTED_H
 
 #include "coffer.h"
 #include "shard.h"
 
-/* A tensor of a fickle source in memory, verified. */
+/* The verified copy of a tensor of a fickle source. */
 struct coffer__verified {
     const coffer_tensor *tensor;
-    size_t users; /* under the lock of the model's first shard; the model itself is one of them */
+    size_t users; /* guarded by the lock of the model's first shard; the model itself is one */
     size_t size;  /* of this block */
     uint8_t bytes[];
 };
 
-/* Reads what the file records, if that is wanted, and verifies its metadata. To be ended even when it fails. */
+/* Reads what the file records, if `verify` asks for that, and verifies its metadata. coffer__trust_end follows in
+   any case. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err);
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* Whether the tensors of a shard are verified, each time they are read: its source may answer differently another time.
-   */
+/* Whether the tensors of a shard are verified every time they are read, because its source may answer differently
+   another time. */
 bool coffer__trust_is_fickle(const coffer__shard *shard);
-/* Whether a tensor has yet to be verified: one of a fickle source always. */
+/* Whether a tensor has yet to be verified; always true for one of a fickle source. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);
 /* Marks a tensor as verified. */
 void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor);

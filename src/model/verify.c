@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digests of a model's tensors and of its content, and whether they are those that its files record; record.h defines them. */
+/*
+ * Digests of a model's tensors and of its content, and comparing them with those that its files record. record.h
+ * defines them.
+ */
 #include "alloc.h"
 #include "content.h"
 #include "error.h"
@@ -10,13 +13,13 @@
 
 #include <string.h>
 
-/* What is asked of tensors of a model, which all verifying begins with. */
+/* The tensors that are asked for, and what belongs to each of them. */
 typedef struct verify_job {
     const coffer *model;
     const coffer_tensor *const *tensors; /* NULL: all, in their order */
     size_t count;
     coffer_digest *digests;
-    coffer__recorded *recorded; /* of each shard, when digests are held against it */
+    coffer__recorded *recorded; /* of each shard, if digests are compared with it */
 } verify_job;
 
 static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
@@ -26,6 +29,8 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
+/* One row for each tensor, which hashes its data by the algorithm that is asked for, or by that of its shard's
+   record. */
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
@@ -47,6 +52,7 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
+/* Carries out the rows. A failure names the tensor whose row it was. */
 static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
@@ -66,7 +72,8 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__row *r
     return coffer__model_fail(err, status, coffer__model_shard(job->model, tensor), tensor);
 }
 
-/* From the digests of the data those of the tensors. Rows of one algorithm follow each other, mostly. */
+/* Makes the digests of the tensors from those of their data. Rows of one algorithm mostly follow each other, so one
+   hasher serves a run of them. */
 static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -154,6 +161,7 @@ static coffer_status verify_content(const coffer *model, const coffer_digest *di
     return status;
 }
 
+/* The digests are by number of the tensor; the order by name is made here. */
 coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests, coffer_algorithm algorithm,
                                     void *digest, size_t digest_size, coffer_error *err)
 {
@@ -173,7 +181,7 @@ coffer_status coffer_digest_content(const coffer *model, const coffer_digest *di
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-/* Reads what a shard records, once. */
+/* Reads what a shard records, once: algorithm is set exactly if it was read. */
 static coffer_status verify_read_shard(const verify_job *job, const coffer__shard *shard, coffer_error *err)
 {
     if (shard == NULL) {
@@ -200,7 +208,8 @@ static coffer_status verify_read_shards(const verify_job *job, coffer_error *err
     return status;
 }
 
-/* Holds the digests against the record; fails for the first tensor that is not in it, and says how many there are. */
+/* Compares the digests with the records. Fails for the first tensor that is not recorded, and says how many there
+   are. It runs backwards, so that `first` ends as the lowest. */
 static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, coffer_error *err)
 {
     uint64_t changed = 0;
@@ -226,7 +235,8 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, coffer__model_shard(job->model, tensor), tensor);
 }
 
-/* A tensor that is there verifies whether or not another one was taken out. */
+/* Tensors that exist verify even if others were removed. So when all are verified, their number must be that of the
+   record. */
 static coffer_status verify_judge_count(const coffer__recorded *recorded, const coffer__shard *shard, coffer_error *err)
 {
     const size_t count = coffer_table_count(shard->table);
@@ -239,7 +249,7 @@ static coffer_status verify_judge_count(const coffer__recorded *recorded, const 
     return coffer__fail_sizes(err, COFFER_ERR_TENSOR_DIGEST, recorded->count, count);
 }
 
-/* What is verified of a file besides its tensors. */
+/* Verifies of a file what is not in its tensors: the metadata, and the number of tensors. */
 static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_error *err)
 {
     const coffer__shard *shard = &job->model->shards[i];
@@ -255,6 +265,8 @@ static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_
     return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
 }
 
+/* Tensors first, then the metadata and counts of each file whose record was read, then what the index records of
+   the whole. */
 static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_error *err)
 {
     coffer_status status = verify_judge_tensors(job, sound, err);
@@ -276,7 +288,7 @@ static coffer_status verify_run(const verify_job *job, bool *sound, const coffer
     return status == COFFER_OK ? verify_judge(job, sound, err) : status;
 }
 
-/* What the shards record, for as long as the tensors are compared with it. */
+/* Holds the shards' records for as long as the tensors are compared with them. */
 static coffer_status verify_with(verify_job *job, bool *sound, const coffer_digest_options *options, coffer_error *err)
 {
     const coffer *model = job->model;

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Editing a file's metadata. The header is read, its text spliced (edit_text.h), the result validated by the parser, and only
- * then is anything written, in the first of these ways that serves:
+ * Edits the metadata of a file. The header is read, its text spliced (edit_text.h) and the result validated by the
+ * parser. Only then is anything written, in the first of these ways that works:
  *
- *   clone     a clone by reflink gets the new header and takes the file's place
- *   in place  the header is overwritten, with an undo file beside the file meanwhile (patch.h)
- *   clone     the same without room in the header: the clone has the data some blocks further on
- *   insert    where that is asked for: the file system moves the data by whole blocks, and then it is an edit in place
- *   rewrite   a new file with room for the next edit takes the file's place (sink.h)
+ *   clone     a clone by reflink gets the new header and replaces the file
+ *   in place  the header is overwritten; until that is complete, an undo file lies beside the file (patch.h)
+ *   clone     the same without room in the header: in the clone the data lies some blocks further on
+ *   insert    if that is asked for: the file system moves the data by whole blocks, then the edit is done in place
+ *   rewrite   a new file with room for the next edit replaces the file (sink.h)
  *
- * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the protocol.
+ * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the
+ * protocol.
+ *
+ * All ways hold a lock of the file from before the header is read until the end. The lock excludes other editors.
+ * It does not exclude programs that save over the path, so each way checks that the path still leads to the locked
+ * file, as late as it can.
  */
 #include "edit.h"
 #include "alloc.h"
@@ -36,18 +41,20 @@
 #include <errno.h>
 #include <string.h>
 
-/* Enough for what tells a file of another kind; most headers need a second read. */
+/* Enough to recognise a file of another kind. Most headers need a second read. */
 #define EDIT_FIRST_READ_SIZE 4096
 #define EDIT_DEFAULT_SLACK 4096
-/* A rewrite keeps the data's alignment, up to a page's. */
+/* A rewrite keeps the alignment of the data, up to that of a page. */
 #define EDIT_LARGEST_ALIGNMENT 4096
 #define EDIT_SMALLEST_ALIGNMENT 8
-/* By multiples of this data are moved without copying: the blocks of nearly every file system. */
+/* Data can be moved without copying by multiples of this: the block size of nearly every file system. */
 #define EDIT_BLOCK_SIZE 4096
 
+/* An edit from beginning to end. edit_init sets every field to a value that edit_deinit accepts, so edit_deinit is
+   right after any failure. */
 typedef struct edit_job {
     coffer_edit_options options;
-    const coffer__os_info *only; /* the one file that is to be edited, as it was read; NULL: whichever lies there */
+    const coffer__os_info *only; /* the one file that may be edited, as it was read; NULL: whatever lies there */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
@@ -56,14 +63,14 @@ typedef struct edit_job {
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
     size_t old_room;
-    size_t old_size; /* … of which frame and header take so many */
+    size_t old_size; /* … and how many of them are the head */
     coffer__edit_text text;
-    char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as it is written among them */
-    uint8_t *fresh;                              /* the same of the new file */
+    char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as text; it is one of them */
+    uint8_t *fresh;                              /* the head of the new file */
     size_t fresh_size;
 } edit_job;
 
-/* ---- the file -------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer__edit_linked(bool hard, coffer_error *err)
 {
@@ -74,6 +81,8 @@ coffer_status coffer__edit_linked(bool hard, coffer_error *err)
         hard ? "the file has several names (hard links)" : "this is a symbolic link");
 }
 
+/* The path is resolved before the file is opened: temporary and undo files must lie beside the file itself, and not
+   beside a link to it. */
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
 {
     coffer__os_info info;
@@ -104,7 +113,8 @@ static coffer_status edit_lost_its_place(const char *what, coffer_error *err)
     return coffer__fail(err, COFFER_ERR_CHANGED, "the file was replaced just now, and %s: try again", what);
 }
 
-/* Whether the path is seen to lead elsewhere: who saves takes no lock. */
+/* Whether the path is seen to lead to another file now. Programs that save over a path take no lock, so this is a
+   look and not a guarantee; it narrows the window in which an edit goes to a file that nobody will see. */
 static bool edit_has_lost_its_place(const edit_job *job)
 {
     coffer__os_info now;
@@ -112,7 +122,8 @@ static bool edit_has_lost_its_place(const edit_job *job)
     return os_error == ENOENT || (os_error == 0 && (now.device != job->info.device || now.inode != job->info.inode));
 }
 
-/* Who edits by a new file leaves the lock on the old one: the lock counts only while the path still leads to it. */
+/* An editor that replaces the file leaves its lock on the old one. So whoever waited for that lock, or took it
+   afterwards, must check that the path still leads to the locked file. */
 coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err)
 {
     int os_error = coffer__os_lock(fd);
@@ -135,6 +146,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
                                                                   : edit_lost_its_place("nothing was edited", err);
 }
 
+/* Locks the file, and checks that it is the one that the caller has read, if the caller says which. */
 static coffer_status edit_lock(edit_job *job, coffer_error *err)
 {
     const coffer_status status = coffer__edit_lock(job->fd, &job->path, &job->info, err);
@@ -147,7 +159,9 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
                               "the file was changed, or replaced by another one, since it was read: try again");
 }
 
-/* Opens and locks the file. What a failure leaves is closed by edit_deinit. */
+/* Opens and locks the file. edit_deinit closes it, also after a failure. A file that cannot be opened for writing
+   may still be replaced, if the options allow that: then it is opened to read, and `by_new_file` rules out the ways
+   that write to it. */
 static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
 {
     coffer_status status = coffer__edit_resolve(path, job->options.follow_links, &job->path, err);
@@ -169,6 +183,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     return status;
 }
 
+/* The allocator is set even if the options are not valid. edit_deinit is only needed after success. */
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     job->only = NULL;
@@ -196,6 +211,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
                  : coffer__fail(err, COFFER_ERR_ARGUMENT, "the options' mode or sync is not one of its values");
 }
 
+/* Closing the descriptor ends the lock, so it goes last. */
 static void edit_deinit(edit_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
@@ -207,13 +223,14 @@ static void edit_deinit(edit_job *job)
     }
 }
 
-/* ---- the headers ----------------------------------------------------------------------------------------------------- */
+/* ---- the headers ------------------------------------------------------------------------------------------------- */
 
 static coffer_status edit_out_of_header_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file's header");
 }
 
+/* The size was taken under the lock, so a shorter file means that a program without the lock has cut it. */
 static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error *err)
 {
     coffer__fail_at(err, COFFER_ERR_CHANGED, end,
@@ -247,6 +264,8 @@ static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint6
     return coffer_parse(table, need, bytes, size, &job->allocator, &parse, err);
 }
 
+/* Reads and parses the header. The file's size is the one seen under the lock. On success `old` has at least the
+   first `old_size` bytes of the file, all of the frame and header. */
 static coffer_status edit_read_header(edit_job *job, coffer_error *err)
 {
     const uint64_t file_size = job->info.size;
@@ -256,7 +275,7 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
     }
     uint64_t need = file_size < EDIT_FIRST_READ_SIZE ? file_size : EDIT_FIRST_READ_SIZE;
     coffer_status status = COFFER_NEED_MORE;
-    /* The first try learns the header's length, at least; with the second all of it is there. */
+    /* The first round learns at least the header's length. With the second all of it is there. */
     for (int i = 0; i < 2 && status == COFFER_NEED_MORE; i++) {
         if (need > SIZE_MAX) {
             return edit_out_of_header_memory(err);
@@ -270,13 +289,14 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
     return status;
 }
 
-/* What the header takes of a head of so many bytes. */
+/* How many bytes of a head of `head_size` belong to the header itself, without the frame before it. */
 static uint64_t edit_header_part(const edit_job *job, uint64_t head_size)
 {
     return head_size - job->text.format->header_at;
 }
 
-/* The parser would say so of a file that is there, and this one is not at fault. */
+/* The parser would refuse such a header too, but with a message about a bad file; here the file is fine and the
+   edit is not. */
 static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, coffer_error *err)
 {
     const uint64_t given = job->options.max_header_size;
@@ -292,7 +312,8 @@ static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, c
     return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
 }
 
-/* Makes the head of the new file, of `head_size` bytes, and has the parser look at it. */
+/* Makes the head of the new file, of `head_size` bytes, and parses it as a reader would. A head that the parser
+   refuses is never written, so an edit cannot break a file, whatever the edits are. */
 static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_error *err)
 {
     const coffer_status fits = edit_check_limit(job, head_size, err);
@@ -313,7 +334,7 @@ static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_er
     return status;
 }
 
-/* ---- the digest of the metadata -------------------------------------------------------------------------------------- */
+/* ---- the digest of the metadata ---------------------------------------------------------------------------------- */
 
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found)
@@ -332,22 +353,26 @@ static bool edit_names(const coffer_edit *edits, size_t count, const char *key, 
     return coffer__edit_names(edits, count, key, strlen(key), found);
 }
 
-/* By which algorithm the new metadata have to be hashed. None where no digests are recorded, where they are of another kind, or
-   where the caller says what the digest is to be. Metadata that are not what their digest says are not given a true one. */
+/* Finds the algorithm by which the new metadata must be hashed. There is none if the file records no digests, if
+   they are of an unknown kind, or if the caller sets the digest itself. Metadata that do not match their recorded
+   digest make the edit fail: a new digest would make a damaged file look intact. */
 static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edit *edits, size_t count,
                                            coffer_algorithm *algorithm, coffer_error *err)
 {
     const coffer_edit *edit = NULL;
     size_t base64_at = 0;
     *algorithm = COFFER_NO_ALGORITHM;
+    /* The caller sets the digest: whatever it is, it is not replaced. */
     if (edit_names(edits, count, COFFER_METADATA_DIGEST_KEY, &edit)) {
         return COFFER_OK;
     }
+    /* The caller sets new digests of the tensors, so their algorithm counts and not the old one. */
     if (edit_names(edits, count, COFFER_DIGESTS_KEY, &edit)) {
         *algorithm = edit->value == NULL ? COFFER_NO_ALGORITHM
                                          : coffer__record_text_algorithm(edit->value, edit->value_len, &base64_at);
         return COFFER_OK;
     }
+    /* The file keeps its digests. If it has none that can be used, there is nothing to keep true. */
     if (coffer__recorded_algorithm(job->table, algorithm, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
@@ -360,7 +385,8 @@ static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edi
     return status;
 }
 
-/* Plans the new text. The digest of the metadata is kept true; without digests of tensors it goes with them. */
+/* Plans the new text. The digest of the metadata is updated with them. If the edits remove the digests of the
+   tensors, it is removed too. */
 static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
     const coffer_edit *edit = NULL;
@@ -372,6 +398,7 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
     if (status != COFFER_OK) {
         return status;
     }
+    /* Without an algorithm, and with the digests of the tensors not removed, there is nothing to update. */
     const bool removed = edit_names(edits, count, COFFER_DIGESTS_KEY, &edit) && edit->value == NULL;
     if (algorithm == COFFER_NO_ALGORITHM && !removed) {
         return COFFER_OK;
@@ -379,7 +406,7 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
     return coffer__edit_text_add_digest(&job->text, job->table, edits, count, algorithm, job->digest, err);
 }
 
-/* ---- ways that keep the header's length ------------------------------------------------------------------------------ */
+/* ---- ways that keep the header's length -------------------------------------------------------------------------- */
 
 static coffer__patch edit_patch(const edit_job *job)
 {
@@ -389,7 +416,8 @@ static coffer__patch edit_patch(const edit_job *job)
     return patch;
 }
 
-/* Writes the header's bytes from `first` to `end` into the clone. */
+/* Writes the bytes of the header from `first` to `end` into the clone, and makes everything about the clone final
+   before it gets the file's name: contents, owner, mode, and durability. */
 static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t first, size_t end)
 {
     int os_error = coffer__os_write_at(clone->fd, first, job->fresh + first, end - first);
@@ -409,8 +437,9 @@ static int edit_sync_names(const edit_job *job)
                                                               : ENAMETOOLONG;
 }
 
-/* Gives the clone its header and then the file's name. *done tells whether it served: where renaming is not possible, nothing has
-   happened. */
+/* Gives the clone its header and then the file's name. *done tells whether it worked. If renaming is not possible,
+   nothing has happened and the next way may be tried. If somebody has replaced the file since it was locked, the
+   edit fails, as the clone is of the old one. */
 static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *clone, size_t first, size_t end,
                                       bool *done, coffer_error *err)
 {
@@ -432,7 +461,8 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
 }
 
-/* *done tells whether it served: where cloning or renaming is not possible, nothing has happened. */
+/* Clones the whole file and changes only the bytes that differ, so the data is shared and not copied. *done tells
+   whether it worked; if cloning or renaming is not possible, nothing has happened. */
 static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;
@@ -451,14 +481,19 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
     return edit_place_clone(job, &clone, first, end, done, err);
 }
 
+/* The edit fits into the header. A clone comes first, because it is atomic for readers. In place, the undo file
+   protects against a crash, and the path is checked before and after: if a program saved over it in between, the
+   edit went to the old file and is lost, and the caller has to know. */
 static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
+    /* The head keeps its size, so that the data stay where they are. */
     coffer_status status = edit_make_head(job, job->old_size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    /* The other names of a file are to see an edit in place, whatever the file system can do. */
     bool done = false;
+    /* A clone would take only one of several names along. All names of a file must see the edit, so then it is done
+       in place. */
     if (job->info.links == 1) {
         status = edit_by_clone(job, &done, err);
     }
@@ -477,7 +512,7 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
                : status;
 }
 
-/* ---- ways that move the data by whole blocks ------------------------------------------------------------------------- */
+/* ---- ways that move the data by whole blocks --------------------------------------------------------------------- */
 
 static coffer_status edit_too_much_slack(uint64_t slack, coffer_error *err)
 {
@@ -489,7 +524,8 @@ static uint64_t edit_slack(const edit_job *job)
     return job->options.slack != 0 ? job->options.slack : EDIT_DEFAULT_SLACK;
 }
 
-/* By how much the data move, so that the new header and the slack fit before them; false when no header is that long. */
+/* By how much the data moves so that the new header and the slack fit before it, in whole blocks; false if no
+   header is that long. It is at least one block, so that the result always has more room than before. */
 static bool edit_shift(const edit_job *job, uint64_t *shift)
 {
     uint64_t end = 0;
@@ -500,11 +536,14 @@ static bool edit_shift(const edit_job *job, uint64_t *shift)
     return coffer__round_up_u64(lacking, EDIT_BLOCK_SIZE, shift);
 }
 
-/* A clone of the data alone, some blocks further on, takes the file's place. *done as above. */
+/* Replaces the file with a new one that shares the blocks of the data, placed `shift` bytes further on. The block
+   where the old header ends and the data begins is shared whole, so sharing starts at the block boundary at or
+   before the data; the bytes of the old header in it are overwritten by the new head. *done as above. */
 static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;
     uint64_t shift = 0;
+    /* Blocks are shared whole, so sharing begins at the boundary before the data. */
     const uint64_t from = job->old_size / EDIT_BLOCK_SIZE * EDIT_BLOCK_SIZE;
     *done = false;
     if (job->info.links != 1 || !edit_shift(job, &shift) || coffer__temporary_open(&clone, job->path.text, true) != 0) {
@@ -522,6 +561,8 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
     return edit_place_clone(job, &clone, 0, job->fresh_size, done, err);
 }
 
+/* EAGAIN means that somebody has the file open: a lease is refused then. Any other failure means that this cannot
+   be known. */
 static coffer_status edit_not_claimed(int os_error, coffer_error *err)
 {
     return os_error == EAGAIN ? coffer__fail(err, COFFER_ERR_LOCKED,
@@ -532,7 +573,7 @@ static coffer_status edit_not_claimed(int os_error, coffer_error *err)
                                              "user's, or the system has no leases): allow a rewrite");
 }
 
-/* A header that did not serve makes room for another one. */
+/* Releases a header that was made for a way that did not work, before the next way makes its own. */
 static void edit_forget_fresh(edit_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
@@ -540,7 +581,7 @@ static void edit_forget_fresh(edit_job *job)
     job->fresh_size = 0;
 }
 
-/* Forgets the header that was read, to read another one. */
+/* Releases everything that was read and planned, before the header is read again. */
 static void edit_forget_header(edit_job *job)
 {
     coffer__edit_text_deinit(&job->text);
@@ -550,7 +591,10 @@ static void edit_forget_header(edit_job *job)
     edit_forget_fresh(job);
 }
 
-/* Puts blocks in: afterwards the file has the same metadata, and room for others. */
+/* Inserts blocks at the beginning of the file. Its metadata stay the same; only the slack grows. `inserted` is what
+   the insertion alone makes of the first bytes: zeros, then the old head. `job->fresh`, the old head with more
+   slack, is then written over them. Until that is done the undo file has both texts, so that recovery can finish
+   it. */
 static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
     coffer__edit_text_deinit(&job->text);
@@ -581,7 +625,8 @@ static coffer_status edit_read_and_plan(edit_job *job, const coffer_edit *edits,
     return status == COFFER_OK ? edit_plan(job, edits, count, err) : status;
 }
 
-/* While nobody else has the file open the data are moved, and then the edit fits. */
+/* Moves the data while nobody else has the file open, since a reader with an open descriptor would see its tensors
+   move. Then the header is read again and the edit is done within it. The claim lasts until both are complete. */
 static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
     uint64_t shift = 0;
@@ -589,12 +634,14 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (!edit_shift(job, &shift)) {
         return edit_too_much_slack(edit_slack(job), err);
     }
+    /* A lease tells that nobody else has the file open, and delays whoever opens it until coffer__os_let_go. */
     const int os_error = coffer__os_claim(job->fd);
     if (os_error != 0) {
         return edit_not_claimed(os_error, err);
     }
     coffer_status status = edit_put_room_in(job, shift, err);
     if (status == COFFER_OK) {
+        /* The file has another size and header now; its tensors and its other metadata are the same. */
         edit_forget_header(job);
         job->info.size += shift;
         status = edit_read_and_plan(job, edits, count, err);
@@ -606,15 +653,16 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     return status;
 }
 
-/* ---- rewriting ------------------------------------------------------------------------------------------------------- */
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
-/* The landing counts the data, the caller of an edit the whole file. */
+/* Translates progress: the landing counts the data, the caller of an edit counts the whole file. */
 static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
     const edit_job *job = ctx;
     return job->options.progress(job->options.progress_ctx, job->fresh_size + done, job->fresh_size + total);
 }
 
+/* Copies the data to its place in the new file, with whatever the system offers for that (coffer__land_in_sink). */
 static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
     const coffer__transfer_options options = {
@@ -635,6 +683,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     return status;
 }
 
+/* Fills the new file. If the data has holes, space is not reserved up front, so that the holes stay holes. */
 static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
     sink->sparse = sink->keeps_holes && coffer__os_next_hole(job->fd, job->old_size) != UINT64_MAX;
@@ -655,7 +704,7 @@ static uint64_t edit_alignment(uint64_t data_offset)
     return alignment;
 }
 
-/* Tells the user how much there is to do before it is begun. */
+/* Tells the user how much there is to do before anything is written. */
 static coffer_status edit_announce(const edit_job *job, coffer_error *err)
 {
     const uint64_t total = job->fresh_size + coffer_table_data_size(job->table);
@@ -664,6 +713,8 @@ static coffer_status edit_announce(const edit_job *job, coffer_error *err)
                : coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the caller before anything was written");
 }
 
+/* Writes a new file and replaces the old one with it. coffer__sink_path_only makes the replacement fail if the path
+   leads to another file by then. */
 static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 {
     const uint64_t slack = edit_slack(job);
@@ -694,7 +745,7 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
     return sink.ops->publish(&sink, err);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
 {
@@ -708,7 +759,7 @@ static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, room);
 }
 
-/* Without room in the header, and without leave to stay where it is. */
+/* The header has no room, or the file itself must not be written to. */
 static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
     if (job->options.mode == COFFER_EDIT_AUTO) {
@@ -724,6 +775,8 @@ static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, co
     return edit_by_rewrite(job, err);
 }
 
+/* Chooses the way: see the top of this file for the order. A file that has these metadata already is not touched,
+   unless a rewrite was asked for. */
 static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer_edit_way *way,
                               coffer_error *err)
 {
@@ -735,6 +788,7 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
     }
+    /* The new head fits where the old one is; the rest of it becomes padding. */
     const bool has_room = job->text.size <= job->old_size;
     if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);
@@ -746,6 +800,8 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
 }
 
+/* An undo file beside the file means that an earlier edit was interrupted. The header may then be half old and half
+   new, so an edit fails until that is repaired. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
                                 const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
@@ -787,6 +843,8 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
         return status;
     }
     job.options.read_only = false; /* the old header goes back into the file itself */
+    /* A save is recovered before an edit. A file with the name of a save that does not count is ignored only if
+       there is an edit to recover; otherwise recovering the save reports it. */
     const coffer__interrupted interrupted = coffer__saved_interrupted(path);
     if (interrupted == COFFER__INTERRUPTED_SAVE ||
         (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {

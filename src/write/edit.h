@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every edit of a file that is there begins with. */
+/* The steps with which every edit of an existing file begins. */
 #ifndef COFFER_WRITE_EDIT_H
 #define COFFER_WRITE_EDIT_H
 
@@ -13,16 +13,17 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
 /* Fails with COFFER_ERR_LINKED: the file is a symbolic link, or has several names. */
 coffer_status coffer__edit_linked(bool hard, coffer_error *err);
 
-/* Locks the open file, which `path` has to lead to still, against other editors; *info is what it is like then. The lock ends with the
-   descriptor. COFFER_ERR_LOCKED, COFFER_ERR_CHANGED. */
+/* Locks the open file against other editors. `path` must still lead to it. *info is what the file is like under the
+   lock. The lock ends with the descriptor. COFFER_ERR_LOCKED, COFFER_ERR_CHANGED. */
 coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err);
 
 /* The last edit of a key; false, and *found NULL, when there is none. */
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found);
 
-/* coffer_edit_metadata for the one file that `only` describes, as it was read: COFFER_ERR_CHANGED when another one lies there, or
-   somebody wrote to it since. NULL: whichever lies there. */
+/* Does what coffer_edit_metadata does, but only to the file that `only` describes, as it was when it was read.
+   COFFER_ERR_CHANGED if another file lies there now, or if somebody has written to it since. NULL: whatever file
+   lies there. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
                                 const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The digest of metadata that are being changed: the last of them, made of all the others. */
+/*
+ * The digest of metadata that are being changed. It is one of the pairs itself, made of all the others: so it is
+ * planned in two passes, first the metadata without it, then again with one more edit that sets it.
+ */
 #include "alloc.h"
 #include "edit_text.h"
 #include "error.h"
@@ -8,6 +11,7 @@
 
 #include <string.h>
 
+/* Hands out the planned pairs, in the form in which those of a table are handed out. */
 static bool edit_digest_pair(const void *text, size_t i, coffer_pair *pair)
 {
     const coffer__edit_text *planned = text;
@@ -18,6 +22,7 @@ static bool edit_digest_pair(const void *text, size_t i, coffer_pair *pair)
     return true;
 }
 
+/* Writes the text of the digest of the planned metadata. coffer__record_metadata leaves the digest's own key out. */
 static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_algorithm algorithm, char *to,
                                        coffer_error *err)
 {
@@ -45,6 +50,8 @@ coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer
     if (count > 0) {
         memcpy(all, edits, count * sizeof *all);
     }
+    /* The extra edit comes last, so it counts over any earlier edit of that key. Without a value it removes the
+       key. */
     all[count] = (coffer_edit){ .key = COFFER_METADATA_DIGEST_KEY, .key_len = strlen(COFFER_METADATA_DIGEST_KEY) };
     coffer_status status = COFFER_OK;
     if (algorithm != COFFER_NO_ALGORITHM) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans and writes a head with other metadata: see edit_text.h. Planning merges two sorted lists, the pairs of the
+ * table and the edits, into the new pairs, and then measures the text by writing it to nowhere. Writing runs the
+ * same code with a buffer, so the size and the text cannot disagree.
+ */
 #include "edit_text.h"
 
 #include "alloc.h"
@@ -11,11 +16,14 @@
 
 #include <string.h>
 
-/* A string takes at most six bytes for one when it is escaped, and no header is larger than that limit. */
+/* An escaped byte takes at most six bytes, and no header is larger than that limit. The bound keeps all sums below
+   2^64. */
 #define EDIT_LONGEST_STRING (COFFER_LARGEST_MAX_HEADER_SIZE / 6)
 
-/* ---- the new pairs --------------------------------------------------------------------------------------------------- */
+/* ---- the new pairs ----------------------------------------------------------------------------------------------- */
 
+/* Keys and values of edits come from the caller. A header with a string that is not UTF-8 would be refused by every
+   reader. */
 static coffer_status edit_check_string(const char *string, size_t length, size_t number, const char *what,
                                        coffer_error *err)
 {
@@ -52,13 +60,15 @@ static coffer_status edit_check_edits(const coffer_edit *edits, size_t count, co
     return COFFER_OK;
 }
 
+/* Edits in order of their keys. coffer__sort keeps equal ones in the order of their numbers, so the last edit of a
+   key is the last in its run. */
 static bool edit_key_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_edit *edits = ctx;
     return coffer__compare_names(edits[a].key, edits[a].key_len, edits[b].key, edits[b].key_len) < 0;
 }
 
-/* One step of merging: the pairs of the table and the edits, both in order of keys. */
+/* The state of merging: the pairs of the table and the edits, both in order of keys. */
 typedef struct edit_merge {
     const coffer_table *table;
     const coffer_edit *edits;
@@ -68,7 +78,7 @@ typedef struct edit_merge {
     size_t next_pair;
 } edit_merge;
 
-/* The edit that counts for the next key that is edited; its position in the order becomes that of the key after it. */
+/* Consumes all edits of the next key and returns the last of them, which is the one that counts. */
 static const coffer_edit *edit_take(edit_merge *merge)
 {
     const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit++]];
@@ -84,25 +94,30 @@ static void edit_keep(coffer__edit_text *text, const coffer_pair *pair)
     text->pairs[text->pair_count++] = *pair;
 }
 
+/* Applies the edit of a key whose old pair is `old`, NULL if the table has none. An edit without a value removes
+   the key. `same` stays true only while every edit asks for what the table has already. */
 static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const coffer_pair *old)
 {
     if (edit->value == NULL) {
         text->same = text->same && old == NULL;
         return;
     }
-    const char *key = edit->key_len > 0 ? edit->key : ""; /* which may be NULL */
+    const char *key = edit->key_len > 0 ? edit->key : ""; /* an empty key may be NULL */
     const coffer_pair pair = { key, edit->value, edit->key_len, edit->value_len };
     text->same = text->same && old != NULL && old->value_len == pair.value_len &&
                  memcmp(old->value, pair.value, pair.value_len) == 0;
     edit_keep(text, &pair);
 }
 
+/* Merges pairs and edits. `order` compares the next key of both lists: below 0, the pair is kept; above 0, the edit
+   adds a key; 0, the edit changes or removes the pair. */
 static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
 {
     coffer_pair pair = { NULL, NULL, 0, 0 };
     text->same = true;
     bool has_pair = coffer_table_metadata_at(merge->table, merge->next_pair, &pair);
     while (has_pair || merge->next_edit < merge->edit_count) {
+        /* If one of the lists is at its end, the other one is next. */
         int order = has_pair ? -1 : 1;
         if (has_pair && merge->next_edit < merge->edit_count) {
             const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit]];
@@ -124,11 +139,12 @@ static coffer_status edit_out_of_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the new metadata");
 }
 
+/* Finds the new pairs. They borrow their strings from the table and from the edits. */
 static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                      size_t count, coffer_error *err)
 {
-    /* The table's pairs and so many structs of the caller's lie in memory, so the sum of both numbers has no overflow. Room for
-       one more of each, so that there is something to allocate when there are none. */
+    /* The table's pairs and the caller's edits are both in memory, so the sum of their numbers cannot overflow. One
+       more is allocated, so that there is something to allocate when there are none. */
     text->pair_room = (coffer_table_metadata_count(table) + count + 1) * sizeof(coffer_pair);
     text->pairs = coffer__alloc(&text->allocator, text->pair_room);
     const size_t order_size = (count + 1) * sizeof(uint32_t);
@@ -147,9 +163,10 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
     return COFFER_OK;
 }
 
-/* ---- the new text ---------------------------------------------------------------------------------------------------- */
+/* ---- the new text ------------------------------------------------------------------------------------------------ */
 
-/* Puts the old bytes around the new metadata. Sizes are sums of at most 2^32 strings of at most 2^32 bytes, counted in 64 bits. */
+/* Puts the new metadata between the old bytes before and after it. Sizes are sums of at most 2^32 strings of at
+   most 2^32 bytes, counted in 64 bits. */
 static void edit_put(coffer__header_text *out, const coffer__edit_text *text)
 {
     const coffer__splice *splice = &text->splice;
@@ -166,6 +183,8 @@ static coffer_status edit_no_editing(const coffer__format *format, coffer_error 
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "metadata of files in the format %s cannot be edited", format->name);
 }
 
+/* On failure `text` holds nothing; after success coffer__edit_text_deinit releases it. `head`, the table and the
+   edits must live as long as the plan. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
                                      const coffer_edit *edits, size_t count, coffer_error *err)
 {
@@ -189,6 +208,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
         return status;
     }
     const size_t header_at = text->format->header_at;
+    /* The format finds where its metadata are and what joins them to the rest; then the text is measured. */
     text->format->splice(&text->splice, table, head + header_at, text->pair_count);
     text->tail_end = text->head_size - header_at - (size_t)coffer_table_slack(table);
     coffer__header_text measure = { NULL, 0 };
@@ -197,6 +217,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
     return COFFER_OK;
 }
 
+/* `seal` fills the frame and the padding, which depend on the final size. */
 void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t size)
 {
     coffer__header_text head = { (char *)out, 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A head with other metadata: pure, no I/O. Which pairs there are afterwards is found here, and how they are spelt is
- * the format's own. The header is spliced: every byte outside the metadata is kept as it was spelt, except for the
- * padding and what joins the metadata to the rest.
+ * Makes a head with other metadata: pure, no I/O. This room finds which pairs the new metadata has; the format
+ * spells them. The header is spliced: every byte outside the metadata keeps its spelling, except for the padding
+ * and what joins the metadata to the rest.
  */
 #ifndef COFFER_WRITE_EDIT_TEXT_H
 #define COFFER_WRITE_EDIT_TEXT_H
@@ -12,23 +12,23 @@
 typedef struct coffer__edit_text {
     coffer_allocator allocator;
     const coffer__format *format;
-    const uint8_t *head; /* the old one; borrowed, as the strings of `pairs` are, from table and edits */
+    const uint8_t *head; /* the old one, borrowed; the strings of `pairs` are borrowed from the table and the edits */
     size_t head_size;
     coffer_pair *pairs; /* the new metadata, in byte order of keys */
     size_t pair_count;
     size_t pair_room; /* as allocated */
     bool same;        /* the table has exactly these pairs already */
     coffer__splice splice;
-    size_t tail_end; /* the header's, without the padding; as all places in it */
+    size_t tail_end; /* of the header without the padding; like all places, counted from the header's first byte */
     uint64_t size;   /* of the new head, without padding */
 } coffer__edit_text;
 
 /* Checks the edits and plans the new text of the `head` that `table` was parsed from. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
                                      const coffer_edit *edits, size_t count, coffer_error *err);
-/* Plans once more what was planned, with the digest of the new metadata among them, by `algorithm`; or, with no
-   algorithm, without any. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at `digest`, which must live as long
-   as the plan. */
+/* Plans again what was planned, with the digest of the new metadata among them, by `algorithm`; or, with no
+   algorithm, without any digest. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at `digest`, which must
+   live as long as the plan. */
 coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                            size_t count, coffer_algorithm algorithm, char *digest, coffer_error *err);
 /* Writes a head of `size` bytes, at least text->size. */

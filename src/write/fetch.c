@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetching: the files of an opened model, or some of its tensors as files of their own, come into a folder, and with a model that
- * was named as a whole what lies beside it (fetch_beside.h). Here is what each file is going to be; fetch.h says what follows.
+ * Fetches the files of an open model, or some of its tensors as files of their own, into a folder; and, for a model
+ * that was named as a whole, the files beside the tensors (fetch_beside.h). This file plans what each file will be;
+ * fetch.h says what follows.
+ *
+ * The plan depends only on the model and the wish. So a second call for the same makes the same plan, recognises by
+ * `number` and by the sizes what an interrupted call has left, and goes on with that.
  */
 #include "fetch.h"
 
@@ -15,7 +19,8 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* FOLDER/NAME, the name being the last component of a path, or of a URL without its query. */
+/* FOLDER/NAME. NAME is the last component of a path, or of a URL without its query. Names of files come from an
+   index, and so from a stranger: only a plain file name is accepted. */
 static coffer_status fetch_target(const coffer__fetch *job, const char *path, coffer__path *target, coffer_error *err)
 {
     const bool is_url = coffer__url_is(path);
@@ -43,7 +48,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
 
 /* ---- a file of some tensors -------------------------------------------------------------------------------------- */
 
-/* The number of the first tensor of a shard, for coffer_at. */
+/* The number of a shard's first tensor, for coffer_at: tensors are numbered by shard. */
 static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
 {
     size_t before = 0;
@@ -53,6 +58,7 @@ static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
     return before;
 }
 
+/* Declares the wanted tensors of a shard in a new header, with all of the shard's metadata. */
 static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *table = file->shard->table;
@@ -71,7 +77,8 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
     return status;
 }
 
-/* A move that goes on where the one before it ended, there and here, becomes a part of it. */
+/* Adds a move, or extends the last one if it continues it in the source and in the file. Tensors of no bytes need
+   no move. */
 static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
     coffer__fetch_move *next = file->moves + file->move_count;
@@ -91,6 +98,9 @@ static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetc
     return file->moves != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* Plans a file of some tensors. The new header orders its tensors by its own rules, so the moves follow the built
+   table: they ascend in the file without gaps, as coffer__fetch_file demands. Each name is found in the old table
+   because it was declared from there. */
 static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *built = NULL;
@@ -111,11 +121,13 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
         fetch_add_move(file, from->offset, to->offset, to->size);
     }
     file->head = head;
+    /* The number makes a part of another selection, whose file may have the same name and size, not count. */
     file->number = coffer__fnv(file->number, head, (size_t)file->head_size);
     file->size = status == COFFER_OK ? file->head_size + coffer_table_data_size(built) : 0;
     return status;
 }
 
+/* Whether a file of the model is fetched at all. */
 static bool fetch_wants(const coffer__fetch *job, size_t shard)
 {
     const size_t first = fetch_first_of(job, shard);
@@ -126,7 +138,7 @@ static bool fetch_wants(const coffer__fetch *job, size_t shard)
     return wants;
 }
 
-/* The file as it is, with one move. */
+/* Plans a file as it is, with one move. */
 static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_status status = fetch_allocate_moves(job, file, 1, err);
@@ -137,6 +149,7 @@ static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file
     return status;
 }
 
+/* Plans the file of a shard: all of it, or the wanted tensors. */
 static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_error *err)
 {
     coffer__fetch_file *file = &job->files[job->file_count++];
@@ -153,6 +166,7 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
 
 /* ---- beside the tensors ------------------------------------------------------------------------------------------ */
 
+/* Plans the files beside the tensors that exist. They follow the files with tensors in the list, and have no shard. */
 static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
 {
     const coffer__beside_file *beside = NULL;
@@ -182,6 +196,8 @@ static coffer_status fetch_plan_index(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? fetch_target(job, name.text, &job->index_target, err) : status;
 }
 
+/* Makes the whole plan. There is room for every file that may be needed, so no pointer to a file moves while
+   planning. Every part is closed from the beginning, so fetch_free is right after any failure. */
 static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
 {
     job->file_room = job->model->shard_count + COFFER__BESIDE_MOST;
@@ -209,6 +225,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
     return status;
 }
 
+/* Opens a part for each file, with whatever an earlier call has left in it, and counts what is there already. */
 static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
@@ -228,6 +245,8 @@ static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
+/* The plan is compared with the folder before anything is downloaded: a file that must not be replaced is refused
+   now, and not after hours. */
 static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
@@ -246,6 +265,7 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? coffer__fetch_publish(job, complete, err) : status;
 }
 
+/* Parts are closed and not removed: what has come stays for the next call. */
 static void fetch_free(coffer__fetch *job)
 {
     for (size_t i = 0; job->files != NULL && i < job->file_count; i++) {
@@ -261,6 +281,7 @@ static void fetch_free(coffer__fetch *job)
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
 }
 
+/* The job borrows the model and the options; everything that it owns is released by fetch_free. */
 coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count, const char *folder,
                            const coffer_fetch_options *options, coffer_error *err)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fetch consists of. It is planned first (fetch.c), with the text of the index (fetch_index.c); then all files come in
- * pieces (fetch_pieces.c), and when every one of them is complete they get their names (fetch_publish.c).
+ * What a fetch consists of. It is planned first (fetch.c), with the text of the index (fetch_index.c). Then all
+ * files come in pieces (fetch_pieces.c), and when every one of them is complete they get their names
+ * (fetch_publish.c).
  *
- * What a file is going to be is a head, which is in memory, and moves, which say where the rest comes from: of a whole file there is
- * no head and one move, of a file of some tensors the head is its new header.
+ * A file is planned as a head, which is in memory, and moves, which say where the rest comes from. A whole file has
+ * no head and one move. For a file of some tensors the head is its new header.
  */
 #ifndef COFFER_WRITE_FETCH_H
 #define COFFER_WRITE_FETCH_H
@@ -39,7 +40,7 @@ typedef struct coffer__fetch_file {
     uint8_t stated[32];    /* the SHA-256 that the server states of the whole, … */
     coffer_hasher *hasher; /* … what computes it; NULL: none is stated, or none can be computed, … */
     uint8_t found[32];
-    bool hashed; /* … and whether `found` is that of what came */
+    bool hashed; /* … and whether `found` is the digest of what came */
 } coffer__fetch_file;
 
 typedef struct coffer__fetch {
@@ -48,7 +49,7 @@ typedef struct coffer__fetch {
     const coffer_fetch_options *options;
     bool *wanted; /* for each tensor of the model; NULL: all */
     const char *folder;
-    coffer__beside *beside; /* NULL: nothing is wanted that has no tensors */
+    coffer__beside *beside; /* NULL: only files with tensors are wanted */
     coffer__fetch_file *files;
     size_t file_count;
     size_t file_room;
@@ -57,26 +58,29 @@ typedef struct coffer__fetch {
     char *index_made; /* the same when it is not the model's own, but made for the selection */
     coffer__path index_target;
     uint64_t total; /* bytes of all files */
-    uint64_t done;  /* that were there already */
+    uint64_t done;  /* how many were there already */
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
 
-/* Sets job->wanted from a list of the model's tensors, or checks that all are whole, when the list is NULL. */
+/* Sets job->wanted from a list of the model's tensors. With a NULL list, checks that all tensors are whole. */
 coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
                                    coffer_error *err);
 
-/* Makes the text of the index for the files of the job, and its target's name, "" when the model's own index has one. */
+/* Makes the text of the index for the files of the job. *name becomes the path or name that its target is named
+   after. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);
 
-/* Downloads whatever is not there of any file, into parts that are open. */
+/* Downloads whatever is missing of any file, into parts that are open. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);
 
-/* ---- getting names -------------------------------------------------------------------------------------------------- */
+/* ---- getting names ----------------------------------------------------------------------------------------------- */
 
-/* Looks at what lies in the folder before anything is downloaded: whether files may get their names, and whether an interrupted fetch
-   of the same had all of them complete; then *complete, and only publishing is left. */
+/* Looks at what lies in the folder before anything is downloaded. Checks whether the files may get their names.
+   *complete becomes true if an interrupted fetch of the same files had all of them complete; then only publishing
+   is left. */
 coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err);
-/* Every part is complete, or coffer__fetch_look has said so: compares digests, and gives all files their names. */
+/* Compares digests and gives all files their names. Every part is complete, or coffer__fetch_look has set
+   *complete. */
 coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err);
 
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds and opens the files beside a model: see fetch_beside.h. From a server each is opened by a thread of its
+ * own, since opening is nothing but waiting. The workers share the list of names under the mutex of their crew;
+ * each file's own fields belong to the worker that took it.
+ */
 #include "fetch_beside.h"
 
 #include "alloc.h"
@@ -9,9 +14,9 @@
 #include <string.h>
 
 #define BESIDE_SNIFFED 512u
-#define BESIDE_MOST_ANSWER 200u /* bytes of a text that says that there is no file */
+#define BESIDE_MOST_ANSWER 200u /* a text that says that there is no file is shorter than this */
 
-/* As transformers, tokenizers, diffusers and PEFT call what they look for. */
+/* The names that transformers, tokenizers, diffusers and PEFT look for. */
 static const char *const beside_names[] = {
     "config.json",
     "generation_config.json",
@@ -31,16 +36,18 @@ static const char *const beside_names[] = {
 #define BESIDE_COUNT (sizeof beside_names / sizeof beside_names[0])
 _Static_assert(BESIDE_COUNT <= COFFER__BESIDE_MOST, "there is room for all of them");
 
+/* What is open. The sources live in `files` and use the pool and the allocator, so all of it is one block that does
+   not move. */
 struct coffer__beside {
     coffer_allocator caller;
     coffer__taking_turns turns;
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
     coffer__place place;
-    const coffer__listing *listing;         /* what the repository has; NULL: that is not known */
+    const coffer__listing *listing;         /* what the repository has; NULL: not known */
     char folder[COFFER__HUB_MOST_FILE + 1]; /* of the model in the repository, with a slash; or "" */
-    coffer__crew crew;                      /* while they are opened; its mutex guards `next` */
-    size_t next;                            /* the file that is opened next */
+    coffer__crew crew;                      /* runs while files are opened; its mutex guards `next` */
+    size_t next;                            /* the file to open next */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
@@ -54,7 +61,7 @@ static coffer_status beside_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
 }
 
-/* Whether a file does not exist, rather than that something went wrong. */
+/* Whether a status says that a file does not exist, and not that something went wrong. */
 static bool beside_is_absent(coffer_status status)
 {
     return status == COFFER_ERR_SHARD_MISSING || status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_ACCESS ||
@@ -79,8 +86,8 @@ static bool beside_begins(const uint8_t *bytes, size_t size, const char *text)
     return text[at] == '\0';
 }
 
-/* Whether a body is an answer for people in the place of a file. Vocabularies and templates are text, and may begin with a "<" of
-   their own. */
+/* Whether a body is a message for people and not the file. Vocabularies and templates are text, and may begin with
+   a "<" of their own, so only what is unmistakable counts for them. */
 static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind, const uint8_t *bytes, size_t size)
 {
     if (beside_ends(file->name, ".json")) {
@@ -92,8 +99,9 @@ static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind
              beside_begins(bytes, size, "404")));
 }
 
-/* A server may say that it has a file, and send what tells people that it has not: of a name that was guessed that means that there
-   is none. A pointer of Git LFS is none of both. */
+/* A server may answer that it has a file, and send a page that says it has not. If the name was only guessed, that
+   means that the file does not exist. If the repository lists the file, it is an error, and so is a Git LFS pointer
+   in any case. */
 static coffer_status beside_judge(coffer__beside_file *file)
 {
     uint8_t first[BESIDE_SNIFFED];
@@ -116,13 +124,15 @@ static coffer_status beside_judge(coffer__beside_file *file)
     return COFFER_OK;
 }
 
-/* Whether the repository may have the file. */
+/* Whether the repository may have the file: one that was not listed may have anything. */
 static bool beside_is_listed(const coffer__beside *beside, const char *name)
 {
     return beside->listing == NULL ||
            coffer__listing_has(beside->listing, beside->folder, strlen(beside->folder), name);
 }
 
+/* Opens one file and judges what it is. Afterwards the source is open exactly if `there` is true;
+   coffer__beside_close relies on that. A file that does not exist is not a failure. */
 static void beside_open_file(void *arg)
 {
     coffer__beside_file *file = arg;
@@ -144,6 +154,7 @@ static void beside_open_file(void *arg)
     }
 }
 
+/* Takes names until there are none left or the user cancels. */
 static void beside_work(void *arg)
 {
     const beside_worker *worker = arg;
@@ -161,7 +172,8 @@ static void beside_work(void *arg)
     }
 }
 
-/* The first of them that is there and could not be opened. */
+/* The failure of the first file, in the order of the names, that exists and could not be opened. So the error does
+   not depend on which thread was faster. */
 static coffer_status beside_first_failure(const coffer__beside *beside, coffer_error *err)
 {
     size_t i = 0;
@@ -180,7 +192,8 @@ static coffer_status beside_first_failure(const coffer__beside *beside, coffer_e
     return coffer__fail_path(err, failed->status, path.text);
 }
 
-/* Opens all of them: from a server each in a thread of its own, as opening is nothing but waiting. */
+/* Opens all files. Local ones are opened by the calling thread alone. The crew's watch lives on this stack, so the
+   place must forget it before the function returns. */
 static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetch_options *options, coffer_error *err)
 {
     beside_worker workers[BESIDE_COUNT + 1];
@@ -206,6 +219,8 @@ static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetc
     return status == COFFER_OK ? beside_first_failure(beside, err) : status;
 }
 
+/* The three early failures release by hand what exists by then; from there on coffer__beside_close releases
+   everything. */
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
                                   coffer_error *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of what is fetched. A model that comes whole has the one that its publisher wrote, byte for byte, as signatures and
- * digests are of that; a selection, and files that had none, get one that is made here.
+ * The index of what is fetched. A model that is fetched whole gets the index that its publisher wrote, byte for
+ * byte, because signatures and digests cover those bytes. A selection, or files that had no index, get one that is
+ * made here.
  */
 #include "alloc.h"
 #include "error.h"
@@ -16,6 +17,8 @@ static const char *fetch_name(const coffer__fetch_file *file)
     return file->target.text + coffer__path_name_at(file->target.text);
 }
 
+/* Puts the file of each wanted tensor. Files with tensors come first in the list, so the first file without a shard
+   ends it. */
 static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text)
 {
     for (size_t f = 0; f < job->file_count && job->files[f].shard != NULL; f++) {
@@ -30,7 +33,8 @@ static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text
     }
 }
 
-/* The metadata's text between two places. Digests of the whole model are none of a part of it, so there null takes their place. */
+/* Puts the metadata's text between two places. Digests of the whole model are wrong for a part of it, so null
+   replaces each of them, followed by spaces up to the old length: nothing else in the text moves. */
 static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
@@ -47,12 +51,12 @@ static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, cof
     }
 }
 
-/* The model's metadata without total_size, which is put before them. */
+/* Puts metadata that have no total_size, with one before the other members. */
 static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const char *metadata = job->model->several->metadata;
     const size_t len = job->model->several->metadata_len;
-    size_t rest = 1; /* after the brace, and what space follows it */
+    size_t rest = 1; /* after the brace and the space that follows it */
     while (rest < len &&
            (metadata[rest] == ' ' || metadata[rest] == '\n' || metadata[rest] == '\t' || metadata[rest] == '\r')) {
         rest++;
@@ -67,7 +71,7 @@ static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffe
     fetch_put_text(job, rest, len, text);
 }
 
-/* What the model's index has as metadata, with the size that its tensors have now. */
+/* Puts the metadata of the model's index, with the size that the tensors have now. */
 static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
@@ -80,6 +84,7 @@ static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer_
     fetch_put_text(job, several->total_size_from + several->total_size_len, several->metadata_len, text);
 }
 
+/* Puts the whole index; with `out` NULL it is only measured. */
 static size_t fetch_put_index(const coffer__fetch *job, char *out)
 {
     coffer__index_text text = { .size = 0 };
@@ -95,7 +100,8 @@ static size_t fetch_put_index(const coffer__fetch *job, char *out)
     return coffer__index_end(&text);
 }
 
-/* PREFIX.safetensors.index.json of PREFIX-00001-of-00002.safetensors; of other names model.safetensors.index.json. */
+/* PREFIX.safetensors.index.json for PREFIX-00001-of-00002.safetensors, and model.safetensors.index.json for other
+   names. */
 static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
 {
     static const char suffix[] = COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX;
@@ -107,6 +113,8 @@ static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
     (void)coffer__path_append(name, suffix, sizeof suffix - 1);
 }
 
+/* The model's own index is borrowed from the model, which outlives the fetch. Any other is measured, allocated and
+   written here. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err)
 {
     const coffer__several *several = job->model->several;

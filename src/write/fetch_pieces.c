@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The downloading of all files at once. There is one queue of what is missing, over all files and in their order, and a crew of
- * workers, each with a connection of its own, that take from it. What a worker takes is one run of pieces that follow each other in
- * one file: it asks for it once, and writes what comes as it comes, so that the number of connections is not a question of memory,
- * and records each piece when the last byte of it is written, so that a kill costs no more than the pieces in progress.
+ * Downloads all files at once. There is one queue of what is missing, over all files and in their order, and a crew
+ * of workers that take from it, each with a connection of its own. A worker takes a run of consecutive pieces of
+ * one file. It asks for the run once and writes the bytes as they come, so memory does not grow with the number of
+ * connections. It records each piece when its last byte is written, so a kill costs no more than the pieces in
+ * progress.
  *
- * Files of which the server states the SHA-256 are hashed meanwhile, from their first byte on and as far as they are there, by workers
- * that do nothing else: reading them again afterwards would take longer than many a network.
+ * Files whose SHA-256 the server states are hashed at the same time, from their first byte on and as far as they
+ * have come, by workers that do nothing else: reading them again afterwards would take longer than many a download.
  *
- * How much is taken at a time follows what is left: an even share for each worker twice over, so that in the beginning requests are
- * few and long, and in the end nobody waits for the one who has taken the most.
+ * How much a worker takes depends on what is left: half of an even share. So at the beginning requests are few and
+ * long, and at the end nobody waits for a worker that took too much.
+ *
+ * The crew's mutex guards the queue and the `done` bytes of every part. A hashing worker reads a piece only after
+ * it has seen its `done` byte under that mutex, which is set after the piece was written.
  */
 #include "alloc.h"
 #include "crew.h"
@@ -19,12 +23,13 @@
 
 #include <string.h>
 
-#define PIECES_LEAST ((uint64_t)2 << 20)  /* of a request, unless the file ends: worth a round trip and more */
-#define PIECES_MOST ((uint64_t)64 << 20)  /* what a connection that has become slow may hold up */
-#define PIECES_GAP ((uint64_t)128 << 10)  /* of the source, that is read through rather than asked around */
+#define PIECES_LEAST ((uint64_t)2 << 20)  /* bytes of a request, unless the file ends: well worth a round trip */
+#define PIECES_MOST ((uint64_t)64 << 20)  /* bytes of a request: what one slow connection can delay */
+#define PIECES_GAP ((uint64_t)128 << 10)  /* gaps in the source up to this are read and dropped */
 #define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */
-/* Servers and paths that bound the rate of a connection are the rule, and a model of forty files is to come as fast as by forty
-   connections. A connection takes three descriptors, and half of those that the process may have are left to it. */
+/* Many servers and routes limit the rate of a connection, and a model of forty files should come as fast as over
+   forty connections. A connection takes three descriptors, and half of those that the process may have are left to
+   it. */
 #define PIECES_CONNECTIONS 64u
 #define PIECES_DESCRIPTORS 6u
 #define PIECES_NEAR_THREADS 8u
@@ -33,23 +38,26 @@
 typedef struct pieces_job {
     coffer__fetch *fetch;
     coffer__crew crew; /* its mutex guards everything below */
-    size_t file;       /* the next piece's */
+    size_t file;       /* of the next piece to take */
     uint64_t piece;
     uint64_t left; /* bytes that nobody has taken */
     size_t hashed; /* the next file that is to be hashed */
     size_t workers;
 } pieces_job;
 
+/* A worker. It has two positions: `at` in the file and `from` in the source, which advance together within a move
+   and differ in the gaps between moves. Errors of writing are kept apart from those of the source, because the
+   source only learns that its taker has refused. */
 typedef struct pieces_worker {
     coffer__crew_worker base;
     pieces_job *job;
-    bool hashes; /* what others bring */
+    bool hashes; /* it hashes what others download, and downloads nothing */
     coffer__taker taker;
     coffer__fetch_file *file;
     uint64_t at;          /* the file's next byte that is to be written … */
     uint64_t end;         /* … of those that were taken */
-    size_t held;          /* bytes before it that are in the buffer */
-    size_t move;          /* the one that has that byte */
+    size_t held;          /* bytes before `at` that are in the buffer */
+    size_t move;          /* the move that has byte `at` */
     uint64_t from;        /* the source's next byte that comes */
     coffer_status status; /* of writing; then `error` says why */
     coffer_error error;
@@ -63,17 +71,19 @@ static uint64_t pieces_min(uint64_t a, uint64_t b)
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-/* How much the next one may take. What has to come from the file's first byte on comes at a stretch. */
+/* How many bytes the next worker may take. A sequential source is read from its first byte in one go, as it cannot
+   be asked for its middle. */
 static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
 {
     if (file->source->is.sequential) {
         return UINT64_MAX;
     }
+    /* Half of an even share: the last half is divided again among those who are done first. */
     const uint64_t share = job->left / (2 * (uint64_t)job->workers);
     return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
 }
 
-/* Goes to the next piece that is missing; false when there is none. */
+/* Goes to the next missing piece; false when there is none. With the mutex held. */
 static bool pieces_find(pieces_job *job)
 {
     const coffer__fetch *fetch = job->fetch;
@@ -89,6 +99,8 @@ static bool pieces_find(pieces_job *job)
     return false;
 }
 
+/* Gives a run of missing pieces to the worker: consecutive, of one file, and about as much as its share. With the
+   mutex held. */
 static bool pieces_next(pieces_job *job, pieces_worker *worker)
 {
     if (job->crew.status != COFFER_OK || !pieces_find(job)) {
@@ -118,10 +130,13 @@ static bool pieces_take(pieces_worker *worker)
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Writes what is held, and records the pieces that end within it. */
+/* Writes what the buffer holds, and records the pieces that end within it. Only whole pieces are marked, in the
+   file first and then in memory, where hashing workers wait for them. */
 static bool pieces_flush(pieces_worker *worker)
 {
     coffer__part *part = &worker->file->part;
+    /* Runs begin at a piece, so every piece that ends in the buffer was begun by this worker, and all of it is
+       written now. */
     const uint64_t begin = worker->at - worker->held;
     const uint64_t first = begin / COFFER__PART_PIECE;
     uint64_t piece = first;
@@ -138,13 +153,14 @@ static bool pieces_flush(pieces_worker *worker)
     coffer__crew *crew = &worker->job->crew;
     coffer__os_mutex_lock(&crew->mutex);
     crew->done += worker->held;
+    /* Only after the bytes are in the file: a hashing worker may read them from now on. */
     memset(part->done + (size_t)first, 1, (size_t)(piece - first));
     coffer__os_mutex_unlock(&crew->mutex);
     worker->held = 0;
     return worker->status == COFFER_OK;
 }
 
-/* The file's next bytes. */
+/* Takes the file's next bytes. The buffer is flushed when it is full and at the end of what the worker has taken. */
 static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t size)
 {
     while (size > 0) {
@@ -161,13 +177,15 @@ static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t siz
     return true;
 }
 
-/* The source's next bytes, of which those between two moves are nobody's. */
+/* Takes the source's next bytes. Those in a gap between two moves are dropped. `size` never reaches past the last
+   move, since no more was asked for (pieces_reach). */
 static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 {
     pieces_worker *worker = ctx;
     while (size > 0) {
         const coffer__fetch_move *move = &worker->file->moves[worker->move];
         const uint64_t next = move->from + (worker->at - move->to);
+        /* In a gap, bytes of the source are dropped until the move goes on. */
         const bool gap = worker->from < next;
         const uint64_t left = gap ? next - worker->from : pieces_min(move->to + move->size, worker->end) - worker->at;
         const uint64_t step = pieces_min(size, left);
@@ -184,7 +202,7 @@ static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* The move that has byte `at` of the file. */
+/* The move that has byte `at` of the file: binary search, as moves ascend without gaps. */
 static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
 {
     size_t low = 0;
@@ -199,7 +217,8 @@ static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
     return low;
 }
 
-/* Where the source's bytes end that are asked for at once: moves that follow each other closely come together. */
+/* Where the bytes of the source end that are asked for at once. Moves that follow each other closely come with one
+   request: reading through a small gap costs less than another round trip. */
 static uint64_t pieces_reach(const pieces_worker *worker)
 {
     const coffer__fetch_file *file = worker->file;
@@ -213,7 +232,8 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
 }
 
-/* From a source that does not stream. */
+/* Reads from a source that does not stream. The second half of the worker's buffer receives what is read; the first
+   half collects what is written. */
 static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -232,7 +252,8 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
     return status;
 }
 
-/* Brings one range of the source, from the file's next byte on. */
+/* Brings one range of the source, from the file's next byte on. If writing failed, that is the cause, whatever the
+   source reports. */
 static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -250,7 +271,7 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->path);
 }
 
-/* Brings all that was taken. */
+/* Brings everything that was taken: first what is in the head, which needs no request, and then range by range. */
 static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -272,7 +293,7 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 
 /* ---- digests on the way ------------------------------------------------------------------------------------------ */
 
-/* The next file that has a digest to be compared; NULL when there is none. */
+/* The next file with a digest to compare; NULL when there is none. */
 static coffer__fetch_file *pieces_take_digest(pieces_job *job)
 {
     coffer__fetch_file *file = NULL;
@@ -285,7 +306,8 @@ static coffer__fetch_file *pieces_take_digest(pieces_job *job)
     return file;
 }
 
-/* Waits for a piece; false when it will not come. */
+/* Waits for a piece; false when somebody has failed and it may never come. It polls: a piece takes far longer to
+   come than PIECES_AWAIT_MS. */
 static bool pieces_await(const pieces_worker *worker, const coffer__part *part, uint64_t piece)
 {
     coffer__crew *crew = worker->base.crew;
@@ -301,6 +323,7 @@ static bool pieces_await(const pieces_worker *worker, const coffer__part *part, 
     }
 }
 
+/* Hashes a piece that is there, read back from the file, mostly from the system's cache. */
 static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer__fetch_file *file, uint64_t piece,
                                        coffer_error *err)
 {
@@ -319,6 +342,8 @@ static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer
     return status;
 }
 
+/* Hashes a file from its first piece to its last. If somebody else has failed it ends silently: that failure is the
+   crew's answer already. */
 static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch_file *file, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -336,6 +361,7 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
     return status;
 }
 
+/* What a hashing worker does: file by file, in the order in which their pieces come. */
 static void pieces_hash(const pieces_worker *worker)
 {
     coffer_error error;
@@ -351,7 +377,8 @@ static void pieces_hash(const pieces_worker *worker)
     }
 }
 
-/* Makes what hashes the files that come whole; where that cannot be had here, nothing is compared. */
+/* Makes the hashers of files that come whole. If SHA-256 is not available here, nothing is compared. Returns how
+   many workers may hash. */
 static size_t pieces_hashers(const coffer__fetch *fetch)
 {
     size_t count = 0;
@@ -365,6 +392,7 @@ static size_t pieces_hashers(const coffer__fetch *fetch)
 
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
+/* What a worker does until there is nothing left to take. */
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
@@ -379,12 +407,13 @@ static void pieces_work(void *arg)
         if (status != COFFER_OK) {
             coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
         } else {
-            (void)coffer__crew_stop(&worker->base, 0); /* which the next look for something to take finds out */
+            (void)coffer__crew_stop(&worker->base, 0); /* a cancelled crew gives nothing more to take */
         }
     }
 }
 
-/* As many workers as there is something to take for, within what is decent. */
+/* As many workers as there are runs to take, within limits: processors for local sources, connections and
+   descriptors for remote ones. */
 static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
 {
     uint64_t takes = 0;
@@ -402,6 +431,8 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     return most == 0 ? 1 : (size_t)most;
 }
 
+/* One block has all workers and then their buffers. Hashing workers come last: if a thread cannot be started they
+   are missed, and coffer__fetch_publish hashes what is left. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
     pieces_job queue = { .fetch = job, .left = job->total - job->done };

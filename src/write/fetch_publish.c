@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are complete get their names. A kill may come between any two of these steps, and the next call for the same goes on:
+ * Gives complete files their names. A kill may come between any two of these steps; the next call for the same
+ * files goes on:
  *
  *   1. digests that the server states are compared
- *   2. NAME.coffer-fetched is written: from now on the fetch is decided, and nothing of it is downloaded again
- *   3. the files' records are taken off (part.h)
- *   4. several files take their places as publication.h has it, so that nobody who asks for the model ever finds files of two; what
- *      lies beside the tensors changes while the old model is aside. Of a model of one file that is the last to get its name
+ *   2. NAME.coffer-fetched is written: now the fetch is decided, and nothing of it is downloaded again
+ *   3. the records at the end of the parts are removed (part.h)
+ *   4. several files are published together (publication.h), so that nobody who asks for the model finds files of
+ *      two; the files beside the tensors change while the old model is aside. A model of one file gets its name last
  *   5. NAME.coffer-fetched is removed
  *
- * NAME is what the model would be called as one file. What the state file has, all numbers u64 in little-endian order:
+ * NAME is what the model would be called as one file. Layout of the state file, numbers u64 in little-endian order:
  *
- *   "coffer-fetch 1\n" and a NUL, 16 | a number for all that was wanted | how many files | for each file: device, inode, size
+ *   "coffer-fetch 1\n" and a NUL, 16 | a number for all that was wanted | how many files
+ *                                     | for each file: device, inode, size
  *
- * Which file a name leads to tells how far an earlier call came: a file keeps its inode whatever it is called. A state file counts
- * only when it is a regular file of the user's own that nobody else may write to.
+ * Which file a name leads to tells how far an earlier call came, since a file keeps its inode under every name. A
+ * state file counts only if it is a regular file of the user's own that nobody else may write to.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -35,7 +37,7 @@
 #define PUBLISH_HEAD ((size_t)16 + 8 + 8)
 #define PUBLISH_MARK ((size_t)8 + 8 + 8)
 #define PUBLISH_OTHERS_MAY_WRITE 0022u
-/* Another program may be giving names in this folder: that takes moments. */
+/* Another program may be giving names in this folder: that takes moments, so waiting for it is worth while. */
 #define PUBLISH_TURNS 50u
 #define PUBLISH_TURN_MS 100u
 
@@ -61,7 +63,8 @@ static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
     return coffer__path_beside(path, main.text, "", PUBLISH_STATE);
 }
 
-/* A number that two wishes do not share by chance. */
+/* A number that two different wishes do not share by chance: of the index, and of each file's size, plan, origin
+   and target. */
 static uint64_t publish_number(const coffer__fetch *job)
 {
     uint64_t number = coffer__fnv(COFFER__FNV_START, job->index, job->index_size);
@@ -91,6 +94,8 @@ static void publish_state_head(const coffer__fetch *job, uint8_t head[PUBLISH_HE
     coffer__store_u64le(head + 24, job->file_count);
 }
 
+/* Whether a state file counts: nobody but this user can have written it. Otherwise a stranger could make any file
+   of the folder pass for a complete download. */
 static bool publish_state_is_trusted(int fd, uint64_t size)
 {
     coffer__os_info info;
@@ -98,7 +103,8 @@ static bool publish_state_is_trusted(int fd, uint64_t size)
            coffer__os_is_mine(&info) && (info.mode & PUBLISH_OTHERS_MAY_WRITE) == 0 && info.size == size;
 }
 
-/* Reads the state that an earlier call for the same left, into `state`. */
+/* Reads the state that an earlier call for the same wish left, into `state`. False if there is none, or one that
+   does not count. */
 static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
 {
     coffer__path path;
@@ -115,6 +121,7 @@ static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
     return read && got == size && memcmp(state, head, sizeof head) == 0;
 }
 
+/* Writes the state file, atomically: it exists whole or not at all. */
 static coffer_status publish_state_write(const coffer__fetch *job, coffer_error *err)
 {
     coffer__sink sink;
@@ -158,7 +165,7 @@ static void publish_state_remove(const coffer__fetch *job)
 
 /* ---- where files lie --------------------------------------------------------------------------------------------- */
 
-/* Whether a name leads to the file that was complete. */
+/* Whether a name leads to the file that was complete. The size may be larger, by the record of a part. */
 static bool publish_lies_at(const coffer__fetch_file *file, const char *path)
 {
     coffer__os_info info;
@@ -171,7 +178,8 @@ static bool publish_is_placed(const coffer__fetch_file *file)
     return publish_lies_at(file, file->target.text);
 }
 
-/* Whether the file lies under its name, the one of its part, or the one that a publication gives it. */
+/* Whether the file lies under one of the names that it may have: its own, that of its part, or that of a
+   publication. */
 static bool publish_find(const coffer__fetch_file *file)
 {
     coffer__path name;
@@ -182,7 +190,7 @@ static bool publish_find(const coffer__fetch_file *file)
     return publish_is_placed(file) || publish_lies_at(file, name.text) || publish_lies_at(file, fresh.text);
 }
 
-/* Whether an earlier call for the same had everything complete, and all of it is there. */
+/* Whether an earlier call for the same had every file complete, and all of them still exist. */
 static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
 {
     if (!publish_state_read(job, state)) {
@@ -206,11 +214,13 @@ static coffer_status publish_taken(const coffer__path *target, coffer_error *err
     return coffer__fail_errno(err, COFFER_ERR_IO, EEXIST);
 }
 
-/* Whether every file may get its name; those that have it are passed over. */
+/* Checks whether every file may get its name. Files that have it already are skipped. A file that is replaced makes
+   the whole publication durable. */
 static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         const coffer__fetch_file *file = &job->files[i];
+        /* A file of that name that is not the one that was fetched. */
         const bool taken = !publish_is_placed(file) && coffer__os_exists(file->target.text);
         if (taken && !job->options->force) {
             return publish_taken(&file->target, err);
@@ -227,6 +237,7 @@ static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
+/* Renames a part to its file's name, unless that is done. */
 static coffer_status publish_place(const coffer__fetch_file *file, coffer_error *err)
 {
     coffer__path name;
@@ -238,7 +249,7 @@ static coffer_status publish_place(const coffer__fetch_file *file, coffer_error 
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give the file its name", file->target.text, os_error);
 }
 
-/* What lies beside the tensors. */
+/* Gives the files beside the tensors their names. */
 static coffer_status publish_beside(void *ctx, coffer_error *err)
 {
     const coffer__fetch *job = ctx;
@@ -249,7 +260,8 @@ static coffer_status publish_beside(void *ctx, coffer_error *err)
     return status;
 }
 
-/* Locks the folder and finishes or undoes what was interrupted there. */
+/* Locks the folder, and finishes or undoes what was interrupted there. Waits for another program that holds the
+   lock, but not forever. */
 static coffer_status publish_enter(const coffer__fetch *job, coffer__publication *publication, coffer_error *err)
 {
     coffer__path main;
@@ -266,7 +278,7 @@ static coffer_status publish_enter(const coffer__fetch *job, coffer__publication
     return status;
 }
 
-/* From the names that parts have to those of the publication. */
+/* Renames the parts to the names that the publication expects. */
 static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
 {
     coffer__path name;
@@ -286,7 +298,8 @@ static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
-/* After a failure before the decision: what was downloaded is not lost with it. */
+/* Renames them back after a failure before the decision, so that the publication, which removes its new files, does
+   not remove what was downloaded. */
 static void publish_withdraw(const coffer__fetch *job)
 {
     coffer__path name;
@@ -300,6 +313,8 @@ static void publish_withdraw(const coffer__fetch *job)
     }
 }
 
+/* Publishes several files together. After a failure `begun` tells that the new files are in the publication's hands
+   and that it has not been decided. */
 static coffer_status publish_several(coffer__fetch *job, coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publish_check(job, err);
@@ -313,6 +328,7 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
         status = publish_offer(job, err);
     }
     if (status == COFFER_OK) {
+        /* The publication calls it while the old model is aside. */
         publication->meanwhile = publish_beside;
         publication->meanwhile_ctx = job;
         status = coffer__publication_finish(publication, err);
@@ -323,6 +339,9 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
     return status;
 }
 
+/* Gives all files their names. For a single file the files beside it come first, so whoever sees the model finds
+   them. For several files, if the first is in place, an earlier call has published them and only what lies beside
+   may be missing. */
 static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
 {
     coffer__publication publication = { .directory = -1 };
@@ -344,7 +363,7 @@ static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* Asks whether it is still wanted; what is told of it is that all has come. */
+/* Asks whether to go on; it reports that all bytes have come. */
 static int publish_progress(void *ctx, uint64_t done, uint64_t total)
 {
     const coffer__fetch *job = ctx;
@@ -353,6 +372,7 @@ static int publish_progress(void *ctx, uint64_t done, uint64_t total)
     return job->options->progress(job->options->progress_ctx, job->total, job->total);
 }
 
+/* Hashes a file that no worker has hashed while it came. */
 static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     coffer__source source;
@@ -380,8 +400,8 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
-/* Compares whole files with the SHA-256 that the server states, where it states one and it can be computed here. Most were hashed while
-   they came; what is left is what no thread could be started for. */
+/* Compares whole files with the SHA-256 that the server states, if it states one that can be computed here. Most
+   were hashed while they came; the rest is hashed now. */
 static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -399,8 +419,9 @@ static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* What is decided is decided: of a publication that was, what lies beside the tensors belongs to it; of one that was not, the files
-   become parts again, which its undoing would remove. */
+/* An earlier call has decided; its publication may have stopped at any step. If the publication was decided too,
+   the files beside the tensors are placed, since recovery does not know of them. If not, the files become parts
+   again, because undoing the publication would remove them. */
 static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
 {
     coffer__path ready;
@@ -414,6 +435,8 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
+/* Everything left by an earlier call is settled here, before anything is downloaded: first this fetch's own state,
+   then, by entering and leaving the folder, whatever save was interrupted there. */
 coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err)
 {
     coffer__publication publication = { .directory = -1 };
@@ -432,12 +455,14 @@ coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_erro
     return status == COFFER_OK ? publish_check(job, err) : status;
 }
 
-/* Takes the records off, of what an earlier call has left, too. */
+/* Removes the records of all parts, including parts that an earlier call has left. Files that have their names are
+   skipped. */
 static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         coffer__fetch_file *file = &job->files[i];
         coffer__part *part = &file->part;
+        /* An earlier call got this far with this file, and its part is gone. */
         if (complete && publish_is_placed(file)) {
             continue;
         }
@@ -452,6 +477,8 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
     return COFFER_OK;
 }
 
+/* Verifies and decides. If something will be replaced, every byte is on the device before the state file says that
+   all is complete. */
 static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
 {
     coffer_status status = publish_verify(job, err);
@@ -463,6 +490,7 @@ static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? publish_state_write(job, err) : status;
 }
 
+/* The steps at the top of this file. The state file goes last; until then each step can be repeated. */
 coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err)
 {
     coffer_status status = complete ? COFFER_OK : publish_decide(job, err);

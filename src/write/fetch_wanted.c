@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tensors a fetch takes. The caller lists them by pointer, in any order; the plan asks by number. The list is sorted by
- * address once, so that a model of n tensors costs O(n log n), however many are listed.
+ * Which tensors a fetch takes. The caller lists them by pointer, in any order; the plan asks by number. The list is
+ * sorted by address once, so a model of n tensors costs O(n log n), however many are listed.
  */
 #include "fetch.h"
 
@@ -12,7 +12,7 @@
 typedef struct wanted_list {
     const coffer_tensor *const *tensors;
     size_t count;
-    uint32_t *order; /* numbers of the list, by address */
+    uint32_t *order; /* of the list, sorted by the addresses of the tensors */
 } wanted_list;
 
 static bool wanted_before(const void *ctx, uint32_t a, uint32_t b)
@@ -21,6 +21,7 @@ static bool wanted_before(const void *ctx, uint32_t a, uint32_t b)
     return (uintptr_t)list->tensors[a] < (uintptr_t)list->tensors[b];
 }
 
+/* Binary search by address. */
 static bool wanted_has(const wanted_list *list, const coffer_tensor *tensor)
 {
     size_t low = 0;
@@ -40,13 +41,14 @@ static bool wanted_has(const wanted_list *list, const coffer_tensor *tensor)
     return false;
 }
 
-/* What is wanted is of this model and whole: nobody is given half of a tensor for one. */
+/* A tensor that is wanted must be of this model and whole: half of a tensor must not pass for all of it. */
 static coffer_status wanted_check(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
 {
     const coffer__shard *shard = coffer__model_shard(model, tensor);
     return shard == NULL ? coffer__model_stranger(err) : coffer__shard_check_whole(shard, tensor, err);
 }
 
+/* Looks every tensor of the model up in the list, so listing one twice does no harm. */
 static void wanted_mark(coffer__fetch *job, wanted_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -58,6 +60,8 @@ static void wanted_mark(coffer__fetch *job, wanted_list *list)
     }
 }
 
+/* A NULL list stands for all tensors; then `wanted` stays NULL, which tells a fetch of the whole model from a
+   selection that happens to be everything. fetch_free releases `wanted`. */
 coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
                                    coffer_error *err)
 {

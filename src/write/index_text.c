@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the text of index files: see index_text.h for the spelling.
+ */
 #include "index_text.h"
 
 #include "scan.h"
@@ -20,6 +23,8 @@ void coffer__index_put_number(coffer__index_text *text, uint64_t value)
     coffer__index_put(text, digits, coffer__write_u64(digits, value));
 }
 
+/* Puts one UTF-16 code unit as \uXXXX. JSON has no escape for a whole code point above 0xFFFF: it takes a pair of
+   them. */
 static void index_put_unit(coffer__index_text *text, uint32_t unit)
 {
     char escape[6] = { '\\', 'u' };
@@ -29,7 +34,8 @@ static void index_put_unit(coffer__index_text *text, uint32_t unit)
     coffer__index_put(text, escape, sizeof escape);
 }
 
-/* One that does not stand for itself. */
+/* Puts a character that does not stand for itself: a quote, a backslash, a control character, or anything outside
+   ASCII. */
 static void index_put_character(coffer__index_text *text, uint32_t character)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
@@ -47,6 +53,8 @@ static void index_put_character(coffer__index_text *text, uint32_t character)
     }
 }
 
+/* Characters that need no escape are copied in runs. The string must be UTF-8: of a byte that is not,
+   coffer__utf8_decode would take nothing and the loop would not end. */
 void coffer__index_put_string(coffer__index_text *text, const char *string, size_t length)
 {
     COFFER__INDEX_PUT(text, "\"");

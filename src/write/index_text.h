@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one spelling of index files that are written, in two spaces a level and in ASCII alone, as the ecosystem's other writers have it:
+ * The one spelling of index files that this library writes, with two spaces a level and in ASCII alone, as the
+ * ecosystem's other writers have it:
  *
- *     {
- *       "metadata": …,
- *       "weight_map": {
- *         "lm_head.weight": "model-00002-of-00002.safetensors",
- *         …
+ *       {
+ *         "metadata": …,
+ *         "weight_map": {
+ *           "lm_head.weight": "model-00002-of-00002.safetensors",
+ *           …
+ *         }
  *       }
- *     }
  *
- * What the metadata are is the caller's. Text is measured first (`out` NULL), and then written; `size` counts it either way.
+ * The caller puts the value of the metadata. Text is measured first (`out` NULL) and then written; `size` counts it
+ * either way, and the same calls must be made both times.
  */
 #ifndef COFFER_WRITE_INDEX_TEXT_H
 #define COFFER_WRITE_INDEX_TEXT_H
@@ -24,11 +26,12 @@ typedef struct coffer__index_text {
     bool has_weights;
 } coffer__index_text;
 
-/* Up to where the value of the metadata begins; from its end to the first weight; the rest. The last returns the size. */
+/* The parts of the text around what the caller puts: up to the value of the metadata; from its end to the first
+   weight; the rest. The last one returns the size. */
 void coffer__index_begin(coffer__index_text *text);
 void coffer__index_begin_weights(coffer__index_text *text);
 size_t coffer__index_end(coffer__index_text *text);
-/* Which file, in UTF-8 as all names, a tensor is in. */
+/* Puts a tensor and the name of its file, which is UTF-8 like all names. */
 void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file);
 
 void coffer__index_put(coffer__index_text *text, const char *piece, size_t size);

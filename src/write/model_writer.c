@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model that becomes one or more files: a plan (shards.h), a writer for each file as long as it is needed, and a publication
- * of all of them together. A file's writer is opened by the first piece for it and finished by the last one, so that the
- * device works on it while the next is written, and few files are open at a time.
+ * Writes a model as one or more files: a plan (shards.h), a writer for each file while it is needed, and a
+ * publication of all files together (publication.h). The first piece for a file opens its writer and the last one
+ * finishes it. So the device works on one file while the next is written, and few files are open at a time.
+ *
+ * The mutex guards what is declared below it and is not held while tensors are written. A file's writer is used by
+ * any number of calls at once. `users` counts them: the call that finds all bytes written and no other user
+ * finishes the file, so no call can meet a writer that has been freed.
+ *
+ * After a failure the model writer can only be freed, and freeing removes every new file.
  */
 #include "model_writer.h"
 #include "alloc.h"
@@ -45,7 +51,7 @@ struct coffer_model_writer {
     char *names;     /* of the files, `name_size` bytes for each */
     size_t name_size;
     coffer__publication publication;
-    coffer__mutex mutex; /* guards everything below, and what it says of each file */
+    coffer__mutex mutex; /* guards everything below, and the contents of `files` */
     model_writer_file *files;
     size_t working; /* calls in progress */
     bool finished;
@@ -54,6 +60,8 @@ struct coffer_model_writer {
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
+/* The files' writers go before the publication is closed: they discard their unfinished files, and closing the
+   publication removes the finished ones and unlocks the folder. */
 void coffer_model_writer_free(coffer_model_writer *writer)
 {
     if (writer == NULL) {
@@ -85,7 +93,8 @@ static coffer_status model_writer_too_long(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
-/* The last name is the longest, and so are those that it gets while it is written. */
+/* Makes the names of all files. The last name is the longest, and its temporary name is the longest of all, so only
+   these are checked. */
 static coffer_status model_writer_name_files(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
@@ -107,7 +116,7 @@ static coffer_status model_writer_name_files(coffer_model_writer *writer, const 
     return COFFER_OK;
 }
 
-/* Says of each tensor where it is in its file, and of each file how much is to come. */
+/* Records for each tensor its number in its file, and for each file how many bytes are to come. */
 static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer_error *err)
 {
     const coffer__shards *shards = &writer->shards;
@@ -126,6 +135,8 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
     return COFFER_OK;
 }
 
+/* Plans the files: as `shard_of` has them, or else by the limit. Everything that readers would refuse is refused
+   here. */
 static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
@@ -136,6 +147,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     if (status != COFFER_OK) {
         return status;
     }
+    /* The same limit that readers have, found before any file is made. */
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
                      "the model would have %u files, more than readers accept: raise max_shard_size",
@@ -146,6 +158,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     return status == COFFER_OK ? model_writer_make_files(writer, err) : status;
 }
 
+/* Every file must be able to get its name, or the save would fail after the decision. */
 static coffer_status model_writer_check_names(const coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
@@ -158,11 +171,13 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
     return status;
 }
 
-/* Writes the new index under its temporary name, with `content` (NULL: without) in it. */
+/* Writes the new index under its temporary name, with `content` in it if it is not NULL. The text is measured first
+   and then written. All refusals come before the file is touched. */
 static coffer_status model_writer_put_index(coffer_model_writer *writer, const char *path,
                                             const coffer__content *content, coffer_error *err)
 {
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
+    /* Readers would refuse such an index, so the model could not be opened after it was saved. */
     if (size > COFFER__INDEX_MOST_BYTES) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
@@ -178,14 +193,15 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
     return status;
 }
 
-/* Whether the new index is to record digests of the whole. */
+/* Whether the new index records digests of the whole model. A model of one file has no index. */
 static bool model_writer_records(const coffer_model_writer *writer)
 {
     return writer->options.digests != COFFER_NO_ALGORITHM && writer->shards.count > 1;
 }
 
-/* The index before the files. That of no tensors, which would not be one, is an empty file; where digests are to come into it, it
-   has room for them, so that what is too long is known now. */
+/* Writes the index before the files: it is the list by which a crash is undone. A model without tensors has no
+   valid index, so it is an empty file. If digests will be added to the index, it already has room for them, so an
+   index that is too long is refused now and not after all data are written. */
 static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__content nothing;
@@ -204,6 +220,8 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
     return status;
 }
 
+/* The order matters: the plan needs no I/O and refuses bad declarations before the folder is locked; after the lock
+   the names are checked; only then is anything written. */
 static coffer_status model_writer_init(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
@@ -217,13 +235,16 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
         status = model_writer_check_names(writer, path, err);
     }
     if (status == COFFER_OK) {
-        /* Every file is new, so nothing is replaced until all of them are. */
+        /* Each file is new under its temporary name and replaces nothing by itself. So whether it must be durable
+           depends on the publication, not on what a file's own sink would see. */
         writer->options.sync = writer->publication.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
         status = model_writer_begin(writer, path, err);
     }
     return status;
 }
 
+/* The path gives all files their names, so it is checked as strictly as a name from an index. Options that make
+   sense for a single file only are refused. */
 static coffer_status model_writer_check(const coffer_header *header, const char *path,
                                         const coffer_writer_options *files, coffer_error *err)
 {
@@ -249,6 +270,8 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     return COFFER_OK;
 }
 
+/* `publication.directory` is set to -1 before anything can fail, so that freeing does not close a descriptor that
+   was never opened. */
 coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
                                         const uint32_t *shard_of, const coffer_model_writer_options *given,
                                         coffer_error *err)
@@ -322,7 +345,8 @@ static bool model_writer_path(const coffer_model_writer *writer, size_t shard, b
     return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
 }
 
-/* Opens the file's writer, when it has none yet. With the mutex held. */
+/* Opens the file's writer if it has none yet. The header of one file has all metadata and its own tensors. With the
+   mutex held. */
 static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     coffer__path path;
@@ -341,7 +365,7 @@ static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t 
                                : status;
 }
 
-/* A failure in a file, which is named as it would have been called. */
+/* Reports a failure in a file under its final name: the temporary one means nothing to the user. */
 static coffer_status model_writer_file_fail(const coffer_model_writer *writer, size_t shard, coffer_status status,
                                             coffer_error *err)
 {
@@ -353,9 +377,12 @@ static coffer_status model_writer_file_fail(const coffer_model_writer *writer, s
     return is_file ? coffer__fail_path(err, status, named.text) : status;
 }
 
+/* Finishes the file under its temporary name. The caller must be the only user of the file; the mutex is not held,
+   since this may wait for the device. */
 static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     model_writer_file *file = &writer->files[shard];
+    /* The writer and its header are released even if finishing failed, as they cannot be used again. */
     const coffer_status status = coffer_writer_finish(file->writer, err);
     coffer_writer_free(file->writer);
     coffer_header_free(file->header);
@@ -366,7 +393,7 @@ static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the writer still takes anything. With the mutex held. */
+/* Fails when the writer takes nothing more. With the mutex held. */
 static coffer_status model_writer_usable(const coffer_model_writer *writer, coffer_error *err)
 {
     return writer->finished || writer->failed
@@ -375,7 +402,8 @@ static coffer_status model_writer_usable(const coffer_model_writer *writer, coff
                : COFFER_OK;
 }
 
-/* Begins a call that writes to a file, which stays open until the call ends. */
+/* Begins a call that writes to a file. The file stays open until model_writer_leave. A call that is refused leaves
+   the whole writer failed. */
 static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
@@ -387,7 +415,9 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     }
     if (status == COFFER_OK) {
         status = model_writer_open_file(writer, shard, err);
-        status = status == COFFER_OK ? COFFER_OK : model_writer_file_fail(writer, shard, status, err);
+        if (status != COFFER_OK) {
+            (void)model_writer_file_fail(writer, shard, status, err);
+        }
     }
     writer->failed = writer->failed || status != COFFER_OK;
     file->users += status == COFFER_OK;
@@ -396,7 +426,9 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
     return status;
 }
 
-/* Ends it: `size` bytes were written. Whoever is the last one at a file that has all its bytes finishes it. */
+/* Ends a call that wrote `size` bytes. The last user of a file that has all its bytes finishes it. That is decided
+   once, under the mutex: `complete` stops any later call from entering. `working` drops only after the file is
+   finished, so coffer_model_writer_finish cannot publish a file that is still being completed. */
 static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
                                         coffer_error *err)
 {
@@ -404,6 +436,8 @@ static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shar
     model_writer_file *file = &writer->files[shard];
     file->users--;
     file->left -= status == COFFER_OK ? size : 0;
+    /* Only bytes of writes that succeeded count, and the writer of the file refuses those that overlap. So `left`
+       is 0 only when every byte of the file was written once. */
     const bool finishes = file->left == 0 && file->users == 0;
     file->complete = finishes;
     coffer__os_mutex_unlock(&writer->mutex);
@@ -429,6 +463,8 @@ static coffer_status model_writer_no_tensor(coffer_model_writer *writer, coffer_
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
+/* Empty writes return early. They must not open a file: for a file of empty tensors, the first would finish it and
+   the next be refused. */
 coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset, const void *bytes,
                                         uint64_t size, coffer_error *err)
 {
@@ -452,10 +488,10 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 
-/* The progress of all files, told from that of one. */
+/* Reports the progress of one file as that of all. */
 typedef struct model_writer_progress {
     const coffer_read_options *options;
-    uint64_t before; /* of the files that are copied */
+    uint64_t before; /* bytes of the files that are complete */
     uint64_t total;
 } model_writer_progress;
 
@@ -466,7 +502,8 @@ static int model_writer_progress_call(void *ctx, uint64_t done, uint64_t total)
     return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
 }
 
-/* Copies on their way: by file, and there as the writer of a file wants them. */
+/* Copies sorted by file. `sorted` has them in the form that the writer of a file takes, with the number that the
+   tensor has there. */
 typedef struct model_writer_copies {
     const coffer_model_writer *writer;
     const coffer_copy *all;
@@ -500,7 +537,8 @@ static void model_writer_free_copies(const model_writer_copies *copies)
     coffer__free_array(allocator, copies->sorted, copies->count, sizeof *copies->sorted);
 }
 
-/* What no file's writer would see: that there is a file for it, and a copy of nothing that should have been one of something. */
+/* Checks what the writer of a file would not see: that there is a file for the tensor, and that the sizes match
+   even if the copy is of no bytes, which no writer is asked to do. */
 static coffer_status model_writer_check_copy(const coffer_model_writer *writer, const coffer_copy *copy,
                                              coffer_error *err)
 {
@@ -518,6 +556,8 @@ static coffer_status model_writer_check_copy(const coffer_model_writer *writer, 
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, copy->tensor->name, copy->tensor->name_len);
 }
 
+/* Checks all copies, so that nothing is written if one of them is wrong, and sorts them by file. The sort gets a
+   copy of the struct to look at, as it changes the order. */
 static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint64_t *total, coffer_error *err)
 {
     coffer_status status = model_writer_new_copies(copies, err);
@@ -538,7 +578,8 @@ static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint6
     return status;
 }
 
-/* Copies those from `first` on that go to one file. *next is the first that goes to another one. */
+/* Copies those from `first` on that go to the same file, in one call, so that they can become few large moves.
+   *next becomes the first that goes to another file. */
 static coffer_status model_writer_copy_file(coffer_model_writer *writer, const model_writer_copies *copies,
                                             size_t first, size_t *next, model_writer_progress *progress,
                                             coffer_error *err)
@@ -566,6 +607,8 @@ static coffer_status model_writer_copy_file(coffer_model_writer *writer, const m
     return status;
 }
 
+/* Copies file by file. All copies are checked before the first byte is written; a failure later leaves the writer
+   failed. */
 coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -589,21 +632,27 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* Finishes the files that nobody has: they are of empty tensors, or something is missing in them. */
+/* Finishes the files that no write has finished. They have only empty tensors, or else bytes are missing, which
+   their writers report. */
 static coffer_status model_writer_finish_files(coffer_model_writer *writer, coffer_error *err)
 {
-    coffer_status status = COFFER_OK;
-    for (size_t s = 0; s < writer->shards.count && status == COFFER_OK; s++) {
-        if (!writer->files[s].complete) {
-            status = model_writer_open_file(writer, s, err);
-            status = status == COFFER_OK ? model_writer_finish_file(writer, s, err)
-                                         : model_writer_file_fail(writer, s, status, err);
+    for (size_t s = 0; s < writer->shards.count; s++) {
+        if (writer->files[s].complete) {
+            continue;
+        }
+        coffer_status status = model_writer_open_file(writer, s, err);
+        if (status != COFFER_OK) {
+            return model_writer_file_fail(writer, s, status, err);
+        }
+        status = model_writer_finish_file(writer, s, err);
+        if (status != COFFER_OK) {
+            return status;
         }
     }
-    return status;
+    return COFFER_OK;
 }
 
-/* Writes the names of the files, as they are called before the decision, to `text`, each with its NUL. */
+/* Writes the temporary names of the files to `text`, each with its NUL. */
 static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__name *names, char *text,
                                      size_t text_size)
 {
@@ -617,7 +666,8 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
     }
 }
 
-/* Opens the complete files as one model: what they record is what the index has digests of. */
+/* Opens the complete files as one model, under their temporary names. The digests for the index are computed from
+   what the files record, and not from memory, so the index is right about what is on disk. */
 static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
 {
     const size_t count = writer->shards.count;
@@ -641,7 +691,7 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     return status;
 }
 
-/* Writes the index once more, now that the digests of all files are known. */
+/* Writes the index again, now that the digests of all files are known. */
 static coffer_status model_writer_record(coffer_model_writer *writer, coffer_error *err)
 {
     coffer *model = NULL;
@@ -659,6 +709,9 @@ static coffer_status model_writer_record(coffer_model_writer *writer, coffer_err
     return status;
 }
 
+/* `finished` is set whatever happens, so a second call or a late write is refused. The order is that of
+   publication.h: every file is complete under its temporary name, then the index is final, then the publication
+   decides. */
 coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {

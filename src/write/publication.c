@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of a save, and the repair of an interrupted one; publication.h has the names and their order.
+ *
+ * Every step is a rename or an unlink that finds out by itself whether it was done before. So finishing an
+ * interrupted save runs the same code as saving: publication_settle starts at the decision and skips whatever is
+ * done. Where a save is durable, publication_sync stands between two steps whose order on the device matters.
+ */
 #include "publication.h"
 
 #include "bytes.h"
@@ -28,6 +35,8 @@ bool coffer__publication_name(coffer__path *out, const char *file)
     return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
 }
 
+/* Makes all names at once, before anything is touched: a path that is too long must fail here and not after the
+   decision. */
 static bool publication_make_names(coffer__publication *publication, const char *path)
 {
     return coffer__path_copy(&publication->path, path) && coffer__saved_index_name(&publication->index, path, "") &&
@@ -38,9 +47,12 @@ static bool publication_make_names(coffer__publication *publication, const char 
            coffer__path_beside(&publication->shadow, path, "", COFFER__SAVED_OLD);
 }
 
-/* ---- whose names they are ----------------------------------------------------------------------------------------- */
+/* ---- whose names they are ---------------------------------------------------------------------------------------- */
 
-/* Whether nothing lies under a name that a stranger may have put there. */
+/* Fails unless nothing lies under the name, or a file that an interrupted save may have left. Without this check,
+   anybody who can create files in a sticky folder could plant a .coffer-ready there and have the next save rename
+   and remove files on their behalf. `moved` is true for a file that was renamed and not created, which keeps the
+   owner it had (coffer__saved_is_own). */
 static coffer_status publication_check_own(const coffer__publication *publication, const char *path, bool moved,
                                            coffer_error *err)
 {
@@ -59,7 +71,8 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
 }
 
-/* (An old model of one file that was moved aside is only ever removed.) */
+/* Checks every name that is read. `shadow` is not among them: an old model that was moved aside is only ever
+   removed. */
 static coffer_status publication_check_all_own(const coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publication_check_own(publication, publication->fresh.text, false, err);
@@ -76,6 +89,8 @@ static coffer_status publication_check_all_own(const coffer__publication *public
 
 /* ---- an index that lies there ------------------------------------------------------------------------------------ */
 
+/* The files that an index names. The names point into `text`, so both live and go together; `read` tells that they
+   exist. */
 typedef struct publication_list {
     const coffer_allocator *allocator;
     coffer__whole text;
@@ -92,7 +107,8 @@ static void publication_free_list(publication_list *list)
     list->read = false;
 }
 
-/* Reads the files that an index names; an empty file names none. */
+/* Reads the files that an index names. An empty file names none: the list of a model without tensors, and the note
+   that there was no old index, are stored like that. On failure the list is empty and needs no release. */
 static coffer_status publication_read_list(publication_list *list, const char *path, const coffer_allocator *allocator,
                                            coffer_error *err)
 {
@@ -112,7 +128,7 @@ static coffer_status publication_read_list(publication_list *list, const char *p
     return COFFER_OK;
 }
 
-/* The files of a list are in byte order of their names. */
+/* Binary search: coffer__index_read sorts the files by name, in byte order. */
 static bool publication_lists(const publication_list *list, const char *name, size_t name_len)
 {
     const coffer__index_shard *shards = list->index.shards;
@@ -131,7 +147,8 @@ static bool publication_lists(const publication_list *list, const char *name, si
     return false;
 }
 
-/* The path of a file that a list names; false when it is not the name of a file beside `path`. */
+/* The path of a file that a list names. The list comes from a file that a stranger may have written, so a name that
+   is not a plain file name beside `path`, or that has no place in a model, gives false and is never touched. */
 static bool publication_file(coffer__path *out, const char *path, const coffer__name *file)
 {
     char name[COFFER__PATH_MAX_NAME + 1];
@@ -143,7 +160,8 @@ static bool publication_file(coffer__path *out, const char *path, const coffer__
     return coffer__path_sibling(out, path, name) && coffer__shards_path_fits(out->text);
 }
 
-/* Whether the index is to be published: a model of one file has none. */
+/* Whether the new model has an index to publish. A model of one file passes through a list too, which names that
+   file alone, or nothing if it has no tensors; such a list is removed in the end and does not become an index. */
 static bool publication_is_sharded(const publication_list *list, const char *path)
 {
     const char *name = path + coffer__path_name_at(path);
@@ -152,6 +170,7 @@ static bool publication_is_sharded(const publication_list *list, const char *pat
 
 /* ---- one step at a time ------------------------------------------------------------------------------------------ */
 
+/* Makes the renames so far durable. Does nothing for a save that is not durable. */
 static int publication_sync(const coffer__publication *publication)
 {
     return publication->durable && publication->directory >= 0 ? coffer__os_sync_names(publication->directory) : 0;
@@ -165,14 +184,16 @@ static coffer_status publication_shadowed(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
-/* What takes the place of a file, or else of an older model, gets the rights of that: of the file of its name, the one file that the
-   model was, or the index. What lies under its name already has them. */
+/* Gives a new file the owner and mode of what it replaces: the file of the same name or, if there is none, the old
+   model of one file, or the old index. The first of these that exists decides. Called before the rename, so that
+   the file is never visible under its final name with wider rights than before. */
 static int publication_take_rights(const coffer__publication *publication, const char *file, const char *name)
 {
     const char *const olds[] = { name, publication->shadow.text, publication->old.text };
     coffer__os_info info = { .kind = COFFER__OS_OTHER };
     const char *old = NULL;
     int fd = -1;
+    /* The first one that exists is what the new file replaces. */
     for (size_t i = 0; i < sizeof olds / sizeof olds[0] && old == NULL; i++) {
         old = coffer__os_inspect(olds[i], true, &info) == 0 ? olds[i] : NULL;
     }
@@ -184,7 +205,9 @@ static int publication_take_rights(const coffer__publication *publication, const
     return os_error;
 }
 
-/* The files of the new model, whose names are a stranger's only when somebody has changed its index. */
+/* Gives one new file its name. A temporary file that is gone while the target exists means that an earlier run got
+   this far, so that counts as done. The temporary name is checked again here, as this may be the recovery of a save
+   whose index somebody has changed. */
 static coffer_status publication_rename(const coffer__publication *publication, const coffer__name *file,
                                         coffer_error *err)
 {
@@ -200,10 +223,13 @@ static coffer_status publication_rename(const coffer__publication *publication, 
     }
     int os_error = publication_take_rights(publication, temporary.text, target.text);
     os_error = os_error == 0 ? coffer__os_rename(temporary.text, target.text) : os_error;
+    /* The temporary file may be gone because an earlier run has renamed it. */
     const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
     return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
 }
 
+/* Gives all new files their names. An empty list is that of a model without tensors, which is one file with the
+   name `path`. */
 static coffer_status publication_rename_all(const coffer__publication *publication, const publication_list *list,
                                             coffer_error *err)
 {
@@ -220,7 +246,8 @@ static coffer_status publication_rename_all(const coffer__publication *publicati
     return status;
 }
 
-/* An index of nothing, so that what was there before stays known. */
+/* An index that names nothing. It records that there was no index before, so that recovery can tell this from an
+   index that has yet to move. */
 static int publication_make_empty(const char *path)
 {
     int fd = -1;
@@ -228,17 +255,20 @@ static int publication_make_empty(const char *path)
     return os_error == 0 ? coffer__os_close(fd) : os_error;
 }
 
-/* Without an index there was none, or it is aside already. */
+/* Renames the old index to .coffer-old. If there is no index, either an earlier run has moved it, or there was none
+   and an empty file takes note of that. */
 static int publication_set_index_aside(const coffer__publication *publication)
 {
     const int os_error = coffer__os_rename(publication->index.text, publication->old.text);
+    /* ENOENT: there is no index, or an earlier run has moved it. */
     if (os_error != ENOENT) {
         return os_error;
     }
     return coffer__os_exists(publication->old.text) ? 0 : publication_make_empty(publication->old.text);
 }
 
-/* Says in its state which model of one file is to be taken away, so that recovering may do that, and no other one is. */
+/* Fills the contents of .coffer-force from a file. Inode, size and time together identify the model that the user
+   agreed to lose, so that recovery removes that one and no other that was put there later. */
 static void publication_write_forced(uint8_t bytes[PUBLICATION_FORCED_SIZE], const coffer__os_info *file)
 {
     memcpy(bytes, publication_magic, sizeof publication_magic);
@@ -247,7 +277,8 @@ static void publication_write_forced(uint8_t bytes[PUBLICATION_FORCED_SIZE], con
     coffer__store_u64le(bytes + 24, (uint64_t)file->modified);
 }
 
-/* Whether the model of one file that lies there is the one that may be taken away. */
+/* Fails with COFFER_ERR_SHADOWED unless the model of one file at `path` is the one that .coffer-force names.
+   Without .coffer-force no model of one file may be removed. */
 static coffer_status publication_check_forced(const coffer__publication *publication, coffer_error *err)
 {
     uint8_t wanted[PUBLICATION_FORCED_SIZE];
@@ -264,6 +295,7 @@ static coffer_status publication_check_forced(const coffer__publication *publica
     if (status != COFFER_OK && status != COFFER_ERR_NOT_FOUND) {
         return coffer__fail_path(err, status, publication->forced.text);
     }
+    /* Byte for byte: inode, size and time must all be those of the model that was given up. */
     const bool same = status == COFFER_OK && said.size == sizeof wanted && memcmp(said.bytes, wanted, said.size) == 0;
     if (status == COFFER_OK) {
         coffer__place_forget(&said, &publication->allocator);
@@ -277,7 +309,9 @@ static coffer_status publication_check_forced(const coffer__publication *publica
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
-/* The old model is nobody's to load any more. */
+/* Moves the old model aside, first the single file, then the index, so that no loader finds either of them. From
+   here until the new index has its name, the folder has no model. That is what rules out a mixture: a loader that
+   looks now fails, and does not combine an old index with new files. */
 static coffer_status publication_set_aside(const coffer__publication *publication, bool sharded, coffer_error *err)
 {
     const char *path = publication->path.text;
@@ -294,13 +328,15 @@ static coffer_status publication_set_aside(const coffer__publication *publicatio
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "move the old model aside", path, os_error);
 }
 
-/* Whether there is no file of that name any more. */
+/* Returns true when no file of that name is left, including when there was none. */
 static bool publication_unlink(const char *path)
 {
     const int os_error = coffer__os_unlink(path);
     return os_error == 0 || os_error == ENOENT;
 }
 
+/* Removes every file that `old` names and `now` does not. Returns false if one could not be removed. `path` itself
+   is never removed here: it is either the new model or, under its name aside, publication_tidy's to remove. */
 static bool publication_remove(const coffer__publication *publication, const publication_list *old,
                                const publication_list *now)
 {
@@ -316,7 +352,8 @@ static bool publication_remove(const coffer__publication *publication, const pub
     return all;
 }
 
-/* What the new index names. There is none when the new model is one file, which has to be there then. */
+/* Reads what the new index names. A new model of one file has no index; then its file must exist, or nothing may be
+   removed. */
 static coffer_status publication_read_new(const coffer__publication *publication, publication_list *now)
 {
     const coffer_status status = publication_read_list(now, publication->index.text, &publication->allocator, NULL);
@@ -324,25 +361,30 @@ static coffer_status publication_read_new(const coffer__publication *publication
     return one_file ? COFFER_OK : status;
 }
 
-/* Removes what the old index named and the new one does not. What cannot be removed, or known, is left for the next time; an old
-   index that cannot be understood names nothing. */
+/* Removes what the old index named and the new one does not, and then the records of the save. .coffer-old goes
+   last, as it is the list of what is left to remove: what cannot be removed or read now is left for the next save
+   or recovery. An old index that is not valid names nothing, so it does not block. Failures are not reported,
+   because the new model is complete and published. */
 static void publication_tidy(const coffer__publication *publication)
 {
     publication_list old;
     publication_list now = { .allocator = &publication->allocator };
     const coffer_status status = publication_read_list(&old, publication->old.text, &publication->allocator, NULL);
+    /* After a failure of memory or I/O the next try may succeed, so everything stays for it. */
     bool all = status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
     if (status == COFFER_OK && old.index.shard_count > 0) {
         all = publication_read_new(publication, &now) == COFFER_OK && publication_remove(publication, &old, &now);
     }
     publication_free_list(&old);
     publication_free_list(&now);
+    /* .coffer-old goes last. While it exists, the next save tidies up again. */
     if (all && publication_unlink(publication->forced.text) && publication_unlink(publication->shadow.text)) {
         (void)coffer__os_unlink(publication->old.text);
     }
 }
 
-/* From the decision to the end. Whatever was done of it before is found done. */
+/* Everything from the decision to the end. It is also the recovery: each step finds out whether it was done, so
+   running it again after a crash at any point gives the same result. */
 static coffer_status publication_settle(const coffer__publication *publication, coffer_error *err)
 {
     publication_list list;
@@ -350,8 +392,10 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* Step 3. From here until step 5 no loader finds a model, which is what keeps old and new files apart. */
     const bool sharded = publication_is_sharded(&list, publication->path.text);
     status = publication_set_aside(publication, sharded, err);
+    /* Step 4. Files beside the model change first, so they are the new ones when the model appears. */
     if (status == COFFER_OK && publication->meanwhile != NULL) {
         status = publication->meanwhile(publication->meanwhile_ctx, err);
     }
@@ -362,6 +406,8 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* All files have their names. They must be durable under them before the index is, or a crash could leave an
+       index that names files of the old model. */
     int os_error = sharded ? publication_take_rights(publication, publication->ready.text, publication->index.text) : 0;
     os_error = os_error == 0 ? publication_sync(publication) : os_error;
     if (os_error == 0) {
@@ -382,12 +428,14 @@ static bool publication_unlink_new(const char *file)
     return !coffer__publication_name(&temporary, file) || publication_unlink(temporary.text);
 }
 
-/* The new files go, whichever there are, then the list of them: what cannot be removed is left for the next time. */
+/* Removes the new files, whichever of them exist, and then the list of them. The list goes only when every file is
+   gone: it is the only record of their names, so what cannot be removed now is found again by the next save. */
 static void publication_undo(const coffer__publication *publication, const char *list_path)
 {
     publication_list list;
     coffer__path file;
     const char *path = publication->path.text;
+    /* A model of one file, or of no tensors, has its temporary file here even if the list does not name it. */
     bool all = publication_unlink_new(path);
     if (publication_read_list(&list, list_path, &publication->allocator, NULL) == COFFER_OK) {
         for (size_t i = 0; i < list.index.shard_count; i++) {
@@ -396,6 +444,7 @@ static void publication_undo(const coffer__publication *publication, const char 
         }
         publication_free_list(&list);
     }
+    /* The list goes last: without it nothing would know the names of the files that are left. */
     if (all && publication_unlink(publication->forced.text)) {
         (void)coffer__os_unlink(list_path);
     }
@@ -403,14 +452,16 @@ static void publication_undo(const coffer__publication *publication, const char 
 
 /* ---- what a crash left ------------------------------------------------------------------------------------------- */
 
-/* Finishes, undoes or tidies up. Nothing to do is fine, too. What was decided on comes first: its files may have the names of those
-   that are not complete. */
+/* Finishes, undoes or tidies up what a crash left. It is not an error if there is nothing to do. A save that was
+   decided on goes first, because its files and those of a save that was still being written may have the same
+   temporary names, and after settling none of them carries such a name any more. A repair is always durable: it
+   cannot know what the interrupted save had promised. */
 static coffer_status publication_repair(coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     publication->durable = true;
     if (coffer__os_exists(publication->ready.text)) {
-        /* With both indices there, somebody else has saved a model since, and that is the one that counts. */
+        /* Both indices can only exist if somebody else saved a model since. That model counts. */
         if (coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text)) {
             publication_undo(publication, publication->ready.text);
         } else {
@@ -420,6 +471,7 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
     if (status == COFFER_OK && coffer__os_exists(publication->fresh.text)) {
         publication_undo(publication, publication->fresh.text);
     }
+    /* A .coffer-old with no model beside it is not touched: it may be the only trace of one. */
     const bool published = coffer__os_exists(publication->index.text) || coffer__os_exists(publication->path.text);
     if (status == COFFER_OK && published && coffer__os_exists(publication->old.text)) {
         publication_tidy(publication);
@@ -427,7 +479,9 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
     return status;
 }
 
-/* Locks the folder. A file system that has no locks for folders does without. */
+/* Locks the folder. The lock belongs to the descriptor and ends with it, also when the process dies. On a file
+   system without locks for folders the save goes on without one; there, users must not save the same model twice at
+   once. */
 static coffer_status publication_lock(coffer__publication *publication, coffer_error *err)
 {
     coffer__path folder;
@@ -448,7 +502,8 @@ static coffer_status publication_lock(coffer__publication *publication, coffer_e
     return COFFER_OK;
 }
 
-/* Locks and repairs. */
+/* Takes the lock, checks that the names are trustworthy, and repairs, in that order: nothing may be examined that
+   another process is about to change, and nothing may be acted on that a stranger has planted. */
 static coffer_status publication_enter(coffer__publication *publication, const char *path, coffer_error *err)
 {
     if (!publication_make_names(publication, path)) {
@@ -477,11 +532,14 @@ coffer_status coffer__publication_recover(const char *path, const coffer_allocat
 coffer_status coffer__publication_check(const char *path, coffer_error *err)
 {
     coffer__os_info info;
+    /* A symbolic link is fine, as it is replaced itself. Anything that is neither a file nor a link stays. */
     const bool fine =
         coffer__os_inspect(path, false, &info) != 0 || info.kind == COFFER__OS_REGULAR || info.kind == COFFER__OS_LINK;
     return fine ? COFFER_OK : coffer__trouble_of_target(err, info.kind == COFFER__OS_DIRECTORY, path);
 }
 
+/* On failure the caller still calls coffer__publication_close, which releases the lock. `durable` is decided last:
+   repair sets it, and only now is it known whether something is replaced. */
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err)
 {
@@ -501,6 +559,8 @@ coffer_status coffer__publication_open(coffer__publication *publication, const c
     if (one_file && sharded && !force) {
         return publication_shadowed(path, err);
     }
+    /* With COFFER_SYNC_REPLACE only a save that replaces something needs to be durable: there is nothing else to
+       lose. */
     const bool replaces = one_file || coffer__os_exists(publication->index.text);
     publication->durable = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && replaces);
     return COFFER_OK;
@@ -530,13 +590,15 @@ static coffer_status publication_write(const coffer__publication *publication, c
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err)
 {
-    /* A second time only digests in it differ, and whatever of them is there, it names the same files. */
+    /* A second call overwrites the file in place. Only the digests in it differ, so at any moment of the
+       overwriting it names the same files, and an undo finds them all. */
     const bool again = publication->begun;
     publication->begun = true;
     return publication_write(publication, publication->fresh.text, index, size, again, err);
 }
 
-/* A model of one file that is in the way is there by now, or still is. */
+/* Looks again for a model of one file at `path`: it may have been put there after coffer__publication_open. If
+   it may be removed, .coffer-force says which one, so that recovery can do the same after a crash. */
 static coffer_status publication_decide_on_shadow(const coffer__publication *publication, coffer_error *err)
 {
     uint8_t bytes[PUBLICATION_FORCED_SIZE];
@@ -556,14 +618,16 @@ static coffer_status publication_decide_on_shadow(const coffer__publication *pub
     return publication_write(publication, publication->forced.text, bytes, sizeof bytes, false, err);
 }
 
-/* Decides on the new model, after which there is no way back. An old index aside that could not be tidied up goes before: it is not
-   that of this save. */
+/* Makes the decision, after which the save can only go forward. A .coffer-old beside an index is left from an
+   earlier save that could not be tidied up. It is removed first, because together with .coffer-ready it would mean
+   that somebody else saved since. */
 static coffer_status publication_decide(coffer__publication *publication, coffer_error *err)
 {
     const coffer_status status = publication_decide_on_shadow(publication, err);
     if (status != COFFER_OK) {
         return status;
     }
+    /* See publication_repair for what the two together would mean after a crash. */
     const bool stale = coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text);
     int os_error = stale ? coffer__os_unlink(publication->old.text) : 0;
     os_error = os_error == 0 ? publication_sync(publication) : os_error;
@@ -572,6 +636,8 @@ static coffer_status publication_decide(coffer__publication *publication, coffer
                          : coffer__trouble(err, "commit to the new model", publication->path.text, os_error);
 }
 
+/* Reports a failure after the decision. The new model is complete and will be published by the next save or
+   recovery, so the error says that and not that the save failed. */
 static coffer_status publication_unfinished(const char *path, const coffer_error *cause, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_UNFINISHED,
@@ -582,6 +648,8 @@ static coffer_status publication_unfinished(const char *path, const coffer_error
     return coffer__fail_errno(err, COFFER_ERR_UNFINISHED, cause->os_error);
 }
 
+/* Until publication_decide succeeds, a failure leaves the old model and coffer__publication_close removes the new
+   files. Afterwards `begun` is false, so closing removes nothing. */
 coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err)
 {
     coffer_error cause;
@@ -597,6 +665,7 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
     return status == COFFER_OK ? COFFER_OK : publication_unfinished(path, &cause, err);
 }
 
+/* The new files are removed while the folder is still locked: afterwards the names may be those of another save. */
 void coffer__publication_close(coffer__publication *publication)
 {
     if (publication->begun) {

@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a model take the place of those of an older one, and nobody who asks for a model there ever gets files of
- * both: what a crash can leave is the old model, the new one, or a folder without an index, which loaders refuse. `path` is
- * everywhere what the model would be called as one file, FOLDER/NAME.safetensors. Beside it lie at times
+ * Replaces the files of a model with those of a new one. Nobody who asks for a model there ever gets files of both:
+ * a crash can leave the old model, the new one, or a folder without an index, which loaders refuse. `path` is
+ * always what the model would be called as one file, FOLDER/NAME.safetensors. These files may lie beside it:
  *
  *   NAME.safetensors.index.json.coffer-new     the new index, while the new files are being written
- *   NAME.safetensors.index.json.coffer-ready   the same, when all of them are complete
- *   NAME.safetensors.index.json.coffer-force   which old model of one file may be taken away, when that was asked for
+ *   NAME.safetensors.index.json.coffer-ready   the new index, when all new files are complete
+ *   NAME.safetensors.index.json.coffer-force   which old model of one file may be removed, if that was asked for
  *   NAME.safetensors.index.json.coffer-old     the old index, or an empty file where there was none
- *   NAME.safetensors.coffer-old                an old model of one file, which would be preferred to an index
+ *   NAME.safetensors.coffer-old                an old model of one file, which loaders would prefer to an index
  *   FILE.coffer-new                            the new FILE
  *
- * The order of things: the index is written as .coffer-new, then the files; its renaming to .coffer-ready is the decision. Then
- * the old model moves aside, the files get their names, the index gets its own, and what only the old index named is removed. So
- * what a crash left is undone when .coffer-new is there, finished when .coffer-ready is, and tidied up when only .coffer-old is.
- * When it is decided there is no .coffer-old beside an index: with .coffer-ready, both of them mean that somebody else saved since.
+ * A save takes these steps, in this order:
  *
- * All of it happens under a lock of the folder. Names can be planted, in a sticky folder by anybody: those above count only as
- * regular files of this user or of the folder's owner that not everybody may write, or in a folder that others may write and that is
- * not sticky, where they could do themselves what the names would have done. Layout of .coffer-force, integers little-endian:
+ *   1. the new index is written as .coffer-new, then the new files as FILE.coffer-new
+ *   2. the index is renamed to .coffer-ready: this is the decision
+ *   3. the old model moves aside to .coffer-old
+ *   4. the new files get their names
+ *   5. the index gets its name
+ *   6. files that only the old index named are removed, then what was moved aside; .coffer-old goes last
+ *
+ * So a crash is repaired by what it left: with .coffer-new the save is undone, with .coffer-ready it is finished,
+ * and with only .coffer-old it is tidied up. At the decision there is never a .coffer-old beside an index. If both
+ * are there together with .coffer-ready, somebody else has saved since, and the interrupted save is dropped.
+ *
+ * All of this happens under a lock of the folder. Names can be planted, by anybody in a sticky folder. So the names
+ * above count only as regular files of this user or of the folder's owner that not everybody may write. In a folder
+ * that others may write and that is not sticky, it does not matter whose they are: there the others could do by
+ * themselves what the names ask for. Layout of .coffer-force, integers little-endian:
  *
  *   offset   size
  *   0        8     "COFFORCE"
@@ -37,43 +46,45 @@
 typedef struct coffer__publication {
     coffer_allocator allocator;
     coffer__path path;
-    coffer__path index; /* these are the names above, in their order */
+    coffer__path index; /* these are the names above, in that order */
     coffer__path fresh;
     coffer__path ready;
     coffer__path forced;
     coffer__path old;
     coffer__path shadow;
-    int directory; /* locked; -1: not open */
+    int directory; /* the folder, locked; -1: not open */
     coffer__os_info folder;
     bool durable; /* each step is on the device before the next */
     bool sharded; /* the new model has an index */
-    bool force;   /* an old model of one file is taken away */
-    bool begun;   /* the new index is there, and not decided on */
-    /* Called while the old model is aside and the new one has no index yet: what lies beside the two changes then. Set between
-       coffer__publication_open and coffer__publication_finish; NULL: nothing does. */
+    bool force;   /* an old model of one file may be removed */
+    bool begun;   /* the new index is written, and not decided on */
+    /* Called while the old model is aside and the new one has no index yet, for files beside the model that change
+       then. Set between coffer__publication_open and coffer__publication_finish; NULL: nothing is called. */
     coffer_status (*meanwhile)(void *ctx, coffer_error *err);
     void *meanwhile_ctx;
 } coffer__publication;
 
-/* Locks the folder, finishes or undoes what a crash left, and looks whether a model of several files (`sharded`) may be put there:
-   COFFER_ERR_SHADOWED. */
+/* Locks the folder, finishes or undoes what a crash left, and checks whether a model of several files (`sharded`)
+   may be put there: COFFER_ERR_SHADOWED. coffer__publication_close follows in any case. */
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err);
-/* Whether a file of the new model may get that name: nothing may be there that a file cannot replace, since after the decision
-   there is no way back. */
+/* Fails when something lies at the path that a file cannot replace. It is asked for every file of the new model
+   before the decision, since there is no way back afterwards. */
 coffer_status coffer__publication_check(const char *path, coffer_error *err);
-/* Writes the new index, from now on discarded by coffer__publication_close; or, until the end, one of the same files again. */
+/* Writes the new index. From then on coffer__publication_close removes it and the new files. It may be called again
+   until the end, with an index of the same files. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err);
-/* The name under which a file of the model is to be written; false when it is too long. */
+/* The name under which a file of the model is written; false if it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
-/* Every file is complete under its temporary name. After a failure the old model is there, or the error is
-   COFFER_ERR_UNFINISHED: the next one to open it finishes. COFFER_ERR_SHADOWED when a model of one file came there meanwhile. */
+/* Publishes the files, each of which is complete under its temporary name. After a failure either the old model is
+   there, or the error is COFFER_ERR_UNFINISHED and the next open finishes the save. COFFER_ERR_SHADOWED if a model
+   of one file was put there in the meantime. */
 coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err);
-/* Unlocks the folder; before the decision also removes every new file. */
+/* Unlocks the folder. Before the decision it also removes every new file. */
 void coffer__publication_close(coffer__publication *publication);
 
-/* Finishes or undoes an interrupted save. COFFER_ERR_UNFINISHED when what lies there does not count. */
+/* Finishes or undoes an interrupted save. COFFER_ERR_UNFINISHED if what lies there does not count. */
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err);
 
 #endif

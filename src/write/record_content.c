@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording digests of a whole model in the index that is there: they follow from what the files record, and only the index is
-   written, under the lock of the folder that savers hold. */
+/*
+ * Records digests of a whole model in its index. They follow from what the files record, so no data is read, and
+ * only the index is written, under the lock of the folder that savers hold.
+ */
 #include "alloc.h"
 #include "content.h"
 #include "edit.h"
@@ -16,6 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
+/* One call, from beginning to end. record_content_free releases whatever there is of it. */
 typedef struct record_content_job {
     coffer_edit_options options;
     coffer_allocator allocator;
@@ -49,6 +52,7 @@ static void record_content_free(record_content_job *job)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
+/* Opens the model that is to be recorded: one that has a local index, which can be replaced. */
 static coffer_status record_content_open(record_content_job *job, const char *path, coffer_error *err)
 {
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
@@ -69,7 +73,8 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
     return COFFER_OK;
 }
 
-/* Locks the folder, in which savers of models exclude each other. A file system without locks for folders does without. */
+/* Locks the folder, in which savers of models exclude each other. A file system without locks for folders goes
+   without. The index itself may be a link; the lock is that of the folder where savers of the model work. */
 static coffer_status record_content_lock(record_content_job *job, const char *index, coffer_error *err)
 {
     coffer__path folder;
@@ -92,7 +97,7 @@ static coffer_status record_content_lock(record_content_job *job, const char *in
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
 
-/* The values of both members. */
+/* Makes the values of both members, one after the other in one block. */
 static coffer_status record_content_write_texts(record_content_job *job, coffer__name values[COFFER__INDEX_RECORDS],
                                                 coffer_error *err)
 {
@@ -111,6 +116,7 @@ static coffer_status record_content_write_texts(record_content_job *job, coffer_
     return COFFER_OK;
 }
 
+/* Makes the new text of the index: only the recorded values change, every other byte stays. */
 static coffer_status record_content_splice(record_content_job *job, const coffer__index *index,
                                            const coffer__name values[COFFER__INDEX_RECORDS], coffer_error *err)
 {
@@ -123,7 +129,7 @@ static coffer_status record_content_splice(record_content_job *job, const coffer
     return COFFER_OK;
 }
 
-/* Makes the new text of the index. */
+/* Reads the index and makes its new text. The index is read again here, under the lock. */
 static coffer_status record_content_make(record_content_job *job, coffer_error *err)
 {
     coffer__index index;
@@ -144,6 +150,7 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
     return status;
 }
 
+/* Replaces the index by a new file with the new text, atomically. */
 static coffer_status record_content_publish(const record_content_job *job, coffer_error *err)
 {
     coffer__sink sink;
@@ -162,7 +169,7 @@ static coffer_status record_content_publish(const record_content_job *job, coffe
     return sink.ops->publish(&sink, err);
 }
 
-/* Everything about the index, under the lock. */
+/* Does everything about the index, under the lock. An index that records the same digests already is not touched. */
 static coffer_status record_content_edit(record_content_job *job, coffer_edit_way *way, coffer_error *err)
 {
     coffer_status status = record_content_make(job, err);
@@ -177,8 +184,8 @@ static coffer_status record_content_edit(record_content_job *job, coffer_edit_wa
     return record_content_publish(job, err);
 }
 
-/* The folder is locked between two looks at the model: where its index is is told by the first, what its files record by the second,
-   when no saver can change them. */
+/* Opens the model twice. The first time tells where its index is, and so which folder to lock. The second time,
+   under the lock, tells what its files record, when no saver can change them any more. */
 static coffer_status record_content_run(record_content_job *job, const char *path, coffer_edit_way *way,
                                         coffer_error *err)
 {
@@ -205,6 +212,7 @@ static coffer_status record_content_run(record_content_job *job, const char *pat
     return status == COFFER_OK ? status : coffer__fail_path(err, status, index.text);
 }
 
+/* *way is set on success only. */
 coffer_status coffer_record_content(const char *path, const coffer_edit_options *options, coffer_edit_way *way,
                                     coffer_error *err)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording digests in a file that is there: they are computed, and the rest is an edit of the metadata. Of several files, in each
-   of them, and then what follows from that in their index. */
+/*
+ * Records digests in a file: they are computed, and the rest is an edit of the metadata. For several files this is
+ * done in each of them, and then in their index (record_content.c).
+ */
 #include "alloc.h"
 #include "edit.h"
 #include "error.h"
@@ -11,7 +13,8 @@
 
 #include <string.h>
 
-/* What the digests become: r of every tensor, by name, in one text. */
+/* What becomes the text of the digests: one for each tensor, in order of the names. `digests` and `order` are by
+   number of the tensor, `records` is by name. */
 typedef struct record_file_job {
     const coffer *model;
     coffer_algorithm algorithm;
@@ -23,6 +26,7 @@ typedef struct record_file_job {
     size_t text_len;
 } record_file_job;
 
+/* The length of the text is counted in 64 bits, and has to fit in memory here. */
 static coffer_status record_file_new(record_file_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
     const uint64_t text_len = coffer__record_text_len(job->algorithm, job->count);
@@ -46,6 +50,7 @@ static void record_file_free(record_file_job *job, const coffer_allocator *alloc
     coffer__free_array(allocator, job->digests, job->count, sizeof *job->digests);
 }
 
+/* Hashes all tensors, then puts their digests in byte order of the names, as the format of the text demands. */
 static coffer_status record_file_hash(record_file_job *job, const coffer_edit_options *options, coffer_error *err)
 {
     coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
@@ -65,6 +70,8 @@ static coffer_status record_file_hash(record_file_job *job, const coffer_edit_op
     return COFFER_OK;
 }
 
+/* Edits the file that was hashed and no other: COFFER_ERR_CHANGED if it was replaced or written to since. The edit
+   reports no progress, since hashing was nearly all of the work and was reported. */
 static coffer_status record_file_edit(const record_file_job *job, const char *path, const coffer_edit_options *options,
                                       coffer_edit_way *way, coffer_error *err)
 {
@@ -94,7 +101,7 @@ static coffer_status record_file(const coffer *model, const char *path, coffer_a
 
 /* ---- several files ----------------------------------------------------------------------------------------------- */
 
-/* The progress of all files, told from that of one. */
+/* Reports the progress of one file as that of all. */
 typedef struct record_file_progress {
     const coffer_edit_options *options;
     uint64_t before;
@@ -108,6 +115,8 @@ static int record_file_tell(void *ctx, uint64_t done, uint64_t total)
     return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
 }
 
+/* Records digests in every file. *way becomes the way that did most among those that the files took. A failure
+   leaves the files before it recorded; calling again goes on, as recording the same digests again changes nothing. */
 static coffer_status record_files(const coffer *model, coffer_algorithm algorithm, const coffer_edit_options *options,
                                   coffer_edit_way *way, coffer_error *err)
 {
@@ -132,11 +141,13 @@ static coffer_status record_files(const coffer *model, coffer_algorithm algorith
 
 /* ---- what is at a path ------------------------------------------------------------------------------------------- */
 
+/* Records in what the path leads to. A folder may hold a single file: then the file is edited, and errors name the
+   path as it was given. */
 static coffer_status record_any(const coffer *model, const char *path, coffer_algorithm algorithm,
                                 coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
     if (coffer_shard_count(model) == 1 && coffer_index_metadata(model, NULL) == NULL) {
-        /* A folder is named, and a file is edited. */
+        /* The path may be that of a folder, and a file is edited. */
         const coffer_status status = record_file(model, coffer_shard_path(model, 0), algorithm, options, way, err);
         return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
     }
@@ -150,6 +161,7 @@ static coffer_status record_any(const coffer *model, const char *path, coffer_al
     return status;
 }
 
+/* *way is set on success only. */
 coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm, const coffer_edit_options *options,
                                     coffer_edit_way *way, coffer_error *err)
 {
@@ -162,7 +174,7 @@ coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
     opening.allocator = known.allocator;
     opening.max_header_size = known.max_header_size;
-    opening.access = COFFER_READ; /* a map would end the process when somebody makes the file shorter meanwhile */
+    opening.access = COFFER_READ; /* if somebody makes the file shorter, reading a map would end the process */
     coffer *model = NULL;
     status = coffer_open(&model, path, &opening, err);
     if (status != COFFER_OK) {

@@ -163,7 +163,7 @@ static uint64_t rewrite_alignment(const coffer *model)
     return alignment;
 }
 
-/* The room for edits that every file has. What the padding to an alignment leaves anyway was reserved by nobody. */
+/* The room for edits that every file has. Less than an alignment is only padding, which nobody has reserved. */
 static uint64_t rewrite_slack(const coffer *model, uint64_t alignment)
 {
     uint64_t slack = UINT64_MAX;

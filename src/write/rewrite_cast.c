@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker
- * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes what it wrote
- * once more, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
+ * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes the result
+ * again, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
  * tensor alone, and every number on itself alone, so the new bytes are the same with any number of threads. Memory: at
  * most 4 MiB for each worker.
  */
@@ -14,11 +14,11 @@
 
 #include <math.h>
 
-/* Whole bytes of any dtype, and at most 2 MiB. */
+/* A piece is whole bytes of any dtype, and at most 2 MiB. */
 #define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
-/* Elements that are decoded at a time: as doubles they stay in the processor's cache, and on any thread's stack. */
+/* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
 #define REWRITE_BLOCK_ELEMENTS 1024
 #define REWRITE_MOST_THREADS 64
 
@@ -41,13 +41,13 @@ typedef struct rewrite_cast_job {
 typedef struct rewrite_cast_worker {
     coffer__crew_worker base;
     rewrite_cast_job *job;
-    uint8_t *from; /* room for a piece of any dtype … */
-    uint8_t *to;   /* … and once more */
+    uint8_t *from; /* room for a piece of any dtype, … */
+    uint8_t *to;   /* … and for the cast piece */
     coffer_status status;
     coffer_error err;
 } rewrite_cast_worker;
 
-/* Bytes of that many elements, which fill whole ones. */
+/* Bytes of that many elements, which must fill whole bytes. Written so that no product overflows. */
 static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 {
     const uint64_t bits = coffer_dtype_bits(dtype);
@@ -61,6 +61,8 @@ static bool rewrite_is_infinite(double value)
     return value == INFINITY || value == -INFINITY;
 }
 
+/* Compares what was written, decoded again, with what was read. The counters are local and without branches, so
+   that the compiler can use vector instructions. */
 static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
 {
     size_t overflowed = 0;
@@ -73,6 +75,8 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     piece->vanished += vanished;
 }
 
+/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when the
+   plan was made. */
 static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
                                   coffer_dtype to)
 {
@@ -91,7 +95,8 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 
 /* ---- one piece --------------------------------------------------------------------------------------------------- */
 
-/* Takes the next piece; false when there is none, or when somebody has failed. */
+/* Takes the next piece; false when there is none, or when somebody has failed. Declarations that are not cast, and
+   those without elements, are skipped. `next` stays at a tensor until all its pieces are taken. */
 static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
 {
     const size_t count = coffer_header_count(job->rewrite->header);
@@ -121,6 +126,8 @@ static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t nu
                                 : coffer_model_writer_write(target->files, number, offset, bytes, size, err);
 }
 
+/* Reads, casts and writes one piece. The read runs in this thread alone, as the other workers do the same at the
+   same time. */
 static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_piece *piece)
 {
     const coffer_rewrite *rewrite = worker->job->rewrite;
@@ -169,7 +176,8 @@ static void rewrite_cast_work(void *ctx)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Once a writer has failed, it refuses what other threads bring as a wrong call: what it failed of is what counts. */
+/* After a writer has failed, it refuses the writes of other threads as wrong calls. The failure itself is what the
+   caller must learn, so it is preferred to those refusals. */
 static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t count, coffer_status status,
                                    coffer_error *err)
 {
@@ -185,6 +193,7 @@ static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t co
     return status;
 }
 
+/* Gives each worker its two buffers and runs them. */
 static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
                                        uint8_t *buffers, coffer_error *err)
 {
@@ -198,7 +207,7 @@ static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worke
     return rewrite_cause(workers, count, status, err);
 }
 
-/* Threads that are worth while. */
+/* How many threads are worth starting: at most one for each piece. */
 static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wanted)
 {
     uint64_t pieces = 0;

@@ -13,7 +13,8 @@ static bool rewrite_can_cast_to(coffer_dtype dtype)
     return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64;
 }
 
-/* Stars that no backslash takes as they are. One in a set counts too, which at worst asks for a capture too many. */
+/* Counts the stars that no backslash precedes. A star in a set counts too, which at worst asks for one capture too
+   many. */
 static size_t rewrite_count_stars(const char *pattern)
 {
     size_t count = 0;
@@ -24,6 +25,7 @@ static size_t rewrite_count_stars(const char *pattern)
     return count;
 }
 
+/* The stars of the new name take the captures of the pattern's stars in order, so it cannot have more of them. */
 static coffer_status rewrite_check_rename(const coffer_rewrite_rule *rule, coffer_error *err)
 {
     if (rule->name == NULL) {
@@ -64,7 +66,7 @@ static bool rewrite_matches(const coffer_rewrite_rule *rule, const coffer_tensor
     return coffer__pattern_matches(rule->pattern, (coffer__name){ tensor->name, tensor->name_len });
 }
 
-/* A pattern that matches nothing is more likely a slip than a wish. */
+/* A pattern that matches nothing is more likely a typing error than intended. */
 static coffer_status rewrite_check_match(const coffer *model, const coffer_rewrite_rule *rule, coffer_error *err)
 {
     const size_t count = coffer_count(model);
@@ -102,8 +104,8 @@ static coffer_status rewrite_no_float(const coffer_tensor *tensor, coffer_error 
     return coffer__fail_tensor(err, COFFER_ERR_DTYPE, tensor->name, tensor->name_len);
 }
 
-/* The first rule of a kind that matches; NULL: none does. *any (when not NULL) tells whether there is one of that kind
-   at all. */
+/* The first rule of a kind that matches; NULL: none does. *any, unless NULL, becomes true if there is a rule of that
+   kind at all: with a rule that keeps, tensors that no such rule matches are left out. */
 static const coffer_rewrite_rule *rewrite_first(const coffer_rewrite_rule *rules, size_t count,
                                                 coffer_rewrite_kind kind, const coffer_tensor *tensor, bool *any)
 {
@@ -121,6 +123,8 @@ static const coffer_rewrite_rule *rewrite_first(const coffer_rewrite_rule *rules
     return NULL;
 }
 
+/* Keeping and dropping are decided first: what is left out need not be castable. Then the first rule of each other
+   kind counts. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
                                      const coffer_tensor *tensor, coffer_error *err)
 {
@@ -139,7 +143,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const c
     decision->dtype = cast != NULL ? cast->dtype : tensor->dtype;
     decision->rename = rewrite_first(rules, count, COFFER_REWRITE_RENAME, tensor, NULL);
     if (decision->rename != NULL) {
-        /* A star in a set is counted as one and takes nothing. */
+        /* A star in a set counts as one but captures nothing, so its capture must be empty. */
         for (size_t i = 0; i < COFFER_REWRITE_MOST_STARS; i++) {
             decision->captures[i] = (coffer__name){ "", 0 };
         }
@@ -149,6 +153,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const c
     return COFFER_OK;
 }
 
+/* Replaces each star of the rule's name by the next capture, and undoes backslashes. */
 size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name)
 {
     const coffer__name *capture = decision->captures;

@@ -37,7 +37,7 @@ static coffer_status rewrite_open_file(const coffer_rewrite *rewrite, coffer__re
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.sync = rewrite->options.sync;
     options.digests = rewrite->digests;
-    /* What somebody saves there meanwhile is not to be lost. */
+    /* If somebody saves there in between, their file must not be lost. */
     options.replaces = rewrite->options.output == NULL ? rewrite->model : NULL;
     return coffer_writer_open(&target->file, rewrite->headers[0], rewrite->target.text, &options, err);
 }
@@ -62,8 +62,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
                                      options->max_shard_size == 0 ? rewrite->shard_of : NULL, &model, err);
 }
 
-/* One file of one file has a writer of its own: it may have any name and format, and nothing else is published with it.
-   */
+/* A single file made of a single file has a writer of its own: it may have any name and format, and nothing else is
+   published with it. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_several = rewrite->options.output == NULL && rewrite->model->several != NULL;
@@ -165,7 +165,7 @@ static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_
     edit.sync = options->sync;
     edit.progress = read->progress;
     edit.progress_ctx = read->progress_ctx;
-    /* The edit takes the lock itself, and only the file that was planned for is edited. */
+    /* The edit takes the lock itself. It checks that the file is the one that was planned for. */
     if (rewrite->lock >= 0) {
         (void)coffer__os_close(rewrite->lock);
         rewrite->lock = -1;

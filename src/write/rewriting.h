@@ -28,10 +28,10 @@ typedef struct coffer__rewrite_decision {
     bool left_out;
 } coffer__rewrite_decision;
 
-/* Fails when a rule is none, or when its pattern matches no tensor of the model. */
+/* Fails when a rule is not valid, or when its pattern matches no tensor of the model. */
 coffer_status coffer__rewrite_check_rules(const coffer *model, const coffer_rewrite_rule *rules, size_t count,
                                           coffer_error *err);
-/* Fails when the tensor would be cast and is no float. */
+/* Fails when the tensor would be cast and is not a float. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
                                      const coffer_tensor *tensor, coffer_error *err);
 /* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and
@@ -47,7 +47,7 @@ struct coffer_rewrite {
     coffer__path target;            /* of the new file or model */
     int lock;                       /* the single file that is replaced; -1: none */
     coffer_header_options layout;   /* of every new file */
-    coffer_algorithm digests;       /* that every new file records */
+    coffer_algorithm digests;       /* which every new file records */
     size_t count;                   /* tensors of the model */
     coffer_rewrite_change *changes; /* by their number in the model, … */
     coffer_tensor *places;          /* … and what `to` points to */
@@ -59,7 +59,7 @@ struct coffer_rewrite {
     bool run;
 };
 
-/* What becomes of the tensor that is declaration `number`: it is not left out. */
+/* What becomes of the tensor of declaration `number`. Tensors that are left out have no declaration. */
 static inline coffer_rewrite_change *coffer__rewrite_change_of(const coffer_rewrite *rewrite, size_t number)
 {
     return &rewrite->changes[rewrite->sources[number]];

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans the files of a model and writes their index: see shards.h for the rules. A plan numbers the file of each
+ * tensor first (shards_fill), and then sorts the tensors by file (shards_order).
+ */
 #include "shards.h"
 
 #include "alloc.h"
@@ -14,7 +18,7 @@
 
 #include <string.h>
 
-#define SHARDS_OPEN UINT32_MAX /* in shard_of: in the file that is being filled, which has no number yet */
+#define SHARDS_OPEN UINT32_MAX /* in shard_of: the file that is being filled, which has no number yet */
 
 /* ---- which tensor goes where ------------------------------------------------------------------------------------- */
 
@@ -25,7 +29,8 @@ static const char *shards_tensor_name(const coffer_header *header, uint32_t i, s
     return header->arena.bytes + tensor->name_at;
 }
 
-/* Gives the tensors of the file that was being filled, which are among those from `from` to `to`, its number. */
+/* Gives the tensors of the file that was being filled its number. They are among those from `from` to `to`; the
+   others there are too large and have a file of their own already. */
 static void shards_close(coffer__shards *shards, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -36,7 +41,10 @@ static void shards_close(coffer__shards *shards, size_t from, size_t to)
     shards->count++;
 }
 
-/* Fills files up to `room` bytes; what is larger than `limit` gets one of its own. Returns how many were filled. */
+/* Fills files up to `room` bytes. A tensor larger than `limit` gets a file of its own at once, so its number is
+   lower than that of the file being filled around it, which gets its number when it is closed. `used` never exceeds
+   `room`, so `room - used` cannot wrap around. Returns how many files were filled, without those of one large
+   tensor. */
 static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit, uint64_t room)
 {
     uint64_t used = 0;
@@ -45,10 +53,13 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
     shards->count = 0;
     for (size_t i = 0; i < shards->tensor_count; i++) {
         const uint64_t size = tensors[i].size;
+        /* Too large to share a file. It is counted here, before the file being filled, which is what other writers
+           of the ecosystem do. */
         if (size > limit) {
             shards->shard_of[i] = (uint32_t)shards->count++;
             continue;
         }
+        /* The tensor does not fit any more, so the file is closed before it. */
         if (opened != SIZE_MAX && size > room - used) {
             shards_close(shards, opened, i);
             opened = SIZE_MAX;
@@ -61,13 +72,15 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
         shards->shard_of[i] = SHARDS_OPEN;
         used += size;
     }
+    /* Closes the last file. A model without tensors has one file that is empty. */
     if (opened != SIZE_MAX || shards->count == 0) {
         shards_close(shards, opened == SIZE_MAX ? 0 : opened, shards->tensor_count);
     }
     return filled;
 }
 
-/* The lowest room that does with as many files as the limit does. */
+/* The lowest room for which no more files are filled than for the limit itself: a binary search, since more room
+   never means more files. No room below the largest tensor that shares a file is possible. */
 static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit)
 {
     const size_t filled = shards_fill(shards, tensors, limit, limit);
@@ -86,7 +99,8 @@ static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor 
     return low;
 }
 
-/* Counts the tensors of each file, then puts them there. */
+/* A counting sort by file, which keeps the order of declaration within each file. While tensors are placed,
+   first[s] moves to the end of file s, which is where file s + 1 begins; the memmove puts the beginnings back. */
 static void shards_order(coffer__shards *shards)
 {
     for (size_t i = 0; i < shards->tensor_count; i++) {
@@ -109,7 +123,8 @@ static coffer__name shards_name_of(const void *ctx, uint32_t i)
     return name;
 }
 
-/* Each file's own header would notice two tensors of one name in that file only. */
+/* Checks the names of all tensors. The header of each file would only notice two tensors of one name in the same
+   file. */
 static coffer_status shards_check_names(const coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
     coffer__names names = {
@@ -150,7 +165,7 @@ static bool shards_pair_before(const void *ctx, uint32_t a, uint32_t b)
     return shards_compare_keys(ctx, a, b) < 0;
 }
 
-/* No order but that of the numbers themselves. */
+/* Every item is equal to every other, and coffer__sort orders equal items by their numbers. */
 static bool shards_never_before(const void *ctx, uint32_t a, uint32_t b)
 {
     (void)ctx;
@@ -166,7 +181,7 @@ static bool shards_is_key(const coffer_header *header, uint32_t i, const char *w
            0;
 }
 
-/* What an index says for itself, and "format", which is each file's own. */
+/* Keys that the index sets itself, and "format", which is each file's own. */
 static bool shards_is_index_key(const coffer_header *header, uint32_t i)
 {
     bool found = shards_is_key(header, i, "format") || shards_is_key(header, i, "total_size");
@@ -176,7 +191,8 @@ static bool shards_is_index_key(const coffer_header *header, uint32_t i)
     return found;
 }
 
-/* Takes the last pair of each key, by key, then puts them in order again. */
+/* Takes the last pair of each key: sorted by key, equal keys are ordered by number, so the last of a run counts.
+   The chosen pairs are put back in the order of their declaration. */
 static void shards_choose_pairs(coffer__shards *shards, const coffer_header *header)
 {
     const size_t count = coffer__header_pair_count(header);
@@ -196,7 +212,8 @@ static void shards_choose_pairs(coffer__shards *shards, const coffer_header *hea
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* There are never more files than tensors, but one of none. */
+/* There are never more files than tensors, except for the one file of a model without tensors; `first` has one
+   entry more than files. */
 static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
 {
     const size_t count = shards->tensor_count;
@@ -210,7 +227,7 @@ static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
     return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
-/* What every plan begins with: room, names that differ, and the size of all. */
+/* Does what every plan begins with: room, names that differ, and the size of all tensors. */
 static coffer_status shards_begin(coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
     *shards = (coffer__shards){ .allocator = header->allocator,
@@ -229,6 +246,8 @@ static coffer_status shards_begin(coffer__shards *shards, const coffer_header *h
     return status;
 }
 
+/* shards_least_room leaves the assignment of its last try behind, so the files are filled again with the room it
+   found. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err)
 {
@@ -261,6 +280,7 @@ coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *h
     return COFFER_OK;
 }
 
+/* Shapes are in the arena of the header, aligned for their type. */
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err)
 {
@@ -293,9 +313,10 @@ void coffer__shards_free(coffer__shards *shards)
     shards->pairs = NULL;
 }
 
-/* ---- the index ---------------------------------------------------------------------------------------------------- */
+/* ---- the index --------------------------------------------------------------------------------------------------- */
 
-/* A digest of the whole, or those of the files, as a member. */
+/* Puts the digest of the whole, or those of the files, as a member. When the text is only measured, its length is
+   all that is needed, so the digests need not be known yet. */
 static void shards_put_record(coffer__index_text *text, size_t record, const coffer__content *content)
 {
     const char *key = coffer__index_record_key(record);
@@ -346,6 +367,7 @@ static void shards_put_weights(coffer__index_text *text, const coffer__shards *s
     }
 }
 
+/* The same code measures and writes, so both agree. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path, const coffer__content *content)
 {

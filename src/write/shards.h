@@ -3,10 +3,10 @@
  * Which tensor goes into which file of a model, and what their index says (index_text.h). All of it follows from
  * the declarations and a limit; nothing here does I/O.
  *
- * The rules are those of the ecosystem, so that the same tensors become the same files, whoever writes them: tensors fill
- * one file after the other in the order of their declaration; one that is larger than the limit gets a file of its own, which
- * is counted where the tensor comes, before the file that is being filled. A file that would be alone has no number, and then
- * there is no index.
+ * The rules are those of the ecosystem, so that the same tensors become the same files, whoever writes them.
+ * Tensors fill one file after the other in the order of their declaration. A tensor that is larger than the limit
+ * gets a file of its own, which is counted where the tensor comes, before the file that is being filled. A file
+ * that would be the only one has no number, and then there is no index.
  */
 #ifndef COFFER_WRITE_SHARDS_H
 #define COFFER_WRITE_SHARDS_H
@@ -22,19 +22,19 @@ typedef struct coffer__shards {
     size_t count;       /* of shards, at least 1 */
     uint64_t size;      /* of all tensors, in bytes */
     uint32_t *shard_of; /* by number of declaration */
-    uint32_t *order;    /* numbers of declarations by shard, in it as they were declared */
+    uint32_t *order;    /* numbers of declarations, by shard, and within it as declared */
     uint32_t *first;    /* where in `order` each shard begins; `count` + 1 entries */
     size_t declared_pairs;
     size_t pair_count;
-    uint32_t *pairs; /* numbers of the pairs of metadata that the index has, as they were declared */
+    uint32_t *pairs; /* numbers of the pairs that the index has, in order of declaration */
 } coffer__shards;
 
-/* Plans files of at most `limit` bytes of tensors. `balanced`: as many of them, but with the lowest limit for which that many
-   do. COFFER_ERR_DUPLICATE_NAME for two tensors of one name, wherever they would go. */
+/* Plans files of at most `limit` bytes of tensors. `balanced`: as many files, but with the lowest limit that still
+   gives that many. COFFER_ERR_DUPLICATE_NAME for two tensors of one name, in whichever files. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err);
-/* Plans as many files as there are numbers in `shard_of`, which says for each declaration which of a model's files it comes from, and
-   which ascend: those together stay together, and a file that has lost all its tensors is none. */
+/* Plans the files from `shard_of`, which says for each declaration which file of a model it comes from, in
+   ascending order. Tensors of one file stay together, and a file that has lost all its tensors is left out. */
 coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
                                   coffer_error *err);
 void coffer__shards_free(coffer__shards *shards);
@@ -43,9 +43,10 @@ void coffer__shards_free(coffer__shards *shards);
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err);
 
-/* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
-   each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)
-   it records digests of the whole, whatever they are in as many bytes. */
+/* Writes the index to `out`, unless that is NULL, and returns its size in bytes. It has "total_size", the declared
+   metadata except for "format", which is each file's own, and the file of each tensor. Of several values for a key
+   the last one counts. With `content` (NULL: without) it also records digests of the whole model; its size does not
+   depend on their values. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const char *path, const coffer__content *content);
 

@@ -4,6 +4,7 @@
 
 #include "alloc.h"
 
+/* A node of the skip list: one range, and its pointer to the next node on each of its levels. */
 struct coffer__span {
     uint64_t begin;
     uint64_t end;
@@ -31,7 +32,8 @@ void coffer__spans_deinit(coffer__spans *spans)
     }
 }
 
-/* A number of levels, each with a quarter of the probability of the one below (xorshift64). */
+/* A number of levels, each with a quarter of the probability of the one below (xorshift64). The seed is fixed, so
+   that runs can be repeated. */
 static size_t spans_draw_levels(coffer__spans *spans)
 {
     uint64_t x = spans->seed;
@@ -63,6 +65,8 @@ static coffer__span *spans_find(coffer__spans *spans, uint64_t begin, coffer__sp
     return before;
 }
 
+/* Inserts a node. The links are those of spans_find for `begin`, so the order of the list is kept. Nothing has
+   changed if there is no memory. */
 static coffer_status spans_insert(coffer__spans *spans, uint64_t begin, uint64_t end, coffer__span **links[])
 {
     const size_t levels = spans_draw_levels(spans);
@@ -80,6 +84,9 @@ static coffer_status spans_insert(coffer__spans *spans, uint64_t begin, uint64_t
     return COFFER_OK;
 }
 
+/* Ranges are kept maximal: a new range that touches the one before, or the one after, is joined to it. Only the
+   neighbours can overlap it, since the ranges in the set are sorted and do not overlap each other. Moving the
+   beginning of `after` down keeps the list sorted, because `before` ends at or before `begin`. */
 coffer_status coffer__spans_add(coffer__spans *spans, uint64_t begin, uint64_t end)
 {
     coffer__span **links[COFFER__SPANS_LEVELS];

@@ -21,10 +21,10 @@ typedef struct coffer__spans {
 
 void coffer__spans_init(coffer__spans *spans, const coffer_allocator *allocator);
 void coffer__spans_deinit(coffer__spans *spans);
-/* Adds a range that is not empty. COFFER_ERR_WRITE_RANGE when a byte of it is there already, COFFER_ERR_MEMORY; then
-   the set is as it was. It fills no error: the caller knows more. */
+/* Adds a range that is not empty. COFFER_ERR_WRITE_RANGE when a byte of it is in the set already, COFFER_ERR_MEMORY; in
+   both cases the set is unchanged. It fills no error: the caller knows more. */
 coffer_status coffer__spans_add(coffer__spans *spans, uint64_t begin, uint64_t end);
-/* The first byte from `begin` on that is not in the set; `begin` must not lie behind the start of the set's first
+/* The first byte from `begin` on that is not in the set; `begin` must not lie after the start of the set's first
    range. */
 uint64_t coffer__spans_gap(const coffer__spans *spans, uint64_t begin);
 /* Bytes of [begin, end) that are in the set. Takes as long as there are ranges before `end`. */

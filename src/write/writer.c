@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer: a header, a sink, and an account of the bytes that came. A piece is entered in the account before it is
- * written, so that two pieces that overlap never both reach the sink; the writing itself holds no lock. The first
- * failure is the last thing that happens: nothing is published after it.
+ * The writer: a header, a sink, and an account of the bytes that came. A piece is entered in the account before it
+ * is written, so two pieces that overlap never both reach the sink. Writing itself holds no lock. The first failure
+ * is final: nothing is published after it.
+ *
+ * Ownership: the header is the caller's and must live as long as the writer. The sink belongs to the writer from
+ * the moment it is open until it is published or discarded, which happens exactly once (`sink_open`). The mutex
+ * guards the account, the digests and the state; whoever writes holds a count in `writing`, so that finishing
+ * cannot overtake a write in progress.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -22,7 +27,7 @@
 #include <string.h>
 
 #define WRITER_LARGEST_WRITE ((size_t)1 << 30)
-/* Bytes of small tensors from fickle sources that are verified together on their way. */
+/* Small tensors from fickle sources are verified together, up to this many bytes. */
 #define WRITER_BATCH_SIZE ((size_t)64 << 20)
 
 struct coffer_writer {
@@ -48,16 +53,18 @@ typedef struct writer_target {
     void *memory;
     size_t memory_size;
     const coffer_sink *custom;
-    bool *taken; /* set when the sink was opened, from then on the writer's to discard; may be NULL */
+    bool *taken; /* set once the sink is open, and the writer's to discard; may be NULL */
 } writer_target;
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
+/* Adds the path to an error, if the writer has one. */
 static coffer_status writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err)
 {
     return writer->path == NULL ? status : coffer__fail_path(err, status, writer->path);
 }
 
+/* A writer that was not finished discards its sink: a file that is being written never appears under its name. */
 void coffer_writer_free(coffer_writer *writer)
 {
     if (writer == NULL) {
@@ -76,6 +83,7 @@ void coffer_writer_free(coffer_writer *writer)
     coffer__free(&allocator, writer, sizeof *writer);
 }
 
+/* NULL without memory. The result can be freed at any time. */
 static coffer_writer *writer_new(const coffer_allocator *allocator, const char *path)
 {
     coffer_writer *made = coffer__alloc_zeroed(allocator, sizeof *made);
@@ -98,6 +106,8 @@ static coffer_writer *writer_new(const coffer_allocator *allocator, const char *
     return made;
 }
 
+/* Exactly one of the target's members says where to. `taken` is set whether opening works or not, so that the
+   caller knows who must discard. */
 static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_target *target,
                                          const coffer_writer_options *options, coffer_error *err)
 {
@@ -124,6 +134,7 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
     return status;
 }
 
+/* Writes any number of bytes, in pieces of at most WRITER_LARGEST_WRITE for each call of the sink. */
 static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_t *bytes, uint64_t size,
                                 coffer_error *err)
 {
@@ -140,7 +151,7 @@ static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_
     return COFFER_OK;
 }
 
-/* Opens the sink and writes the header there, unless digests are yet to come into it. */
+/* Opens the sink and writes the header there, unless it must wait for the digests in it. */
 static coffer_status writer_begin(coffer_writer *writer, const writer_target *target,
                                   const coffer_writer_options *options, const void *header_bytes, uint64_t header_size,
                                   coffer_error *err)
@@ -151,7 +162,8 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     }
     /* The header was validated when it was built, so its end and the data's add up. */
     const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
-    /* Space is set aside when it is known whether what comes has holes. */
+    /* Space is not reserved before the first data come: only then is it known whether they have holes, which
+       reserved space would fill. */
     writer->sink.sparse = writer->sink.keeps_holes && coffer_table_data_size(writer->table) > 0;
     status = writer->sink.ops->reserve(&writer->sink, file_size, err);
     if (status == COFFER_OK && options->digests != COFFER_NO_ALGORITHM) {
@@ -164,7 +176,8 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     return writer_put(writer, 0, header_bytes, header_size, err);
 }
 
-/* Builds the header, before anything else is touched, and makes a writer of it. */
+/* Builds the header before the sink is opened, so a header that is not valid touches no file. The built bytes and
+   the table belong to the header. */
 static coffer_status writer_open_known(coffer_writer **writer, coffer_header *header, const writer_target *target,
                                        const coffer_writer_options *options, coffer_error *err)
 {
@@ -202,6 +215,8 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     return COFFER_OK;
 }
 
+/* `replaces` promises that the path leads to the model's file until the new one takes its name, which only a sink
+   of a path that is not in place can keep. */
 static coffer_status writer_check_options(const coffer_writer_options *options, const writer_target *target,
                                           coffer_error *err)
 {
@@ -267,6 +282,8 @@ coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *h
     return memory == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
 }
 
+/* The caller was promised that exactly one of the sink's functions publish and discard is called. If the writer
+   fails before it takes the sink, that has to be done here. */
 coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                       const coffer_writer_options *options, coffer_error *err)
 {
@@ -292,7 +309,7 @@ static coffer_status writer_range_error(const coffer_tensor *tensor, const char 
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, tensor->name, tensor->name_len);
 }
 
-/* Whether the writer still takes anything. With the mutex held. */
+/* Fails when the writer takes nothing more. With the mutex held. */
 static coffer_status writer_usable(const coffer_writer *writer, coffer_error *err)
 {
     return writer->finished || writer->failed
@@ -306,7 +323,8 @@ static coffer_status writer_no_tensor(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "no tensor of that number was declared");
 }
 
-/* Enters bytes of a tensor in the account. With the mutex held. */
+/* Enters bytes of a tensor in the account, as a range of the file; ranges that overlap are refused. With the mutex
+   held. */
 static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset, uint64_t size,
                                   coffer_error *err)
 {
@@ -318,6 +336,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
     if (size == 0) {
         return COFFER_OK;
     }
+    /* The header was validated when it was built, so the end of a tensor cannot overflow. */
     const uint64_t at = tensor->offset + offset;
     const coffer_status status = coffer__spans_add(&writer->spans, at, at + size);
     if (status == COFFER_ERR_WRITE_RANGE) {
@@ -329,7 +348,7 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
     return COFFER_OK;
 }
 
-/* What must hold before a piece is written. With the mutex held. */
+/* Checks a piece before it is written, and enters it. With the mutex held. */
 static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
                                   const void *bytes, uint64_t size, coffer_error *err)
 {
@@ -350,7 +369,8 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     return status;
 }
 
-/* Sets aside the space for all tensors, before the first bytes of one are written. With the mutex held. */
+/* Reserves the space for all tensors before the first bytes of one are written, for a sink that has waited for
+   that. With the mutex held. */
 static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
 {
     if (!writer->sink.sparse) {
@@ -361,13 +381,15 @@ static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
         &writer->sink, coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table), err);
 }
 
-/* Counts a write that was admitted, or notes that it was not. With the mutex held. */
+/* Counts a write that was admitted. One that was not makes the writer fail, since the caller cannot know which
+   bytes are missing. With the mutex held. */
 static void writer_began(coffer_writer *writer, coffer_status admitted)
 {
     writer->failed = writer->failed || admitted != COFFER_OK;
     writer->writing += admitted == COFFER_OK;
 }
 
+/* Ends a write. Its failure is the writer's, also if other threads are still writing. */
 static void writer_ended(coffer_writer *writer, coffer_status status)
 {
     coffer__os_mutex_lock(&writer->mutex);
@@ -376,7 +398,7 @@ static void writer_ended(coffer_writer *writer, coffer_status status)
     coffer__os_mutex_unlock(&writer->mutex);
 }
 
-/* Hashes a piece that was claimed. */
+/* Hashes a piece that was claimed, without the mutex: the claim makes the hasher this thread's own. */
 static coffer_status writer_hash(coffer_writer *writer, size_t i, coffer_hasher *hasher, const void *bytes,
                                  uint64_t size, coffer_error *err)
 {
@@ -389,6 +411,9 @@ static coffer_status writer_hash(coffer_writer *writer, size_t i, coffer_hasher 
     return status;
 }
 
+/* Everything that depends on other threads happens under the mutex at once: whether the writer is usable, the
+   account, reserving, and the claim of the hasher. Hashing and writing run without it, so pieces of any number of
+   threads go to the device at the same time. */
 coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
                                   coffer_error *err)
 {
@@ -426,7 +451,9 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 
-/* Copies of tensors on their way: in the order of the file, and neighbours in both files as one move. */
+/* Copies of tensors that are planned together. `order` sorts them by place in the new file, those that go through
+   memory last; copies that are neighbours in both files become one move, so a whole shard can be one call of the
+   system. */
 typedef struct writer_copies {
     const coffer_writer *writer;
     const coffer_copy *all;
@@ -442,14 +469,15 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
     return coffer_header_at(copies->writer->header, copies->all[i].to);
 }
 
-/* Whether a tensor has to go through memory, since what was verified may not be what comes the next time. */
+/* Whether a tensor has to go through memory. A fickle source may answer differently the second time, so the bytes
+   that were verified must be the ones that are written. */
 static bool writer_copy_is_fickle(const writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
     return coffer__trust_is_fickle(coffer__model_shard(copy->model, copy->tensor));
 }
 
-/* By their place in the new file, those that go through memory last. */
+/* By place in the new file, those that go through memory last. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const bool fickle = writer_copy_is_fickle(ctx, a);
@@ -458,7 +486,7 @@ static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
                : !fickle;
 }
 
-/* What can be checked of one copy before anything is entered in the account. */
+/* Checks what can be checked of one copy before anything is entered in the account. */
 static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_tensor *target, coffer_error *err)
 {
     const coffer__shard *shard = copy->model == NULL ? NULL : coffer__model_shard(copy->model, copy->tensor);
@@ -477,6 +505,7 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, target->name, target->name_len);
 }
 
+/* Adds a move, or extends the last one where both the source and the place in the new file go on. */
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
@@ -495,7 +524,7 @@ static void writer_plan_move(writer_copies *copies, uint32_t i)
     }
 }
 
-/* With room for one more, so that there is memory for none, too. */
+/* Allocates for one more than needed, so that there is something to allocate for none. */
 static coffer_status writer_new_copies(writer_copies *copies, coffer_error *err)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
@@ -527,7 +556,8 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
         }
         copies->order[i] = (uint32_t)i;
     }
-    const writer_copies given = *copies; /* which the sort looks at, while it changes the order */
+    /* The sort gets a copy to look at, as it changes the order. */
+    const writer_copies given = *copies; /* for the sort to read while it changes the order */
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
     while (copies->steady < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->steady])) {
         writer_plan_move(copies, copies->order[copies->steady++]);
@@ -535,7 +565,9 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     return COFFER_OK;
 }
 
-/* Whether what is copied by the system has holes, which then stay. */
+/* Whether one of the sources has holes. They stay holes in the new file if space is not reserved. The moves are in
+   the order of the new file, so the moves from one source mostly follow each other and each source is asked about
+   once. */
 static bool writer_copies_holes(const writer_copies *copies)
 {
     const coffer__source *seen = NULL;
@@ -548,7 +580,8 @@ static bool writer_copies_holes(const writer_copies *copies)
     return false;
 }
 
-/* Enters every copy in the account. With the mutex held. */
+/* Enters every copy in the account. Space is reserved now unless the sources have holes to keep. With the mutex
+   held. */
 static coffer_status writer_admit_copies(coffer_writer *writer, const writer_copies *copies, coffer_error *err)
 {
     coffer_status status = writer_usable(writer, err);
@@ -562,7 +595,8 @@ static coffer_status writer_admit_copies(coffer_writer *writer, const writer_cop
     return status;
 }
 
-/* A move could not be read: names the file, and the tensor in it, as far as the place is known. */
+/* A move could not be read. Names the file, and the tensor at the offset that the error states, or else the first
+   one of the move. */
 static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__row *move, coffer_status status,
                                         coffer_error *err)
 {
@@ -580,7 +614,8 @@ static coffer_status writer_cannot_read(const writer_copies *copies, const coffe
     return status;
 }
 
-/* Half of the work is hashing and half copying: what each of them tells is told as a part of the whole. */
+/* With digests, half of the work is hashing and half is copying. The progress of each is reported as half of the
+   whole. */
 typedef struct writer_half {
     const coffer_read_options *options;
     bool second;
@@ -593,11 +628,14 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
     return half->options->progress(half->options->progress_ctx, so_far, total);
 }
 
-/* Computes the digests of what is to be moved, from where it comes from. */
+/* Computes the digests of what is to be moved, from its source, because the system copies the bytes past this
+   program. The transfer's digests serve twice: if the source records digests by the same algorithm, each tensor is
+   compared with its record, and then they become the digests of the new file. The writer's digests are set under
+   the mutex, and only after everything has succeeded. */
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t size = copies->steady + 1; /* room for one more, so that there is memory for none, too */
+    const size_t size = copies->steady + 1; /* one more, so that there is something to allocate for none */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
     coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
     size_t failed = copies->steady;
@@ -622,6 +660,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         const coffer__shard *shard = coffer__model_shard(copy->model, copy->tensor);
+        /* With another algorithm the tensor stays due, and writer_copy_steady verifies it by its own. */
         if (shard->recorded.algorithm == writer->digests.algorithm && coffer__trust_is_due(shard, copy->tensor)) {
             status = coffer__trust_judge(copy->model, copy->tensor, data[i], err);
         }
@@ -636,7 +675,8 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     return status;
 }
 
-/* What is not fickle goes straight to the sink, after it was looked at. */
+/* Copies what is not fickle straight to the sink. Tensors of a model that was opened to verify are verified before
+   the first byte is copied; those that writer_hash_copies has judged are not due any more. */
 static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copies *copies,
                                         const coffer_read_options *options, coffer_error *err)
 {
@@ -645,6 +685,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
     writer_half half = { .options = options };
     coffer_status status = COFFER_OK;
     if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        /* Each tensor is read twice, once to hash it and once to copy it. */
         moving.progress = options->progress == NULL ? NULL : writer_tell_half;
         moving.progress_ctx = &half;
         status = writer_hash_copies(writer, copies, &moving, err);
@@ -658,6 +699,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
         return status;
     }
     status = coffer__land_in_sink(&writer->sink, copies->moves, copies->move_count, &moving, err);
+    /* `failed` is set only if reading failed. A failure of writing is about the new file. */
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }
@@ -666,7 +708,8 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
 
 /* ---- copies through memory --------------------------------------------------------------------------------------- */
 
-/* Tensors of one model that are read, verified and written together: one large one, or several small ones side by side. */
+/* Tensors of one model that are read, verified and written together: one large one, or several small ones side by
+   side in memory. */
 typedef struct writer_batch {
     const writer_copies *copies;
     size_t first; /* in the order of the copies */
@@ -683,12 +726,13 @@ static const coffer_copy *writer_batch_copy(const writer_batch *batch, size_t i)
     return &batch->copies->all[batch->copies->order[batch->first + i]];
 }
 
-/* Takes the next copies, as many as fit. */
+/* Takes the next copies of the same model, as many as fit. The first always fits, whatever its size. */
 static void writer_fill_batch(writer_batch *batch)
 {
     const coffer_copy *first = writer_batch_copy(batch, 0);
     batch->count = 1;
     batch->size = (size_t)first->tensor->size;
+    /* A batch ends at another model, since coffer__trust_read reads from one. */
     while (batch->first + batch->count < batch->copies->count) {
         const coffer_copy *next = writer_batch_copy(batch, batch->count);
         if (next->model != first->model || batch->size > WRITER_BATCH_SIZE ||
@@ -700,6 +744,7 @@ static void writer_fill_batch(writer_batch *batch)
     }
 }
 
+/* After a failure writer_free_batch still releases what there is. */
 static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
 {
     const coffer_allocator *allocator = &batch->copies->writer->allocator;
@@ -726,6 +771,7 @@ static void writer_free_batch(const writer_batch *batch)
     coffer__free(allocator, batch->bytes, batch->size + 1);
 }
 
+/* Lays the tensors of the batch side by side. The rows hash the same memory that the targets fill. */
 static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algorithm)
 {
     size_t at = 0;
@@ -739,7 +785,8 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
     }
 }
 
-/* The digests that the writer records of what is in memory, of which the file that it came from may record others. */
+/* Computes the digests that the writer records, from memory. The file that the tensors came from may record others,
+   by another algorithm. */
 static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch *batch, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = &writer->allocator };
@@ -752,6 +799,8 @@ static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch
     return status;
 }
 
+/* Reads and verifies the batch, hashes it if the writer records digests, and writes it from the same memory, so
+   what is written is what was verified. */
 static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch *batch,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -773,7 +822,7 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
     return status == COFFER_OK ? status : writer_fail(writer, status, err);
 }
 
-/* The progress of all copies, told from that of some. */
+/* Reports the progress of some copies as that of all. */
 typedef struct writer_part {
     const coffer_read_options *options;
     uint64_t before;
@@ -787,6 +836,8 @@ static int writer_tell_part(void *ctx, uint64_t done, uint64_t total)
     return part->options->progress(part->options->progress_ctx, part->before + done, part->total);
 }
 
+/* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by batch. It ends the
+   write that writer_began counted. */
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -807,7 +858,9 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     for (size_t i = copies->steady; i < copies->count && status == COFFER_OK;) {
         writer_batch batch = { .copies = copies, .first = i };
         status = writer_new_batch(&batch, err);
-        status = status == COFFER_OK ? writer_copy_batch(writer, &batch, &telling, err) : status;
+        if (status == COFFER_OK) {
+            status = writer_copy_batch(writer, &batch, &telling, err);
+        }
         writer_free_batch(&batch);
         part.before += batch.size;
         i += batch.count;
@@ -816,6 +869,8 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     return status;
 }
 
+/* A failure of planning counts as a write that was not admitted: the writer is unusable afterwards, as after any
+   failure. */
 coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
                                  const coffer_read_options *options, coffer_error *err)
 {
@@ -837,14 +892,20 @@ coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copie
     }
     writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
-    status = status == COFFER_OK ? writer_run_copies(writer, &planned, &known, err) : writer_fail(writer, status, err);
+    if (status != COFFER_OK) {
+        (void)writer_fail(writer, status, err);
+        goto done;
+    }
+    status = writer_run_copies(writer, &planned, &known, err);
+done:
     writer_free_copies(&planned);
     return status;
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* Names the tensor that the first missing byte of the file, at `gap`, belongs to. */
+/* Names the tensor that the first missing byte of the file, at `gap`, belongs to. The table lists tensors by
+   offset, and one of them ends after the gap, so the loop ends. */
 static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, coffer_error *err)
 {
     const coffer_tensor *tensor = coffer_table_at(writer->table, 0);
@@ -858,7 +919,8 @@ static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, c
     return coffer__fail_tensor(err, COFFER_ERR_MISSING_DATA, tensor->name, tensor->name_len);
 }
 
-/* What must hold before the file is published. With the mutex held. */
+/* Checks that the file is complete. Tensors follow each other without gaps, so the account must be one range from
+   the first byte of the data to the last. With the mutex held. */
 static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err)
 {
     const coffer_status status = writer_usable(writer, err);
@@ -873,12 +935,13 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
     return gap == begin + coffer_table_data_size(writer->table) ? COFFER_OK : writer_missing(writer, gap, err);
 }
 
-/* Writes the header, which waited for the digests. */
+/* Writes the header, which waited for the digests. It was built with room for them, so it has the same size as
+   before and the data stay where they are. */
 static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err)
 {
     const void *built = NULL;
     uint64_t size = 0;
-    /* It is built already, so this hands it out and changes nothing. */
+    /* The header is built already, so this hands it out and changes nothing. */
     coffer_status status = coffer_header_build(writer->header, NULL, &built, &size, NULL, err);
     if (status != COFFER_OK) {
         return status;
@@ -896,6 +959,9 @@ static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err
     return status;
 }
 
+/* `finished` is set under the mutex before anything is published, so a write that comes late is refused and cannot
+   change a file that is becoming visible. publish releases the sink also when it fails; hence `sink_open` is
+   cleared before. */
 coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {
@@ -912,6 +978,7 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
     if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }
+    /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
     writer->sink_open = false;
     status = writer->sink.ops->publish(&writer->sink, err);
     return status == COFFER_OK ? status : writer_fail(writer, status, err);

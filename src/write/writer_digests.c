@@ -12,8 +12,10 @@
 
 #include <string.h>
 
+/* One tensor. Its hasher lives from its first piece to its last. `busy` makes sure that one piece at a time is
+   hashed; `lost` is set by the first piece that does not continue the ones before, and never cleared. */
 struct coffer__writer_digest {
-    coffer_hasher *hasher; /* that has seen the first `hashed` bytes; NULL before the first, and behind the last */
+    coffer_hasher *hasher; /* it has seen the first `hashed` bytes; NULL before the first and after the last */
     uint64_t hashed;
     bool busy; /* a piece is being hashed */
     bool lost; /* a piece came out of order */
@@ -30,7 +32,7 @@ static coffer_status writer_digests_no_room(coffer_error *err)
                         "before the header is built (coffer_header_reserve_digests)");
 }
 
-/* Sets a key to digests that are all zero. */
+/* Sets a key to digests that are all zero: as long as the real ones, which replace them in place. */
 static coffer_status writer_digests_set_zero(coffer_header *header, const char *key, coffer_algorithm algorithm,
                                              size_t count, coffer_error *err)
 {
@@ -71,6 +73,8 @@ static bool writer_digests_has_room(const coffer_table *table, const char *key, 
     return value != NULL && length == coffer__record_text_len(algorithm, count);
 }
 
+/* A header that is not built yet gets its room here. One that is built cannot change any more, so it must have been
+   given the room before. */
 coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
 {
     const coffer_table *table = NULL;
@@ -78,6 +82,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
     if (coffer_algorithm_digest_size(algorithm) == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `digests` has no such value");
     }
+    /* No tensor of a header has a place before it is built, which tells whether it was. */
     if (count == 0 || coffer_header_at(header, 0) == NULL) {
         return coffer_header_reserve_digests(header, algorithm, err);
     }
@@ -93,6 +98,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
 
 /* ---- while pieces come ------------------------------------------------------------------------------------------- */
 
+/* The header is written last, which a sink that takes its bytes in order cannot do. */
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
                                           coffer_algorithm algorithm, const coffer__sink *sink,
                                           const coffer_allocator *allocator, coffer_error *err)
@@ -111,7 +117,7 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
     digests->algorithm = algorithm;
     digests->header = header;
     digests->count = count;
-    /* Now rather than with the first piece, since without it nothing can be published. */
+    /* A hasher is made now, so that writing fails before the first piece if the algorithm is not available here. */
     return coffer_hasher_new(&digests->spare, algorithm, allocator, err);
 }
 
@@ -124,11 +130,14 @@ void coffer__writer_digests_deinit(coffer__writer_digests *digests)
     coffer__free(&digests->allocator, digests->tensors, (digests->count + 1) * sizeof *digests->tensors);
 }
 
+/* `busy` covers two threads that write consecutive pieces at the same time: the second counts as out of order, as
+   it would have to wait for the first. */
 coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, const coffer__sink *sink, size_t i,
                                            uint64_t offset, coffer_hasher **hasher, coffer_error *err)
 {
     coffer__writer_digest *tensor = &digests->tensors[i];
     *hasher = NULL;
+    /* The piece does not follow what was hashed, so the tensor has to be read back at the end. */
     if (tensor->lost || tensor->busy || offset != tensor->hashed) {
         tensor->lost = true;
         return sink->ops->read_at != NULL ? COFFER_OK
@@ -149,7 +158,7 @@ coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, cons
     return status;
 }
 
-/* The hasher is free for the next tensor. */
+/* Keeps one hasher for the next tensor. Writers mostly write one tensor at a time, so one is enough. */
 static void writer_digests_put_back(coffer__writer_digests *digests, coffer__writer_digest *tensor)
 {
     if (digests->spare == NULL) {
@@ -160,6 +169,8 @@ static void writer_digests_put_back(coffer__writer_digests *digests, coffer__wri
     tensor->hasher = NULL;
 }
 
+/* A tensor can become lost while one of its pieces is hashed. Its hasher then waits for deinit, and the digest
+   comes from the sink. */
 coffer_status coffer__writer_digests_release(coffer__writer_digests *digests, size_t i, uint64_t size,
                                              coffer_error *err)
 {
@@ -191,9 +202,12 @@ static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffe
     return sink->ops->read_at(sink, offset, buffer, size, err);
 }
 
-/* Hashes what did not come in order, from the sink. Tensors without bytes are among them. */
+/* Hashes what did not come in order, from the sink. Tensors without bytes are among them, as no piece of them ever
+   came. */
 static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
 {
+    /* The sink poses as a source, so the one transfer hashes what was written, with as many threads as ever. Its
+       size is not known and not needed: rows say which bytes they want. */
     const coffer_source given = { .read_at = writer_digests_read, .ctx = sink, .size = UINT64_MAX };
     coffer__source source;
     size_t row_count = 0;
@@ -219,6 +233,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     return status;
 }
 
+/* By name: the list of digests is in byte order of the tensors' names (record.h). */
 static bool writer_digests_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer_tensor *first = coffer_header_at(ctx, a);
@@ -248,7 +263,8 @@ static coffer_status writer_digests_write_list(coffer__writer_digests *digests, 
     return status;
 }
 
-/* The built header with the list's text, and the digest of the metadata: both as long as what was there. */
+/* Replaces the zeros of the built header by the list of digests, and then by the digest of the metadata, which
+   covers the list. Both are exactly as long as what was there. */
 static coffer_status writer_digests_splice(const coffer__writer_digests *digests, const coffer_table *table,
                                            const char *list, size_t list_len, const uint8_t *built, uint8_t *bytes,
                                            size_t size, coffer_error *err)
@@ -267,12 +283,13 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
     return status;
 }
 
+/* Hashes what is missing, makes the list, and puts it into a copy of the built header. The caller writes that copy. */
 coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__sink *sink,
                                             const coffer_table *table, const uint8_t *built, uint8_t *bytes,
                                             size_t size, coffer_error *err)
 {
     const coffer_allocator *allocator = &digests->allocator;
-    /* No more than the header, which has them in base64. */
+    /* At most as large as the header, which holds the digests in base64. */
     const size_t list_len = (size_t)coffer__record_text_len(digests->algorithm, digests->count);
     const size_t order_size = (digests->count + 1) * sizeof(uint32_t);
     uint32_t *order = coffer__alloc(allocator, order_size);
