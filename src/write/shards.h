@@ -13,6 +13,7 @@
 
 #include "coffer.h"
 #include "content.h"
+#include "index_members.h"
 #include "paths.h"
 #include "shard_name.h"
 
@@ -43,10 +44,19 @@ void coffer__shards_free(coffer__shards *shards);
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err);
 
-/* Bytes of the index, which go to `out` when that is not NULL: "total_size", the declared metadata but for "format", which is
-   each file's own, and which file each tensor is in. Of several values for a key the last one counts. With `content` (NULL: without)
-   it records digests of the whole, whatever they are in as many bytes. */
+/* What an index says besides the plan. */
+typedef struct coffer__shards_index {
+    const char *names; /* of the files, `name_size` bytes for each */
+    size_t name_size;
+    const coffer__index_members *members; /* of the metadata of an older index, which stay as they are; NULL: none */
+    const coffer__content
+        *content; /* of which digests are recorded, in as many bytes whatever they are; NULL: none are */
+} coffer__shards_index;
+
+/* Bytes of the index, which go to `out` when that is not NULL: "total_size", the members that are kept, the declared metadata
+   but for those and "format", which is each file's own, the records, and which file each tensor is in. Of several values for a
+   key the last one counts. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
-                                  const char *path, const coffer__content *content);
+                                  const coffer__shards_index *index);
 
 #endif
