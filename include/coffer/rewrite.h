@@ -56,9 +56,9 @@ typedef struct coffer_rewrite_options {
     size_t rule_count;
     const coffer_edit *edits; /* of the metadata; where a key comes twice, the last edit counts */
     size_t edit_count;
-    /* The path of the new file, which for several files has to end in NAME.safetensors, as for coffer_model_writer.
-       NULL: the new files take the place of the model, which then has to have been opened by a path. Borrowed until the
-       plan is freed. */
+    /* The path of the new file, which for several files has to end in NAME.safetensors, as for coffer_model_writer. No
+       file that the model is read from may be replaced or removed. NULL: the new files replace the model, which then
+       has to have been opened by a path, and whole. Borrowed until the plan is freed. */
     const char *output;
     /* COFFER_FORMAT_ANY: that of the model, with the alignment of its data and the slack that it has. Any other one: as
        that format's own writers write it, without slack. */
@@ -72,8 +72,11 @@ typedef struct coffer_rewrite_options {
     /* To record; COFFER_NO_ALGORITHM: by that with which the model records them, if it does. */
     coffer_algorithm digests;
     coffer_sync sync;
-    bool follow_links; /* as in coffer_edit_options; several files that are links are never rewritten in their place */
-    bool force;        /* as in coffer_model_writer_options */
+    /* As in coffer_edit_options. Of several files, symbolic links are never replaced; with hard links, the other name
+       keeps the old file. */
+    bool follow_links;
+    /* As in coffer_model_writer_options; in place, files that are not the model's are replaced, too. */
+    bool force;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
@@ -118,8 +121,10 @@ typedef struct coffer_rewrite coffer_rewrite;
  * follows from the headers is refused here: a pattern that matches nothing (COFFER_ERR_NO_TENSOR), two tensors that
  * would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
  * (COFFER_ERR_DTYPE), files whose metadata contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a
- * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own (COFFER_ERR_UNSUPPORTED).
- * err->tensor names the tensor.
+ * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own, or of which only some files
+ * are open (COFFER_ERR_UNSUPPORTED), an output that would replace or remove a file that the model is read from, under
+ * whatever name (COFFER_ERR_ARGUMENT), a rewrite in place that would do so to a file that is not the model's
+ * (COFFER_ERR_SHADOWED). err->tensor names the tensor, err->path the file.
  */
 COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
                                              const coffer_rewrite_options *options, coffer_error *err);
@@ -132,8 +137,8 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
  * two that are as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each.
  * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
  * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. Only a rewrite of the headers of
- * several files can end half done, file by file. `progress` counts the bytes of tensors (of an edit, those of
- * coffer_edit_metadata). After a failure the plan can only be freed.
+ * several files can end half done, file by file; err->message then says which files are changed. `progress` counts the
+ * bytes of tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only be freed.
  */
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);

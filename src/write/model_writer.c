@@ -45,11 +45,13 @@ typedef struct model_writer_file {
 struct coffer_model_writer {
     coffer_allocator allocator;
     const coffer_header *header;
+    coffer__model_writer_keeps keeps;
     coffer_writer_options options; /* of each file */
     coffer__shards shards;
     uint32_t *place; /* of each tensor in its file */
     char *names;     /* of the files, `name_size` bytes for each */
     size_t name_size;
+    bool sharded; /* there is an index */
     coffer__publication publication;
     coffer__mutex mutex; /* guards everything below, and the contents of `files` */
     model_writer_file *files;
@@ -93,23 +95,45 @@ static coffer_status model_writer_too_long(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
-/* Makes the names of all files. The last name is the longest, and its temporary name is the longest of all, so only
-   these are checked. */
-static coffer_status model_writer_name_files(coffer_model_writer *writer, const char *path, coffer_error *err)
+/* The path of a file, by its number or, where names are kept, as that of the older model is called. */
+static bool model_writer_name_file(const coffer_model_writer *writer, const char *path, size_t shard,
+                                   coffer__path *file)
+{
+    const coffer *names = writer->keeps.names;
+    const char *old = names != NULL ? names->shards[shard].path : NULL;
+    return old != NULL ? coffer__path_sibling(file, path, old + coffer__path_name_at(old))
+                       : coffer__shards_name(file, path, shard, writer->shards.count);
+}
+
+/* Measures the longest name; those that files get while they are written are longer, and have to fit too. */
+static coffer_status model_writer_measure_names(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
     coffer__path temporary;
-    const size_t count = writer->shards.count;
-    if (!coffer__shards_name(&file, path, count - 1, count) || !coffer__publication_name(&temporary, file.text)) {
-        return model_writer_too_long(path, err);
+    for (size_t i = 0; i < writer->shards.count; i++) {
+        if (!model_writer_name_file(writer, path, i, &file) || !coffer__publication_name(&temporary, file.text)) {
+            return model_writer_too_long(path, err);
+        }
+        const size_t size = coffer__text_len(file.text + coffer__path_name_at(file.text)) + 1;
+        writer->name_size = size > writer->name_size ? size : writer->name_size;
     }
-    writer->name_size = coffer__text_len(file.text + coffer__path_name_at(file.text)) + 1;
+    return COFFER_OK;
+}
+
+static coffer_status model_writer_name_files(coffer_model_writer *writer, const char *path, coffer_error *err)
+{
+    coffer__path file;
+    const coffer_status status = model_writer_measure_names(writer, path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const size_t count = writer->shards.count;
     writer->names = coffer__alloc_array(&writer->allocator, count, writer->name_size, err);
     if (writer->names == NULL) {
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
-        (void)coffer__shards_name(&file, path, i, count);
+        (void)model_writer_name_file(writer, path, i, &file);
         const char *name = file.text + coffer__path_name_at(file.text);
         memcpy(writer->names + i * writer->name_size, name, coffer__text_len(name) + 1);
     }
@@ -137,16 +161,18 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
 
 /* Plans the files: as `shard_of` has them, or else by the limit. Everything that readers would refuse is refused
    here. */
-static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
+static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
     const uint64_t limit = options->max_shard_size == 0 ? MODEL_WRITER_SHARD_SIZE : options->max_shard_size;
+    const uint32_t *shard_of = writer->keeps.shard_of;
     coffer_status status = shard_of != NULL
                                ? coffer__shards_keep(&writer->shards, writer->header, shard_of, err)
                                : coffer__shards_plan(&writer->shards, writer->header, limit, options->balanced, err);
     if (status != COFFER_OK) {
         return status;
     }
+    writer->sharded = writer->shards.count > 1 || writer->keeps.names != NULL;
     /* The same limit that readers have, found before any file is made. */
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -173,10 +199,13 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
 
 /* Writes the new index under its temporary name, with `content` in it if it is not NULL. The text is measured first
    and then written. All refusals come before the file is touched. */
-static coffer_status model_writer_put_index(coffer_model_writer *writer, const char *path,
-                                            const coffer__content *content, coffer_error *err)
+static coffer_status model_writer_put_index(coffer_model_writer *writer, const coffer__content *content,
+                                            coffer_error *err)
 {
-    const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, path, content);
+    const coffer__shards_index index = {
+        .names = writer->names, .name_size = writer->name_size, .members = writer->keeps.members, .content = content
+    };
+    const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, &index);
     /* Readers would refuse such an index, so the model could not be opened after it was saved. */
     if (size > COFFER__INDEX_MOST_BYTES) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
@@ -187,7 +216,7 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
     if (text == NULL) {
         return model_writer_no_memory(err);
     }
-    (void)coffer__shards_write_index(text, &writer->shards, writer->header, path, content);
+    (void)coffer__shards_write_index(text, &writer->shards, writer->header, &index);
     const coffer_status status = coffer__publication_begin(&writer->publication, text, size, err);
     coffer__free(&writer->allocator, text, size);
     return status;
@@ -196,13 +225,13 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
 /* Whether the new index records digests of the whole model. A model of one file has no index. */
 static bool model_writer_records(const coffer_model_writer *writer)
 {
-    return writer->options.digests != COFFER_NO_ALGORITHM && writer->shards.count > 1;
+    return writer->options.digests != COFFER_NO_ALGORITHM && writer->sharded;
 }
 
 /* Writes the index before the files: it is the list by which a crash is undone. A model without tensors has no
    valid index, so it is an empty file. If digests will be added to the index, it already has room for them, so an
    index that is too long is refused now and not after all data are written. */
-static coffer_status model_writer_begin(coffer_model_writer *writer, const char *path, coffer_error *err)
+static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_error *err)
 {
     coffer__content nothing;
     const coffer_algorithm algorithm = writer->options.digests;
@@ -210,11 +239,11 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
         return coffer__publication_begin(&writer->publication, "", 0, err);
     }
     if (!model_writer_records(writer) || coffer_algorithm_digest_size(algorithm) == 0) {
-        return model_writer_put_index(writer, path, NULL, err);
+        return model_writer_put_index(writer, NULL, err);
     }
     coffer_status status = coffer__content_new(&nothing, algorithm, writer->shards.count, &writer->allocator, err);
     if (status == COFFER_OK) {
-        status = model_writer_put_index(writer, path, &nothing, err);
+        status = model_writer_put_index(writer, &nothing, err);
     }
     coffer__content_free(&nothing);
     return status;
@@ -222,13 +251,13 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, const char 
 
 /* The order matters: the plan needs no I/O and refuses bad declarations before the folder is locked; after the lock
    the names are checked; only then is anything written. */
-static coffer_status model_writer_init(coffer_model_writer *writer, const char *path, const uint32_t *shard_of,
+static coffer_status model_writer_init(coffer_model_writer *writer, const char *path,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
     const coffer_sync sync = writer->options.sync;
-    coffer_status status = model_writer_plan(writer, path, shard_of, options, err);
+    coffer_status status = model_writer_plan(writer, path, options, err);
     if (status == COFFER_OK) {
-        status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->shards.count > 1,
+        status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->sharded,
                                           options->force, sync, err);
     }
     if (status == COFFER_OK) {
@@ -238,7 +267,7 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
         /* Each file is new under its temporary name and replaces nothing by itself. So whether it must be durable
            depends on the publication, not on what a file's own sink would see. */
         writer->options.sync = writer->publication.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
-        status = model_writer_begin(writer, path, err);
+        status = model_writer_begin(writer, err);
     }
     return status;
 }
@@ -273,8 +302,8 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
 /* `publication.directory` is set to -1 before anything can fail, so that freeing does not close a descriptor that
    was never opened. */
 coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
-                                        const uint32_t *shard_of, const coffer_model_writer_options *given,
-                                        coffer_error *err)
+                                        const coffer__model_writer_keeps *keeps,
+                                        const coffer_model_writer_options *given, coffer_error *err)
 {
     coffer_model_writer_options options;
     coffer_writer_options files;
@@ -295,10 +324,11 @@ coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coff
     }
     made->allocator = header->allocator;
     made->header = header;
+    made->keeps = *keeps;
     made->options = files;
     made->options.struct_size = sizeof made->options;
     made->publication.directory = -1;
-    status = model_writer_init(made, path, shard_of, &options, err);
+    status = model_writer_init(made, path, &options, err);
     if (status != COFFER_OK) {
         coffer_model_writer_free(made);
         return status;
@@ -313,8 +343,9 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
     if (writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header, a path, and a place for its handle");
     }
+    const coffer__model_writer_keeps nothing = { .names = NULL };
     *writer = NULL;
-    return coffer__model_writer_open(writer, header, path, NULL, options, err);
+    return coffer__model_writer_open(writer, header, path, &nothing, options, err);
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -704,7 +735,7 @@ static coffer_status model_writer_record(coffer_model_writer *writer, coffer_err
     if (status != COFFER_OK) {
         return status;
     }
-    status = model_writer_put_index(writer, writer->publication.path.text, &content, err);
+    status = model_writer_put_index(writer, &content, err);
     coffer__content_free(&content);
     return status;
 }

@@ -49,6 +49,7 @@ void coffer_rewrite_free(coffer_rewrite *rewrite)
         coffer__shards_free(&rewrite->shards);
     }
     coffer_header_free(rewrite->header);
+    coffer__index_members_free(&rewrite->members);
     coffer__free(&allocator, rewrite->shard_of, room * sizeof *rewrite->shard_of);
     coffer__free(&allocator, rewrite->sources, room * sizeof *rewrite->sources);
     coffer__free(&allocator, rewrite->places, room * sizeof *rewrite->places);
@@ -96,14 +97,17 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
 }
 
 /* One of several files has to be a file itself: where a link leads to, others may have it under other names. */
-static coffer_status rewrite_check_plain(const char *path, coffer_error *err)
+static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__os_info *info, coffer_error *err)
 {
-    coffer__os_info info;
-    const int os_error = coffer__os_inspect(path, false, &info);
+    const int os_error = coffer__os_inspect(path, false, info);
     if (os_error != 0) {
         return coffer__trouble(err, "look at a file of the model", path, os_error);
     }
-    if (info.kind != COFFER__OS_LINK) {
+    if (info->kind == COFFER__OS_REGULAR && info->links > 1 && !follow) {
+        coffer__edit_linked(true, err);
+        return coffer__fail_path(err, COFFER_ERR_LINKED, path);
+    }
+    if (info->kind != COFFER__OS_LINK) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_LINKED,
@@ -118,9 +122,17 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
     static const char ending[] = ".index.json";
     const coffer *model = rewrite->model;
     const char *index = model->several->index_path;
+    const bool follow = rewrite->options.follow_links;
+    coffer__os_info info;
     coffer__path file;
     if (model->web != NULL || index == NULL || !coffer__path_copy(&rewrite->target, index)) {
         return rewrite_no_place(err);
+    }
+    if (model->shard_count != model->several->file_count) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "only %u of the %u files of the model are open, and the others would be lost: open all of "
+                            "them, or name another place for the new model (output)",
+                            (uint64_t)model->shard_count, (uint64_t)model->several->file_count);
     }
     const size_t len = coffer__text_len(index);
     rewrite->target.text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
@@ -130,9 +142,9 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
                             "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
                             "its place: name another one (output; -o on the command line)");
     }
-    coffer_status status = rewrite_check_plain(index, err);
+    coffer_status status = rewrite_check_plain(index, follow, &rewrite->index_seen, err);
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
-        status = rewrite_check_plain(model->shards[i].path, err);
+        status = rewrite_check_plain(model->shards[i].path, follow, &info, err);
     }
     return status;
 }
@@ -177,6 +189,14 @@ static uint64_t rewrite_slack(const coffer *model, uint64_t alignment)
 static bool rewrite_is_edited(const coffer_rewrite_options *options, const char *key, const coffer_edit **found)
 {
     return coffer__edit_names(options->edits, options->edit_count, key, strlen(key), found);
+}
+
+/* Whether an edit says what becomes of a member of the index's metadata. */
+static bool rewrite_is_edited_member(const void *ctx, const char *key, size_t key_len)
+{
+    const coffer_rewrite_options *options = ctx;
+    const coffer_edit *edit = NULL;
+    return coffer__edit_names(options->edits, options->edit_count, key, key_len, &edit);
 }
 
 /* What the model records is recorded again, unless the edits take it away or the options say otherwise. */
@@ -581,13 +601,18 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     if (status == COFFER_OK) {
         status = rewrite_build_files(rewrite, err);
     }
+    if (status == COFFER_OK) {
+        status = coffer__index_members_read(&rewrite->members, rewrite->model, rewrite_is_edited_member, options,
+                                            &rewrite->allocator, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
+    rewrite->keeps_names = coffer__rewrite_can_keep_names(rewrite);
     rewrite_place_tensors(rewrite);
     rewrite_sum_up(rewrite);
     rewrite_choose_way(rewrite);
-    return COFFER_OK;
+    return rewrite->summary.way == COFFER_REWRITE_FILES ? coffer__rewrite_guard(rewrite, err) : COFFER_OK;
 }
 
 coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model, const coffer_rewrite_options *options,

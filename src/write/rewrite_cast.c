@@ -13,6 +13,7 @@
 #include "rewriting.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A piece is whole bytes of any dtype, and at most 2 MiB. */
 #define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
@@ -56,23 +57,27 @@ static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-static bool rewrite_is_infinite(double value)
+/* Whether a number may have become zero or infinite: it is zero, infinite or NaN. Without its sign, a double is ordered
+   as its bits are as an integer, from 0 to infinity and NaN; less 1, zero is the largest. So one comparison decides, which
+   counts because every number that is cast comes here. */
+static bool rewrite_may_be_lost(double value)
 {
-    return value == INFINITY || value == -INFINITY;
+    const uint64_t infinity = UINT64_C(0x7FF) << 53;
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits << 1) - 1 >= infinity - 1;
 }
 
 /* Compares what was written, decoded again, with what was read. The counters are local and without branches, so
    that the compiler can use vector instructions. */
 static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
 {
-    size_t overflowed = 0;
-    size_t vanished = 0;
     for (size_t i = 0; i < count; i++) {
-        overflowed += rewrite_is_infinite(back[i]) && !rewrite_is_infinite(values[i]);
-        vanished += back[i] == 0 && values[i] != 0;
+        if (rewrite_may_be_lost(back[i])) {
+            piece->overflowed += fabs(back[i]) == INFINITY && fabs(values[i]) != INFINITY;
+            piece->vanished += back[i] == 0 && values[i] != 0;
+        }
     }
-    piece->overflowed += overflowed;
-    piece->vanished += vanished;
 }
 
 /* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when the

@@ -48,6 +48,9 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     const coffer_rewrite_options *options = &rewrite->options;
     coffer_model_writer_options model = COFFER_MODEL_WRITER_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    const coffer__model_writer_keeps keeps = { .shard_of = options->max_shard_size == 0 ? rewrite->shard_of : NULL,
+                                               .names = rewrite->keeps_names ? rewrite->model : NULL,
+                                               .members = &rewrite->members };
     files.alignment = rewrite->layout.alignment;
     files.slack = rewrite->layout.slack;
     files.max_header_size = rewrite->layout.max_header_size;
@@ -57,9 +60,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     files.digests = rewrite->digests;
     model.files = &files;
     model.max_shard_size = options->max_shard_size;
-    model.force = options->force || options->output == NULL;
-    return coffer__model_writer_open(&target->files, rewrite->header, rewrite->target.text,
-                                     options->max_shard_size == 0 ? rewrite->shard_of : NULL, &model, err);
+    model.force = options->force || rewrite->owns_target;
+    return coffer__model_writer_open(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
 }
 
 /* A single file made of a single file has a writer of its own: it may have any name and format, and nothing else is
@@ -109,22 +111,34 @@ static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite
     return coffer__rewrite_cast(rewrite, target, &part, err);
 }
 
-/* Whether the files of a model that is replaced are still those that were read. (A single file's writer looks at it
-   itself.) */
+static coffer_status rewrite_look_again(const char *path, const coffer__os_info *seen, coffer_error *err)
+{
+    coffer__os_info now;
+    if (coffer__os_inspect(path, true, &now) == 0 && (seen == NULL || coffer__os_unchanged(seen, &now))) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_CHANGED,
+                 "the file was changed, or replaced by another one, since it was read: nothing was rewritten");
+    return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
+}
+
+/* Whether the files of a model that is replaced, its index too, are still those that were read. (A single file's writer
+   looks at it itself.) */
 static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer *model = rewrite->model;
-    for (size_t i = 0; rewrite->options.output == NULL && i < model->shard_count; i++) {
-        coffer__os_info now;
-        const coffer__os_info *seen = coffer__source_seen(&model->shards[i].source);
-        const int os_error = coffer__os_inspect(model->shards[i].path, true, &now);
-        if (os_error != 0 || (seen != NULL && !coffer__os_unchanged(seen, &now))) {
-            coffer__fail(err, COFFER_ERR_CHANGED,
-                         "the file was changed, or replaced by another one, since it was read: nothing was rewritten");
-            return coffer__fail_path(err, COFFER_ERR_CHANGED, model->shards[i].path);
+    if (rewrite->options.output != NULL) {
+        return COFFER_OK;
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer_status status =
+            rewrite_look_again(model->shards[i].path, coffer__source_seen(&model->shards[i].source), err);
+        if (status != COFFER_OK) {
+            return status;
         }
     }
-    return COFFER_OK;
+    return model->several == NULL ? COFFER_OK
+                                  : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
 }
 
 static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
@@ -154,8 +168,28 @@ static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_op
 
 /* ---- only metadata ----------------------------------------------------------------------------------------------- */
 
+/* Says after a failure in the middle which files are changed by now. */
+static coffer_status rewrite_headers_fail(const coffer *model, size_t shard, const coffer_error *cause,
+                                          coffer_error *err)
+{
+    if (err == NULL) {
+        return cause->code;
+    }
+    *err = *cause;
+    if (shard == 0) {
+        return cause->code;
+    }
+    coffer__fail(err, cause->code,
+                 "%s; the %u files before this one, in order of their names, have the new metadata, and this one and "
+                 "the %u after it have the old",
+                 cause->message, (uint64_t)shard, (uint64_t)(model->shard_count - shard - 1));
+    coffer__fail_path(err, cause->code, coffer_shard_path(model, shard));
+    return coffer__fail_errno(err, cause->code, cause->os_error);
+}
+
 static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
 {
+    coffer_error cause;
     const coffer_rewrite_options *options = &rewrite->options;
     const coffer *model = rewrite->model;
     coffer_edit_options edit = COFFER_EDIT_OPTIONS_INIT;
@@ -170,12 +204,17 @@ static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_
         (void)coffer__os_close(rewrite->lock);
         rewrite->lock = -1;
     }
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
-        status = coffer__edit_only(model->shards[i].path, coffer__source_seen(&model->shards[i].source), options->edits,
-                                   options->edit_count, &edit, NULL, err);
+    const coffer_status status = rewrite_check_unchanged(rewrite, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        if (coffer__edit_only(model->shards[i].path, coffer__source_seen(&model->shards[i].source), options->edits,
+                              options->edit_count, &edit, NULL, &cause) != COFFER_OK) {
+            return rewrite_headers_fail(model, i, &cause, err);
+        }
+    }
+    return COFFER_OK;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

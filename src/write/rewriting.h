@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of a rewrite (coffer/rewrite.h), in four parts that know each other by this file:
+ * The inside of a rewrite (coffer/rewrite.h), in six parts that know each other by this file:
  *
  *   rewrite_rules   what the rules make of one tensor: pure, one tensor at a time
  *   rewrite         the plan: declarations, the files that they go to, the built header of each. No tensor is read
+ *   rewrite_names   what the new files are called
+ *   rewrite_guard   which files the new model replaces or removes, and whether it may
  *   rewrite_cast    the numbers of tensors that get another dtype, piece by piece
  *   rewrite_run     the new files, written as any writer writes them
  *
@@ -16,7 +18,9 @@
 #define COFFER_WRITE_REWRITING_H
 
 #include "coffer.h"
+#include "index_members.h"
 #include "names.h"
+#include "os.h"
 #include "paths.h"
 #include "shards.h"
 
@@ -45,6 +49,10 @@ struct coffer_rewrite {
     coffer_rewrite_summary summary;
     bool changed;                   /* a tensor is left out, renamed, cast or moved */
     coffer__path target;            /* of the new file or model */
+    coffer__os_info index_seen;     /* of several files that are replaced: their index, as it was planned for */
+    bool owns_target;               /* the model is replaced, and one of its files has that name */
+    bool keeps_names;               /* the new files have the names of the old ones */
+    coffer__index_members members;  /* of the old index's metadata, which the new one has, too */
     int lock;                       /* the single file that is replaced; -1: none */
     coffer_header_options layout;   /* of every new file */
     coffer_algorithm digests;       /* which every new file records */
@@ -70,6 +78,14 @@ static inline bool coffer__rewrite_is_cast(const coffer_rewrite_change *change)
 {
     return change->to->dtype != change->from->dtype;
 }
+
+/* Whether the new files have the names of the old ones, once it is known how many they are. */
+bool coffer__rewrite_can_keep_names(const coffer_rewrite *rewrite);
+/* The path of a new file; false when it is too long. */
+bool coffer__rewrite_name_file(const coffer_rewrite *rewrite, size_t file, coffer__path *path);
+/* Fails when a file that the new model replaces or removes is one that has to stay: COFFER_ERR_ARGUMENT or
+   COFFER_ERR_SHADOWED, with the path. Sets rewrite->owns_target. */
+coffer_status coffer__rewrite_guard(coffer_rewrite *rewrite, coffer_error *err);
 
 /* Where the new bytes go: one of the two is set. */
 typedef struct coffer__rewrite_target {

@@ -334,48 +334,58 @@ static void shards_put_record(coffer__index_text *text, size_t record, const cof
     COFFER__INDEX_PUT(text, "\"");
 }
 
-static void shards_put_metadata(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
-                                const coffer__content *content)
+static void shards_put_pair(coffer__index_text *text, const coffer_header *header, const declared_pair *pair)
 {
+    COFFER__INDEX_PUT(text, ",\n    ");
+    coffer__index_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
+    COFFER__INDEX_PUT(text, ": ");
+    coffer__index_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
+}
+
+static void shards_put_metadata(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
+                                const coffer__shards_index *index)
+{
+    const coffer__index_members *members = index->members;
     COFFER__INDEX_PUT(text, "{\n    \"total_size\": ");
     coffer__index_put_number(text, shards->size);
+    for (size_t i = 0; members != NULL && i < members->count; i++) {
+        COFFER__INDEX_PUT(text, ",\n    ");
+        coffer__index_put(text, members->items[i].text.text, members->items[i].text.len);
+    }
     for (size_t i = 0; i < shards->pair_count; i++) {
         const declared_pair *pair = &coffer__header_pairs(header)[shards->pairs[i]];
-        COFFER__INDEX_PUT(text, ",\n    ");
-        coffer__index_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
-        COFFER__INDEX_PUT(text, ": ");
-        coffer__index_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
+        if (members == NULL ||
+            !coffer__index_members_have(members, header->arena.bytes + pair->key_at, pair->key_len)) {
+            shards_put_pair(text, header, pair);
+        }
     }
-    for (size_t i = 0; i < COFFER__INDEX_RECORDS && content != NULL; i++) {
-        shards_put_record(text, i, content);
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS && index->content != NULL; i++) {
+        shards_put_record(text, i, index->content);
     }
     COFFER__INDEX_PUT(text, "\n  }");
 }
 
 static void shards_put_weights(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
-                               const char *path)
+                               const coffer__shards_index *index)
 {
-    coffer__path file;
     for (size_t s = 0; s < shards->count; s++) {
-        (void)coffer__shards_name(&file, path, s, shards->count); /* the caller has seen that it is not too long */
-        const char *file_name = file.text + coffer__path_name_at(file.text);
         for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
             coffer__name name = { .len = 0 };
             name.text = shards_tensor_name(header, shards->order[at], &name.len);
-            coffer__index_put_weight(text, name, file_name);
+            coffer__index_put_weight(text, name, index->names + s * index->name_size);
         }
     }
 }
 
 /* The same code measures and writes, so both agree. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
-                                  const char *path, const coffer__content *content)
+                                  const coffer__shards_index *index)
 {
     coffer__index_text text = { .size = 0 };
     text.out = out;
     coffer__index_begin(&text);
-    shards_put_metadata(&text, shards, header, content);
+    shards_put_metadata(&text, shards, header, index);
     coffer__index_begin_weights(&text);
-    shards_put_weights(&text, shards, header, path);
+    shards_put_weights(&text, shards, header, index);
     return coffer__index_end(&text);
 }

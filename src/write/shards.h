@@ -13,6 +13,7 @@
 
 #include "coffer.h"
 #include "content.h"
+#include "index_members.h"
 #include "paths.h"
 #include "shard_name.h"
 
@@ -43,11 +44,19 @@ void coffer__shards_free(coffer__shards *shards);
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err);
 
-/* Writes the index to `out`, unless that is NULL, and returns its size in bytes. It has "total_size", the declared
-   metadata except for "format", which is each file's own, and the file of each tensor. Of several values for a key
-   the last one counts. With `content` (NULL: without) it also records digests of the whole model; its size does not
-   depend on their values. */
+/* What an index says besides the plan. */
+typedef struct coffer__shards_index {
+    const char *names; /* of the files, `name_size` bytes for each */
+    size_t name_size;
+    const coffer__index_members *members; /* of the metadata of an older index, which stay as they are; NULL: none */
+    const coffer__content
+        *content; /* of which digests are recorded, in as many bytes whatever they are; NULL: none are */
+} coffer__shards_index;
+
+/* Writes the index to `out`, unless that is NULL, and returns its size in bytes. It has "total_size", the members that
+   are kept, the declared metadata except for those and for "format", which is each file's own, the records, and the file
+   of each tensor. Of several values for a key the last one counts. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
-                                  const char *path, const coffer__content *content);
+                                  const coffer__shards_index *index);
 
 #endif

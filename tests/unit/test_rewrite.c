@@ -640,6 +640,256 @@ static void test_several_files_that_are_links_stay(void **state)
     assert_int_equal(rewrite_model("other.index.json", &options, &err), COFFER_ERR_UNSUPPORTED);
 }
 
+/* ---- what has to stay --------------------------------------------------------------------------------------------------- */
+
+#define FIRST "model-00001-of-00003.safetensors"
+#define SECOND "model-00002-of-00003.safetensors"
+
+static const coffer_rewrite_rule other_names = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "t*", "u*" };
+
+/* Rewrites to an output (NULL: in place), which fails with that status and a path that ends so; nothing is changed. */
+static void assert_stays(const char *name, const coffer_rewrite_options *options, const char *output,
+                         coffer_status status, const char *path)
+{
+    coffer_error err = { .code = COFFER_OK };
+    coffer_rewrite_options with_output = *options;
+    snapshot before = snapshot_take();
+    with_output.output = output != NULL ? work_path(output) : NULL;
+    assert_int_equal(rewrite_model(name, &with_output, &err), status);
+    assert_non_null(strstr(err.path, path));
+    assert_true(snapshot_is_there(&before));
+    assert_int_equal(work_dir_count(), before.count);
+    snapshot_free(&before);
+}
+
+static void replace_in_file(const char *name, const char *old, const char *new)
+{
+    size_t size = 0;
+    char text[4096];
+    char *bytes = (char *)file_read(name, &size);
+    const char *at = memmem(bytes, size, old, strlen(old));
+    assert_non_null(at);
+    const int rest = (int)(size - (size_t)(at - bytes) - strlen(old));
+    const int len = snprintf(text, sizeof text, "%.*s%s%.*s", (int)(at - bytes), bytes, new, rest, at + strlen(old));
+    assert_true(len < (int)sizeof text);
+    file_write(name, text, (size_t)len);
+    free(bytes);
+}
+
+static void test_an_output_is_never_an_input(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = with_rules(&to_half, 1, NULL);
+    write_model("model", false);
+    assert_int_equal(symlink("model", work_path("link")), 0);
+    assert_int_equal(link(work_path("model"), work_path("second")), 0);
+    options.force = true;
+    assert_stays("model", &options, "model", COFFER_ERR_ARGUMENT, "model");
+    assert_stays("model", &options, "link", COFFER_ERR_ARGUMENT, "link");
+    assert_stays("model", &options, "second", COFFER_ERR_ARGUMENT, "second");
+}
+
+static void test_an_output_of_several_is_never_an_input(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    options.force = true;
+    save_several(COFFER_NO_ALGORITHM);
+    assert_stays(INDEX, &options, "model.safetensors", COFFER_ERR_ARGUMENT, FIRST);
+    options.max_shard_size = UINT64_MAX;
+    assert_stays(INDEX, &options, SECOND, COFFER_ERR_ARGUMENT, SECOND);
+    /* The index alone. */
+    options.max_shard_size = 50;
+    assert_stays(INDEX, &options, "model.safetensors", COFFER_ERR_ARGUMENT, INDEX);
+    /* A model without an index has files of the same names all the same. */
+    options.max_shard_size = 0;
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    assert_stays(".", &options, "model.safetensors", COFFER_ERR_ARGUMENT, FIRST);
+    /* And when another model is replaced, the files of that one go. */
+    char index[512];
+    snprintf(index, sizeof index, "{\"weight_map\": {\"x\": \"%s\"}}", SECOND);
+    file_write("other.safetensors.index.json", index, strlen(index));
+    options.output = work_path("other.safetensors");
+    coffer *model = NULL;
+    coffer_rewrite *rewrite = NULL;
+    coffer_error err;
+    assert_int_equal(rename(work_path("other.safetensors.index.json"), work_path("aside")), 0);
+    assert_int_equal(coffer_open(&model, work_path("."), NULL, NULL), COFFER_OK);
+    assert_int_equal(rename(work_path("aside"), work_path("other.safetensors.index.json")), 0);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.path, SECOND));
+    coffer_close(model);
+}
+
+static void test_files_of_others_stay(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    file_write("model-00004-of-00006.safetensors", "mine", 4);
+    options.max_shard_size = 50;
+    assert_stays(INDEX, &options, NULL, COFFER_ERR_SHADOWED, "model-00004-of-00006.safetensors");
+    options.max_shard_size = 0;
+    file_write("model.safetensors", "mine, too", 9);
+    assert_stays(INDEX, &options, NULL, COFFER_ERR_SHADOWED, "model.safetensors");
+    options.force = true;
+    options.max_shard_size = 50;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 6);
+}
+
+static void test_files_that_are_not_open_stay(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer *model = NULL;
+    coffer_rewrite *rewrite = NULL;
+    const char *const patterns[] = { "t0" };
+    coffer_open_options chosen = COFFER_OPEN_OPTIONS_INIT;
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    chosen.select = patterns;
+    chosen.select_count = 1;
+    save_several(COFFER_NO_ALGORITHM);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &chosen, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "1 of the 3 files"));
+    options.output = work_path("part.safetensors");
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, &err), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    assert_tensors_are_whole("part.safetensors", 2, 1);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+}
+
+static void assert_index_says(const char *name, const char *expected)
+{
+    size_t len = 0;
+    coffer *model = open_model(name);
+    const char *text = coffer_index_metadata(model, &len);
+    assert_int_equal(len, strlen(expected));
+    assert_memory_equal(text, expected, len);
+    coffer_close(model);
+}
+
+static void test_what_an_index_says_stays(void **state)
+{
+    (void)state;
+    const coffer_edit edits[] = { { "made\"by", 7, NULL, 0 }, { "n", 1, "two", 3 } };
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    replace_in_file(INDEX, "\"total_size\": 255",
+                    "\"author\" :  {\"name\": [1, null]}, \"total_size\": 255.0, \"made\\u0022by\": \"me\", \"n\": 1e2,"
+                    " \"coffer.content_digest\": null");
+    assert_rewritten(INDEX, &options);
+    assert_index_says(INDEX, "{\n    \"total_size\": 255,\n    \"author\" :  {\"name\": [1, null]},\n    "
+                             "\"made\\u0022by\": \"me\",\n    \"n\": 1e2\n  }");
+    options = with_rules(NULL, 0, work_path("again.safetensors"));
+    options.edits = edits;
+    options.edit_count = 2;
+    assert_rewritten(INDEX, &options);
+    assert_index_says("again.safetensors.index.json",
+                      "{\n    \"total_size\": 255,\n    \"author\" :  {\"name\": [1, null]},\n    "
+                      "\"n\": \"two\"\n  }");
+}
+
+/* Files keep the names that they have, even one alone, but not when their number changes. */
+static void test_files_keep_their_names(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    save_several(COFFER_XXH3_128);
+    for (size_t i = 0; i < 2; i++) {
+        replace_in_file(INDEX, FIRST, "text encoder.safetensors");
+        replace_in_file(INDEX, SECOND, "vision.safetensors");
+    }
+    assert_int_equal(rename(work_path(FIRST), work_path("text encoder.safetensors")), 0);
+    assert_int_equal(rename(work_path(SECOND), work_path("vision.safetensors")), 0);
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+    assert_int_equal(access(work_path("text encoder.safetensors"), F_OK), 0);
+    assert_int_equal(access(work_path("vision.safetensors"), F_OK), 0);
+    assert_int_equal(work_dir_count(), 4);
+    const coffer_rewrite_rule keep = { .kind = COFFER_REWRITE_KEEP, .pattern = "u[0-3]" };
+    options = with_rules(&keep, 1, NULL);
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, 4, 2);
+    assert_int_equal(access(work_path("model-00001-of-00002.safetensors"), F_OK), 0);
+    assert_int_equal(work_dir_count(), 3);
+}
+
+static void test_the_only_file_of_an_index_keeps_it(void **state)
+{
+    (void)state;
+    static const char index[] = "{\"metadata\": {\"a\": 1}, \"weight_map\": {\"t0\": \"only.safetensors\"}}";
+    const coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    assert_int_equal(model_save(1, 7, 90, NULL, coffer_libc_allocator(), NULL), COFFER_OK);
+    assert_int_equal(rename(work_path("model.safetensors"), work_path("only.safetensors")), 0);
+    file_write(INDEX, index, sizeof index - 1);
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole(INDEX, 1, 1);
+    assert_index_says(INDEX, "{\n    \"total_size\": 40,\n    \"a\": 1\n  }");
+    assert_int_equal(access(work_path("only.safetensors"), F_OK), 0);
+    assert_int_equal(work_dir_count(), 2);
+}
+
+static void test_several_files_with_second_names_stay(void **state)
+{
+    (void)state;
+    coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    assert_int_equal(link(work_path(SECOND), work_path("backup")), 0);
+    assert_stays(INDEX, &options, NULL, COFFER_ERR_LINKED, SECOND);
+    options.follow_links = true;
+    assert_rewritten(INDEX, &options);
+    assert_tensors_are_whole("backup", 2, 1);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+}
+
+/* An index that was changed since the plan is not overwritten. */
+static void test_an_index_that_somebody_changed_stays(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_options options = with_rules(&other_names, 1, NULL);
+    save_several(COFFER_NO_ALGORITHM);
+    coffer *model = open_model(INDEX);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
+    replace_in_file(INDEX, "\"total_size\"", "\"note\": 1, \"total_size\"");
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, &err), COFFER_ERR_CHANGED);
+    assert_non_null(strstr(err.path, INDEX));
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    assert_index_says(INDEX, "{\n    \"note\": 1, \"total_size\": 255\n  }");
+}
+
+/* What has failed in the middle says what is changed. */
+static void test_edits_of_several_files_say_how_far_they_came(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const coffer_edit edit = { "license", 7, "mit", 3 };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.edits = &edit;
+    options.edit_count = 1;
+    save_several(COFFER_NO_ALGORITHM);
+    const int fd = open(work_path(SECOND), O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_LOCKED);
+    close(fd);
+    assert_non_null(strstr(err.path, SECOND));
+    assert_non_null(strstr(err.message, "the 1 files before this one"));
+    assert_non_null(strstr(err.message, "the 1 after it"));
+    coffer *model = open_model(INDEX);
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = coffer_table_metadata_get(coffer_shard_table(model, i), "license", 7, NULL);
+        assert_int_equal(value != NULL, i == 0);
+    }
+    coffer_close(model);
+    assert_rewritten(INDEX, &options);
+}
+
 /* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
 
 typedef struct told {
@@ -833,6 +1083,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_are_put_together_and_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata_that_contradict_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_several_files_that_are_links_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_output_is_never_an_input, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_output_of_several_is_never_an_input, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_of_others_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_that_are_not_open_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_an_index_says_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_keep_their_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_only_file_of_an_index_keeps_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_with_second_names_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_edits_of_several_files_say_how_far_they_came, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_progress_and_cancelling, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_fail, set_up, tear_down),

@@ -197,11 +197,19 @@ static void check_index(const coffer_header *header, uint64_t limit, const char 
 {
     coffer__shards shards;
     assert_int_equal(coffer__shards_plan(&shards, header, limit, false, NULL), COFFER_OK);
-    const size_t size = coffer__shards_write_index(NULL, &shards, header, path, NULL);
+    coffer__path names[8];
+    assert_true(shards.count <= 8);
+    for (size_t i = 0; i < shards.count; i++) {
+        coffer__path file;
+        assert_true(coffer__shards_name(&file, path, i, shards.count));
+        assert_true(coffer__path_copy(&names[i], file.text + coffer__path_name_at(file.text)));
+    }
+    const coffer__shards_index index = { .names = names[0].text, .name_size = sizeof names[0] };
+    const size_t size = coffer__shards_write_index(NULL, &shards, header, &index);
     char *text = malloc(size + 1);
     assert_non_null(text);
     text[size] = '!';
-    assert_int_equal(coffer__shards_write_index(text, &shards, header, path, NULL), size);
+    assert_int_equal(coffer__shards_write_index(text, &shards, header, &index), size);
     assert_int_equal(text[size], '!');
     text[size] = '\0';
     assert_string_equal(text, expected);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rewrite must not destroy. Every file that the new model replaces or removes is compared with the files that
+ * the model is read from: by device and inode, so that it is the same file whatever name leads to it.
+ *
+ *   with an output   a file that the model is read from is refused, even where others may be replaced (force)
+ *   in place         a file that is not the model's is refused, unless it may be replaced (force)
+ *
+ * Compared are the name of the model as one file, and of several files their index, their own names, and what an index
+ * names that lies there, since the files of an older model are removed.
+ */
+#include "alloc.h"
+#include "coffer.h"
+#include "error.h"
+#include "model.h"
+#include "os.h"
+#include "rewriting.h"
+#include "saved.h"
+#include "sort.h"
+#include "trouble.h"
+
+#include <errno.h>
+
+typedef struct rewrite_guard_file {
+    uint64_t device;
+    uint64_t inode;
+} rewrite_guard_file;
+
+typedef struct rewrite_guard {
+    coffer_rewrite *rewrite;
+    size_t room;
+    size_t count;
+    rewrite_guard_file *files; /* that the model is read from */
+    uint32_t *order;           /* of them, by inode */
+    coffer_status status;
+    coffer_error *err;
+} rewrite_guard;
+
+/* ---- the files that the model is read from ----------------------------------------------------------------------- */
+
+static int rewrite_guard_compare(const rewrite_guard_file *a, const rewrite_guard_file *b)
+{
+    if (a->inode != b->inode) {
+        return a->inode < b->inode ? -1 : 1;
+    }
+    return a->device == b->device ? 0 : a->device < b->device ? -1 : 1;
+}
+
+static bool rewrite_guard_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const rewrite_guard_file *files = ctx;
+    return rewrite_guard_compare(&files[a], &files[b]) < 0;
+}
+
+static void rewrite_guard_add(rewrite_guard *guard, const coffer__os_info *info)
+{
+    guard->files[guard->count] = (rewrite_guard_file){ info->device, info->inode };
+    guard->order[guard->count] = (uint32_t)guard->count;
+    guard->count++;
+}
+
+static bool rewrite_guard_knows(const rewrite_guard *guard, const coffer__os_info *info)
+{
+    const rewrite_guard_file wanted = { info->device, info->inode };
+    size_t low = 0;
+    size_t high = guard->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = rewrite_guard_compare(&guard->files[guard->order[middle]], &wanted);
+        if (order == 0) {
+            return true;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
+}
+
+/* (What was opened by a URL or from memory is no file here.) */
+static coffer_status rewrite_guard_open(rewrite_guard *guard)
+{
+    coffer__os_info info;
+    const coffer *model = guard->rewrite->model;
+    const coffer_allocator *allocator = &guard->rewrite->allocator;
+    guard->room = model->shard_count + 1;
+    guard->files = coffer__alloc_array(allocator, guard->room, sizeof *guard->files, guard->err);
+    guard->order = coffer__alloc_array(allocator, guard->room, sizeof *guard->order, guard->err);
+    if (guard->files == NULL || guard->order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer__os_info *seen = coffer__source_seen(&model->shards[i].source);
+        if (seen != NULL) {
+            rewrite_guard_add(guard, seen);
+        }
+    }
+    const char *index = model->several != NULL && model->web == NULL ? model->several->index_path : NULL;
+    if (index != NULL && coffer__os_inspect(index, true, &info) == 0) {
+        rewrite_guard_add(guard, &info);
+    }
+    coffer__sort(guard->order, guard->count, rewrite_guard_before, guard->files);
+    return COFFER_OK;
+}
+
+static void rewrite_guard_close(const rewrite_guard *guard)
+{
+    const coffer_allocator *allocator = &guard->rewrite->allocator;
+    coffer__free_array(allocator, guard->files, guard->room, sizeof *guard->files);
+    coffer__free_array(allocator, guard->order, guard->room, sizeof *guard->order);
+}
+
+/* ---- the files that go ------------------------------------------------------------------------------------------- */
+
+static coffer_status rewrite_guard_refuse_input(const char *path, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_ARGUMENT,
+                 "the model is read from this file, and writing the new one would destroy it: choose another output, "
+                 "or rewrite the model in its place");
+    return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
+}
+
+static coffer_status rewrite_guard_refuse_stranger(const char *path, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_SHADOWED,
+                 "this file does not belong to the model, and the new one would replace or remove it: move it "
+                 "elsewhere, choose another place, or allow it (force)");
+    return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
+}
+
+/* One name that the new model takes or removes; whether it is the model's already comes in *own. */
+static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *path, bool *own)
+{
+    coffer__os_info info;
+    const coffer_rewrite_options *options = &guard->rewrite->options;
+    const int os_error = coffer__os_inspect(path, true, &info);
+    *own = os_error == 0 && rewrite_guard_knows(guard, &info);
+    if (os_error == ENOENT || os_error == ENOTDIR || os_error == ELOOP) {
+        return COFFER_OK; /* whatever is wrong with the folder, the writer says */
+    }
+    if (os_error != 0) {
+        return coffer__trouble(guard->err, "look at a file that would be replaced", path, os_error);
+    }
+    if (options->output != NULL) {
+        return *own ? rewrite_guard_refuse_input(path, guard->err) : COFFER_OK;
+    }
+    return *own || options->force ? COFFER_OK : rewrite_guard_refuse_stranger(path, guard->err);
+}
+
+/* What an index names that lies in the place of the output. */
+static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
+{
+    rewrite_guard *guard = ctx;
+    bool own = false;
+    guard->status = exists ? rewrite_guard_look(guard, path, &own) : COFFER_OK;
+    return guard->status != COFFER_OK;
+}
+
+static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
+{
+    coffer__path path;
+    coffer_error ignored;
+    bool own = false;
+    const coffer_rewrite *rewrite = guard->rewrite;
+    const char *target = rewrite->target.text;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < rewrite->shards.count; i++) {
+        if (coffer__rewrite_name_file(rewrite, i, &path)) {
+            status = rewrite_guard_look(guard, path.text, &own);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (rewrite->options.output == NULL || !coffer__saved_index_name(&path, target, "")) {
+        return COFFER_OK;
+    }
+    status = rewrite_guard_look(guard, path.text, &own);
+    if (status == COFFER_OK) {
+        /* An index that cannot be read names nothing. */
+        (void)coffer_list_files(path.text, &rewrite->allocator, rewrite_guard_look_listed, guard, &ignored);
+    }
+    return status == COFFER_OK ? guard->status : status;
+}
+
+static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)
+{
+    coffer_rewrite *rewrite = guard->rewrite;
+    const bool in_place = rewrite->options.output == NULL;
+    if (in_place && rewrite->model->several == NULL && rewrite->shards.count == 1) {
+        return COFFER_OK;
+    }
+    const coffer_status status = rewrite_guard_look(guard, rewrite->target.text, &rewrite->owns_target);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return rewrite->shards.count > 1 || (in_place && rewrite->model->several != NULL)
+               ? rewrite_guard_look_at_several(guard)
+               : COFFER_OK;
+}
+
+coffer_status coffer__rewrite_guard(coffer_rewrite *rewrite, coffer_error *err)
+{
+    rewrite_guard guard = { .rewrite = rewrite, .err = err };
+    coffer_status status = rewrite_guard_open(&guard);
+    if (status == COFFER_OK) {
+        status = rewrite_guard_look_at_all(&guard);
+    }
+    rewrite_guard_close(&guard);
+    return status;
+}
