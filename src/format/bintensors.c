@@ -94,8 +94,8 @@ static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const
  * and 255 would stand for 16 and 32 bytes by the same rule, more than any caller allows, so they
  * are refused as too wide.
  *
- * A number that would fit fewer bytes is read, and noted: every reader takes it, but no writer
- * writes it.
+ * A number that would fit fewer bytes is accepted, as the format has it, and noted: writers do not
+ * write it so.
  */
 static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
 {
@@ -213,7 +213,7 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
 /* ---- metadata ---- */
 
 /* Copies a pair into the table. Its room is known exactly here, since nothing is escaped. The
-   padding is filled with zeros, so that the table's bytes depend on the file alone. */
+   memset makes the two NULs and the padding. */
 static coffer_status bt_read_pair(bt_reader *reader)
 {
     bt_string key;
