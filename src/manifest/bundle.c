@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing signed statements. The order matters in reading: the envelope, then its
-   signature, then what it signs. */
+/*
+ * Reading and writing signed statements. The order matters in reading: the envelope, then its signature,
+ * then what it signs. Until the signature is checked the payload is bytes: its JSON is not parsed, so
+ * the parser of statements is never given what somebody without the key has made, when a key was given.
+ */
 #include "bundle.h"
 
 #include "alloc.h"
@@ -168,6 +171,7 @@ static coffer_status bundle_check(const bundle_reader *reader, const char *pem, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* Compared as text: a hint is lower-case digits, as key_make_hint writes them. */
     if (reader->hint.len > 0 &&
         (reader->hint.len != COFFER__KEY_HINT_LEN || memcmp(reader->hint.text, key.hint, COFFER__KEY_HINT_LEN) != 0)) {
         status =

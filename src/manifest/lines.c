@@ -10,6 +10,12 @@
  *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are
  *                                     written \\, \n, \r; with a tag, too
  *
+ * For example, all of them the digest of an empty file:
+ *
+ *     e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  model.safetensors
+ *     99aa06d3014798d86001c324468d497f *model.safetensors
+ *     SHA256 (model.safetensors) = e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+ *
  * A carriage return before the end of a line belongs to the end. Empty lines and those that begin with #
  * are passed over. Where the last byte is a NUL, every line ends with one instead (sha256sum -z), and
  * names stand for themselves.

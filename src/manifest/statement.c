@@ -131,6 +131,8 @@ static coffer_status statement_read_resource(coffer__members *in)
                                               { "algorithm", true, statement_read_algorithm },
                                               { "digest", true, statement_read_item_digest } };
     statement_reader *reader = in->ctx;
+    /* What is not read stays what it is here; a member that is required and missing is a failure,
+       so name and digest are always set. */
     reader->item = (coffer__manifest_item){ .at = statement_at(in), .algorithm = COFFER_SHA256 };
     const coffer_status status = coffer__members_object(in, "a resource", members, STATEMENT_COUNT(members));
     return status == COFFER_OK ? coffer__manifest_add_item(reader->manifest, &reader->item, in->json.err) : status;
@@ -224,6 +226,8 @@ static coffer_status statement_check_root(const statement_reader *reader, coffer
 {
     uint8_t stated[STATEMENT_ROOT_SIZE];
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
+    /* Read here and not when it was met, so that a statement with several faults reports those of
+       its JSON first. */
     if (!coffer__hex_read(stated, sizeof stated, reader->root, reader->root_len)) {
         return coffer__fail_at(err, COFFER_ERR_MANIFEST, reader->root_at,
                                "at byte %u, the digest of the subject is not 64 hexadecimal digits", reader->root_at);
@@ -347,6 +351,7 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err)
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
+    /* Readers refuse a statement about nothing (statement_read_all). */
     if (manifest->count == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs at least one file");
     }
