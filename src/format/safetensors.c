@@ -962,7 +962,8 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
     return reader_get_more(reader);
 }
 
-/* One loop for each spelling would be the same code twice; the branch on `spaced` is predicted well. */
+/* One loop, with a copy of read_usual_tensor for each spelling: the branch on `spaced` is predicted
+   well, since a header keeps its spelling. */
 static coffer_status read_members(header_reader *reader)
 {
     bool more = !reader->is_empty;

@@ -90,6 +90,7 @@ static coffer_status bundle_read_payload_type(coffer__members *in)
     return coffer__members_constant(in, "the type of the payload", BUNDLE_PAYLOAD_TYPE);
 }
 
+/* All three are required: without one of them there is no telling what was signed. */
 static coffer_status bundle_read_envelope(coffer__members *in)
 {
     static const coffer__member members[] = { { "payload", true, bundle_read_payload },

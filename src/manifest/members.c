@@ -180,6 +180,7 @@ coffer_status coffer__members_object(coffer__members *in, const char *what, cons
     return COFFER_OK;
 }
 
+/* What follows a document could be another one, which some other reader would take. */
 coffer_status coffer__members_end(coffer__members *in)
 {
     (void)coffer__json_peek(&in->json);

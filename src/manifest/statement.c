@@ -67,6 +67,7 @@ static coffer_status statement_read_root(coffer__members *in)
     return coffer__members_string(in, "the digest of the subject", &reader->root, &reader->root_len);
 }
 
+/* Other digests of the subject may stand beside it; they are passed over. */
 static coffer_status statement_read_subject_digest(coffer__members *in)
 {
     static const coffer__member members[] = { { "sha256", true, statement_read_root } };
@@ -175,6 +176,7 @@ static coffer_status statement_read_ignored(coffer__members *in)
     return coffer__members_array(in, "\"ignore_paths\"", statement_read_ignored_path);
 }
 
+/* How the files were hashed. A reader that does not know the method could not check the digests. */
 static coffer_status statement_read_serialization(coffer__members *in)
 {
     static const coffer__member members[] = { { "method", true, statement_read_method },
@@ -197,6 +199,7 @@ static coffer_status statement_read_predicate_type(coffer__members *in)
     return coffer__members_constant(in, "the type of the predicate", STATEMENT_PREDICATE);
 }
 
+/* What is said of the subject; "resources" are the files. */
 static coffer_status statement_read_predicate(coffer__members *in)
 {
     static const coffer__member members[] = { { "serialization", true, statement_read_serialization },
@@ -256,6 +259,7 @@ static coffer_status statement_read_all(coffer__members *in)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A second object after the first would be signed, too, and read by nobody. */
     status = coffer__members_end(in);
     if (status == COFFER_OK && (reader->subjects == 0 || reader->manifest->count == 0)) {
         return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST, 0, "the statement has no %s",
