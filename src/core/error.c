@@ -127,6 +127,7 @@ typedef struct message_writer {
     size_t used;
 } message_writer;
 
+/* Whatever does not fit is left out: a message that is cut is better than none. */
 static void message_put(message_writer *out, const char *text, size_t text_len)
 {
     const size_t room = out->size - 1 - out->used;

@@ -80,7 +80,7 @@ static uint64_t slice_bound_backward(int64_t bound, uint64_t size)
  * A backward range takes its indices from `from` down to, and without, `to`. With the backward
  * bounds being one larger, both directions take the entries of the half-open interval [low, high)
  * in steps from one of its ends, and one formula counts them. A range of no entries keeps `first`
- * where it is; nobody looks at it.
+ * where it is; it is not used then.
  */
 static void slice_take_range(const coffer_index *index, uint64_t size, slice_take *take)
 {

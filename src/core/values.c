@@ -150,7 +150,8 @@ double coffer_dtype_least_normal(coffer_dtype dtype)
 
 /* ---- many at once ------------------------------------------------------------------------------------------------ */
 
-/* From so many elements of a byte or less on, looking codes up costs less than decoding each. */
+/* As many entries as a byte has codes. From so many elements on, looking codes up costs less than
+   decoding each. */
 #define VALUES_TABLE_SIZE 256
 
 /* Decodes every code once, then looks elements up. `first` counts for packed elements, which cannot

@@ -66,6 +66,7 @@ typedef struct bt_reader {
     size_t wrong;         /* the first tensor whose range is not right, or BT_NO_TENSOR */
 } bt_reader;
 
+/* A string where it stands in the header. */
 typedef struct bt_string {
     const uint8_t *bytes;
     size_t length;
@@ -94,8 +95,8 @@ static coffer_status bt_fail_end(const bt_reader *reader, size_t position, const
  * and 255 would stand for 16 and 32 bytes by the same rule, more than any caller allows, so they
  * are refused as too wide.
  *
- * A number that would fit fewer bytes is read, and noted: every reader takes it, but no writer
- * writes it.
+ * A number that would fit fewer bytes is accepted, as the format has it, and noted: writers do not
+ * write it so.
  */
 static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *value)
 {
@@ -161,6 +162,7 @@ static inline coffer_status bt_count(bt_reader *reader, size_t least, const char
     if (status != COFFER_OK) {
         return status;
     }
+    /* Divided, not multiplied: the product could wrap. */
     if (value > coffer__left(&reader->in) / least) {
         return bt_fail_end(reader, position, what);
     }
@@ -213,7 +215,7 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
 /* ---- metadata ---- */
 
 /* Copies a pair into the table. Its room is known exactly here, since nothing is escaped. The
-   padding is filled with zeros, so that the table's bytes depend on the file alone. */
+   memset makes the two NULs and the padding. */
 static coffer_status bt_read_pair(bt_reader *reader)
 {
     bt_string key;
@@ -324,6 +326,7 @@ static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint
     tensor->offset = reader->data_offset + begin;
     tensor->size = end - begin;
     tensor->shard = 0;
+    /* After the first wrong tensor there is nothing to compare the next one with. */
     if (reader->wrong == BT_NO_TENSOR) {
         if (bt_is_right(reader, tensor, shape, end)) {
             reader->covered = end;
@@ -356,9 +359,11 @@ static inline bool bt_take(const coffer__cursor *in, size_t *at, uint64_t *value
     if (*value > 253) {
         return false;
     }
+    /* 16, 32 or 64 bits follow 251, 252 or 253. */
     const unsigned bits = 16u << (*value - 251);
     *value = coffer__load_u64le(first + 1) << (64 - bits) >> (64 - bits);
     *at += 1 + bits / 8;
+    /* False when fewer bytes would have been enough. */
     return bits == 16 ? *value > BT_LARGEST_BYTE : *value >> (bits / 2) != 0;
 }
 
@@ -443,6 +448,7 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Pointers are taken after the reservation, which may move the block; nothing below reserves. */
     coffer__entry *entry = coffer__builder_at(builder, builder->used);
     memcpy(entry + 1, name->bytes, name->length);
     ((char *)(entry + 1))[name->length] = '\0';
@@ -553,6 +559,7 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
         const size_t tensor_at = reader->in.position;
         bt_string name;
         bool has_control;
+        /* To the name, and back to the tensor. */
         reader->in.position = places[i];
         /* The string was read before, so it cannot fail. */
         (void)bt_read_string(reader, &name, &has_control);

@@ -119,6 +119,7 @@ static coffer_status check_declaration(const char *name, size_t name_len, coffer
     if (coffer__dtype(dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE, "%d is not the number of a dtype", (int64_t)dtype);
     }
+    /* A rank is kept in 32 bits; every step of the product is checked. */
     uint64_t bits;
     if (rank > UINT32_MAX || !coffer__tensor_bits(dtype, shape, rank, &bits)) {
         return coffer__fail(err, COFFER_ERR_OVERFLOW, "the shape's product, in bits, is beyond 2^64-1");

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declarations on their way to a header: what is collected, in which order the file has it, and the
- * text that formats make of it. Texts and shapes are kept as distances in the arena, which moves
- * while it grows.
+ * Declarations on their way to a header: what is collected, in which order the file has it, and the text
+ * that formats make of it.
+ *
+ *   tensors   declared_tensor[]   in the order of the calls
+ *   pairs     declared_pair[]     in the order of the calls
+ *   arena     names, shapes, keys and values, each 8-aligned
+ *
+ * Texts and shapes are kept as distances in the arena, which moves while it grows.
  */
 #ifndef COFFER_FORMAT_DECLARED_H
 #define COFFER_FORMAT_DECLARED_H

@@ -88,6 +88,7 @@ static coffer_status head_size(const coffer__format *format, const coffer_header
     if (fits && *size - format->header_at <= limit && *size <= SIZE_MAX / 2) {
         return COFFER_OK;
     }
+    /* What could not be computed is reported as larger than any limit. */
     const uint64_t actual = fits ? *size - format->header_at : UINT64_MAX;
     const coffer_status code = coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
                                             "the header would have %u bytes, more than the limit of %u, and readers "
@@ -102,6 +103,7 @@ static coffer_status write_head(coffer_header *header, const coffer__format *for
                                 const coffer_header_options *options, const coffer__header_order *order,
                                 coffer_error *err)
 {
+    /* The first pass has nowhere to write, and begins after the frame, so that the size counts it. */
     coffer__header_text text = { NULL, format->header_at };
     format->put(&text, header, order);
     uint64_t size = 0;
@@ -144,6 +146,7 @@ static coffer_status check_declared(const coffer_header *header, const coffer__f
 static coffer_status validate_head(coffer_header *header, const coffer_header_options *options, coffer_error *err)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+    /* With the limit that it was built for: a header above the default is read back, too. */
     parse.max_header_size = options->max_header_size;
     const coffer_status status =
         coffer__parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
@@ -208,6 +211,7 @@ static coffer_status build_header(coffer_header *header, const coffer_header_opt
     }
     coffer__sort(numbers, count, declared_before, header);
     const size_t pair_count = order_pairs(header, numbers + count, pairs);
+    /* Metadata that are empty can have a place in the file, when the caller wants one. */
     const coffer__header_order order = { numbers, pairs, pair_count, pair_count > 0 || options->empty_metadata };
     return build_ordered(header, options, &order, err);
 }

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* The bytes are not touched: dropping moves where they begin. */
 static void intake_drop(coffer__intake *in, size_t done)
 {
     in->bytes += done;
@@ -29,6 +30,7 @@ coffer_status coffer__intake_slide(coffer__intake *in, size_t done)
 {
     intake_drop(in, done);
     const size_t missing = coffer__intake_missing(in);
+    /* After the drop what is here is shorter than the window, so there is room for at least one byte. */
     const size_t room = in->window_size - in->size;
     return intake_ask(in, in->window, missing < room ? missing : room);
 }
@@ -65,6 +67,7 @@ void coffer__intake_given(coffer__intake *in)
     in->wanted = 0;
 }
 
+/* `block` is NULL until all that was left was asked for. */
 void coffer__intake_free(coffer__intake *in)
 {
     coffer__free(in->allocator, in->block, in->block_size);

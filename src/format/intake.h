@@ -8,6 +8,10 @@
  * that window, however long the header is. For what does not fit into the window, all that is left can
  * be asked for at once.
  *
+ *   file      |  frame  |  header ........................................ |  data
+ *                           ^ origin          ^ origin + size              ^ end
+ *   memory                  [ bytes: here ... )[ to: wanted ... )
+ *
  * Always: origin + size <= end, once `end` is known. Every call that answers COFFER_NEED_MORE may move
  * the bytes that are here; pointers into them are stale, and positions count from the new `bytes`.
  */

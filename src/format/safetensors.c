@@ -171,6 +171,7 @@ static inline coffer_status check_tensor(const header_reader *reader, const tens
                                                 "data_offsets [%u, %u] are not the beginning and end of a range",
                                                 fields->begin, fields->end));
     }
+    /* Cannot wrap: begin <= end was checked. */
     const uint64_t size = fields->end - fields->begin;
     if (size != bits / 8 && dtype != COFFER_UNKNOWN_DTYPE) {
         const coffer_status code =
@@ -209,6 +210,8 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
     if (entry->tensor.name_len == 0) {
         coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, COFFER__FRAME_SIZE + (uint64_t)entry->position);
     }
+    /* Once false it stays false; `covered` is only what the last tensor says then, and
+       check_coverage sets it again. */
     reader->in_order = reader->in_order && fields->begin == reader->covered;
     reader->covered = fields->end;
     coffer__builder_add(&reader->builder, entry_size);
@@ -243,6 +246,7 @@ static inline bool take_u64(coffer__cursor *in, uint64_t *value)
     }
     const uint8_t *digits = in->base + in->position;
     size_t count = coffer__leading_digits(digits, value);
+    /* Eight digits fill a word, so there may be more. USUAL_AHEAD covers the second word. */
     if (count == 8) {
         uint64_t low;
         const size_t more = coffer__leading_digits(digits + 8, &low);
@@ -284,6 +288,7 @@ static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_
     if (*dtype == COFFER_UNKNOWN_DTYPE) {
         return false;
     }
+    /* The one before the last is kept, so that two dtypes in turn are both found. */
     reader->recent[1] = reader->recent[0];
     reader->recent[0] = *dtype;
     in->position += length + 1;
@@ -333,6 +338,7 @@ static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **na
 static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, uint32_t *rank)
 {
     *rank = 0;
+    /* A scalar has no dimensions: "[]". */
     bool more = !TAKE(in, "]");
     while (more) {
         if (*rank == USUAL_RANK || !take_u64(in, &shape[*rank])) {
@@ -430,6 +436,7 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
 static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
 {
     bool has_control;
+    /* A copy of the reader: measuring moves only the copy. */
     coffer__json measure = *json;
     const coffer_status status = coffer__json_string(&measure, NULL, text_len, &has_control);
     if (status != COFFER_OK || *text_len > room) {
@@ -769,6 +776,7 @@ static coffer_status read_pairs(header_reader *reader)
 {
     coffer__json *json = &reader->json;
     json->in.position++;
+    /* An object without pairs closes at once; that is metadata, too. */
     bool more = coffer__json_peek(json) != '}';
     json->in.position += more ? 0 : 1;
     while (more) {
@@ -798,6 +806,7 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     }
     reader->seen_metadata = true;
     coffer_status status = COFFER_OK;
+    /* Before the first pair: the table finds all of them from here on. */
     builder->table->pairs_at = builder->used;
     const uint8_t next = coffer__json_peek(json);
     if (next == '{') {
@@ -938,6 +947,7 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
 {
     coffer__json *json = &reader->json;
     if (coffer__next_is(&json->in, ",\"", 2)) {
+        /* Only the comma: the quote begins the next member. */
         json->in.position++;
         return COFFER_OK;
     }
@@ -952,7 +962,8 @@ static inline coffer_status next_member(header_reader *reader, bool *more)
     return reader_get_more(reader);
 }
 
-/* One loop for each spelling would be the same code twice; the branch on `spaced` is predicted well. */
+/* One loop, with a copy of read_usual_tensor for each spelling: the branch on `spaced` is predicted
+   well, since a header keeps its spelling. */
 static coffer_status read_members(header_reader *reader)
 {
     bool more = !reader->is_empty;
@@ -1086,6 +1097,7 @@ static coffer_status check_coverage(const coffer_table *table, uint64_t data_off
         const coffer_tensor *tensor = coffer_table_at(table, i);
         const uint64_t begin = tensor->offset - data_offset;
         if (begin != *covered) {
+            /* Offsets are sorted, so a range that begins too early overlaps one before it. */
             const bool hole = begin > *covered;
             const uint32_t position = ((const coffer__entry *)(const void *)tensor)->position;
             const coffer_status code =

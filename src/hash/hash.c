@@ -73,6 +73,7 @@ coffer_status coffer_hasher_new(coffer_hasher **hasher, coffer_algorithm algorit
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a hasher");
     }
+    /* By value: the caller's allocator struct need not outlive this call. */
     *made = (coffer_hasher){ .ops = row->ops, .algorithm = algorithm, .allocator = *from };
     coffer_status status = made->ops->open(made, err);
     if (status != COFFER_OK) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * XXH3 of 128 bits by the header of xxHash, compiled in: many times as fast as SHA-256, and no protection
- * against anybody. The digest's bytes are the canonical ones, those that `xxhsum -H2` prints. If the
- * header was missing when the library was built, the algorithm is missing, and opening it says so.
+ * against anybody. It finds what a disk or a cable has changed. The digest's bytes are the canonical
+ * ones, those that `xxhsum -H2` prints. If the header was missing when the library was built, the
+ * algorithm is missing, and opening it says so.
  */
 #include "alloc.h"
 #include "error.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing signed statements. The order matters in reading: the envelope, then its
-   signature, then what it signs. */
+/*
+ * Reading and writing signed statements. The order matters in reading: the envelope, then its signature,
+ * then what it signs. Until the signature is checked the payload is bytes: its JSON is not parsed, so
+ * the parser of statements is never given what somebody without the key has made, when a key was given.
+ */
 #include "bundle.h"
 
 #include "alloc.h"
@@ -87,6 +90,7 @@ static coffer_status bundle_read_payload_type(coffer__members *in)
     return coffer__members_constant(in, "the type of the payload", BUNDLE_PAYLOAD_TYPE);
 }
 
+/* All three are required: without one of them there is no telling what was signed. */
 static coffer_status bundle_read_envelope(coffer__members *in)
 {
     static const coffer__member members[] = { { "payload", true, bundle_read_payload },
@@ -168,6 +172,7 @@ static coffer_status bundle_check(const bundle_reader *reader, const char *pem, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* Compared as text: a hint is lower-case digits, as key_make_hint writes them. */
     if (reader->hint.len > 0 &&
         (reader->hint.len != COFFER__KEY_HINT_LEN || memcmp(reader->hint.text, key.hint, COFFER__KEY_HINT_LEN) != 0)) {
         status =

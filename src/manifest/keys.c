@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and signatures. libcrypto keeps a queue of errors for each thread; it is cleared after calls
-   that fill it, since it belongs to the program that uses the library. */
+/*
+ * Keys and signatures. libcrypto keeps a queue of errors for each thread; it is cleared after calls that
+ * fill it, since it belongs to the program that uses the library.
+ *
+ * A key goes through these steps, each of which has its own message when it fails: libcrypto is opened
+ * and its functions found; the PEM is read; the public half is written as DER, which tells the curve and
+ * with it the digest; and the hint is made from that DER. A key that got this far can sign or verify.
+ */
 #include "keys.h"
 
 #include "base64.h"
@@ -129,6 +135,7 @@ static coffer_status key_hash_pem(coffer_hasher *hasher, const char *text, size_
 static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t der_size,
                                    const coffer_allocator *allocator, coffer_error *err)
 {
+    /* Base64 takes four thirds of the bytes. */
     char text[KEY_DER_MOST * 2];
     uint8_t digest[COFFER__KEY_HINT_LEN / 2] = { 0 };
     coffer_hasher *hasher = NULL;
@@ -201,6 +208,7 @@ static coffer_status key_inspect(coffer__key *key, const coffer_allocator *alloc
     unsigned char *out = der;
     key_spell_out_point(key);
     const int size = key->call.public_der(key->handle, NULL);
+    /* Both answers have to be the same size, and fit: the second call writes without a bound. */
     const bool small = size > 0 && size <= KEY_DER_MOST && key->call.public_der(key->handle, &out) == size;
     const struct key_curve *curve = small ? key_curve_of(der, (size_t)size) : NULL;
     if (curve == NULL) {
@@ -216,6 +224,8 @@ static coffer_status key_inspect(coffer__key *key, const coffer_allocator *alloc
    (key_no_password). */
 static void *key_read(const coffer__key *key, const char *pem, size_t pem_len, bool is_private)
 {
+    /* A BIO is what libcrypto reads from; this one only points to the caller's bytes, whose number
+       is an int. */
     void *bio = pem_len <= INT_MAX ? key->call.bio_new(pem, (int)pem_len) : NULL;
     if (bio == NULL) {
         return NULL;

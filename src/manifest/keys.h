@@ -13,7 +13,8 @@
 
 /* Hexadecimal digits of a SHA-256. */
 #define COFFER__KEY_HINT_LEN 64
-#define COFFER__SIGNATURE_MOST 160 /* bytes of the largest signature */
+/* Bytes of the largest signature: P-521 in DER takes at most 139. */
+#define COFFER__SIGNATURE_MOST 160
 
 /* What is used of libcrypto, by the types of its manual pages; its own types are opaque here.
    public_der is i2d_PUBKEY, the others are named alike. */

@@ -10,6 +10,12 @@
  *     line   \ HEX SP KIND NAME LF    a name in which a backslash, a line feed and a carriage return are
  *                                     written \\, \n, \r; with a tag, too
  *
+ * For example, all of them the digest of an empty file:
+ *
+ *     e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  model.safetensors
+ *     99aa06d3014798d86001c324468d497f *model.safetensors
+ *     SHA256 (model.safetensors) = e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+ *
  * A carriage return before the end of a line belongs to the end. Empty lines and those that begin with #
  * are passed over. Where the last byte is a NUL, every line ends with one instead (sha256sum -z), and
  * names stand for themselves.
@@ -98,7 +104,7 @@ static bool lines_split_plain(const char *line, size_t line_len, lines_parts *pa
     return true;
 }
 
-/* Where the spaces before `end` begin. */
+/* Where the run of spaces before `end` begins; `end` itself without any. */
 static size_t lines_skip_spaces_back(const char *line, size_t end)
 {
     while (end > 0 && line[end - 1] == ' ') {
@@ -126,6 +132,7 @@ static bool lines_split_tagged(const char *line, size_t line_len, lines_parts *p
     if (end <= name_at || line[end - 1] != ')') {
         return false;
     }
+    /* OpenSSL writes no space before the parenthesis, the others one. */
     const size_t tag_end = name_at - 1;
     parts->hex = line + hex_at;
     parts->digits = line_len - hex_at;
@@ -180,7 +187,7 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
     char name[COFFER__MANIFEST_NAME_SIZE * 2];
     size_t name_len = parts.name_len;
     if (name_len > sizeof name) {
-        name_len = sizeof name; /* too long in any case, and refused as that */
+        name_len = sizeof name; /* longer than any name in its plain form */
     }
     memcpy(name, parts.name, name_len);
     if (escaped && !lines_unescape(name, &name_len)) {

@@ -32,6 +32,7 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
         memcpy(out, ".", 2);
         return NULL;
     }
+    /* A slash at the end names a folder, which has no digest. */
     if (name_len == 0 || name[0] == '/' || name[name_len - 1] == '/') {
         return name_len == 0 ? "an empty name" : name[0] == '/' ? "an absolute name" : "the name of a folder";
     }
@@ -47,6 +48,7 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
         if (len == 2 && memcmp(name + start, "..", 2) == 0) {
             return "a name that leads upwards (\"..\")";
         }
+        /* "." and the empty component between two slashes lead nowhere, and are left out. */
         if (len > 0 && !(len == 1 && name[start] == '.')) {
             /* Room for the component, the slash before it if there is one, and a NUL. */
             if (len + (used > 0 ? 2 : 1) > COFFER__MANIFEST_NAME_SIZE - used) {
@@ -155,6 +157,8 @@ static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manif
                                "%s: %q; a manifest names files below its folder, and nothing else", trouble, name,
                                name_len);
     }
+    /* The array is kept as a void pointer for a moment, since manifest_grow serves arrays of
+       several types. */
     void *block = manifest->entries;
     const bool room = manifest_grow(&manifest->allocator, &block, manifest->count, &manifest->room, sizeof *entry);
     manifest->entries = block;
@@ -342,6 +346,7 @@ static int manifest_compare_ignored(const char *ignored, const char *name, size_
 static bool manifest_block_ignores(const coffer_manifest *manifest, const uint32_t *block, size_t count,
                                    const char *name, size_t name_len)
 {
+    /* What is between low and high may still fit; one look halves it. */
     size_t low = 0;
     size_t high = count;
     while (low < high) {

@@ -7,6 +7,11 @@
  *   statement.c   model signing's JSON, an in-toto statement
  *   bundle.c      the same, signed: base64 in an envelope (DSSE) in a sigstore bundle
  * keys.c makes and checks signatures; manifest_text.c tells the ways apart, and is the way in.
+ *
+ * After a manifest was read, all of this holds, whichever way it was written down: it has at least one
+ * entry; each name is relative, in its plain form, and leads to nothing above the folder; no two names
+ * are equal; each digest has the size of its algorithm. What does not hold: that a file of that name
+ * exists, or that anybody in particular wrote the manifest, unless its signature was checked.
  */
 #ifndef COFFER_MANIFEST_MANIFEST_H
 #define COFFER_MANIFEST_MANIFEST_H
@@ -16,6 +21,8 @@
 
 #define COFFER__MANIFEST_NAME_SIZE 4096 /* of the longest name, NUL included: the longest path that systems take */
 
+/* The object of coffer.h. Names are blocks of their own, since they are handed out; the arrays grow
+   by doubling. */
 struct coffer_manifest {
     coffer_allocator allocator;
     coffer_manifest_format format; /* what it was read from */
@@ -45,6 +52,7 @@ typedef struct coffer__manifest_item {
 /* Adds an entry, after checking its name and its digest. Both are copied. */
 coffer_status coffer__manifest_add_item(coffer_manifest *manifest, const coffer__manifest_item *item,
                                         coffer_error *err);
+/* Adds a name that checks pass over: that of a file, or of a folder with all that is in it. */
 coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
                                            coffer_error *err);
 /* False when there is no memory. */

@@ -9,6 +9,7 @@
    envelope. The guess is no trust: each reader checks all of its own rules. */
 static coffer_manifest_format manifest_recognise(const char *text, size_t text_len, const coffer_allocator *allocator)
 {
+    /* The white space of JSON may come first. */
     size_t at = 0;
     while (at < text_len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n')) {
         at++;
@@ -57,6 +58,7 @@ coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *byte
     if (manifest == NULL || (bytes == NULL && size > 0)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the place for the manifest or its bytes are NULL");
     }
+    /* Set before anything can fail, so that the caller may free it in any case. */
     *manifest = NULL;
     coffer_status status = coffer_manifest_new(&made, "", allocator, err);
     if (made == NULL) {

@@ -46,6 +46,8 @@ coffer_status coffer__members_string(coffer__members *in, const char *what, cons
     if (coffer__json_peek(&in->json) != '"') {
         return coffer__json_type_error(&in->json, what, "a string");
     }
+    /* The rest of the block is as long as the rest of the text, or longer, which is what
+       coffer__json_string asks for. */
     char *text = in->text + in->text_used;
     const coffer_status status = coffer__json_string(&in->json, text, value_len, &has_control);
     if (status == COFFER_OK) {
@@ -138,6 +140,8 @@ static coffer_status members_read_one(coffer__members *in, const char *what, con
             return coffer__fail_at(in->json.err, COFFER_ERR_DUPLICATE_KEY, at, "at byte %u, %s has \"%s\" twice", at,
                                    what, members[i].key);
         }
+        /* Marked before it is read, though a failure in between makes no difference: nothing is
+           read after one. */
         *seen |= UINT32_C(1) << i;
         return members[i].read(in);
     }
@@ -166,6 +170,7 @@ coffer_status coffer__members_object(coffer__members *in, const char *what, cons
         }
     }
     in->depth--;
+    /* Only now: members may come in any order. */
     for (size_t i = 0; i < count; i++) {
         if (members[i].required && (seen >> i & 1) == 0) {
             return coffer__fail_at(in->json.err, COFFER_ERR_MISSING_FIELD, at, "at byte %u, %s has no \"%s\"", at, what,
@@ -175,6 +180,7 @@ coffer_status coffer__members_object(coffer__members *in, const char *what, cons
     return COFFER_OK;
 }
 
+/* What follows a document could be another one, which some other reader would take. */
 coffer_status coffer__members_end(coffer__members *in)
 {
     (void)coffer__json_peek(&in->json);

@@ -4,6 +4,13 @@
  * member that must be there and is missing, and one that comes twice, are refused; others are passed
  * over, as the specifications of these documents want it. The text is not trusted: nesting is bounded by
  * the tables and by coffer__json_skip, memory by the text's length.
+ *
+ *     static const coffer__member members[] = { { "name", true, read_name },      required
+ *                                               { "note", false, read_note } };   not required
+ *     status = coffer__members_object(in, "a thing", members, 2);
+ *
+ * The functions of members call each other as deep as the tables nest, and no deeper whatever the text
+ * says. What a function fills is found by in->ctx.
  */
 #ifndef COFFER_MANIFEST_MEMBERS_H
 #define COFFER_MANIFEST_MEMBERS_H

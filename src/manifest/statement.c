@@ -67,6 +67,7 @@ static coffer_status statement_read_root(coffer__members *in)
     return coffer__members_string(in, "the digest of the subject", &reader->root, &reader->root_len);
 }
 
+/* Other digests of the subject may stand beside it; they are passed over. */
 static coffer_status statement_read_subject_digest(coffer__members *in)
 {
     static const coffer__member members[] = { { "sha256", true, statement_read_root } };
@@ -131,6 +132,8 @@ static coffer_status statement_read_resource(coffer__members *in)
                                               { "algorithm", true, statement_read_algorithm },
                                               { "digest", true, statement_read_item_digest } };
     statement_reader *reader = in->ctx;
+    /* What is not read stays what it is here; a member that is required and missing is a failure,
+       so name and digest are always set. */
     reader->item = (coffer__manifest_item){ .at = statement_at(in), .algorithm = COFFER_SHA256 };
     const coffer_status status = coffer__members_object(in, "a resource", members, STATEMENT_COUNT(members));
     return status == COFFER_OK ? coffer__manifest_add_item(reader->manifest, &reader->item, in->json.err) : status;
@@ -173,6 +176,7 @@ static coffer_status statement_read_ignored(coffer__members *in)
     return coffer__members_array(in, "\"ignore_paths\"", statement_read_ignored_path);
 }
 
+/* How the files were hashed. A reader that does not know the method could not check the digests. */
 static coffer_status statement_read_serialization(coffer__members *in)
 {
     static const coffer__member members[] = { { "method", true, statement_read_method },
@@ -195,6 +199,7 @@ static coffer_status statement_read_predicate_type(coffer__members *in)
     return coffer__members_constant(in, "the type of the predicate", STATEMENT_PREDICATE);
 }
 
+/* What is said of the subject; "resources" are the files. */
 static coffer_status statement_read_predicate(coffer__members *in)
 {
     static const coffer__member members[] = { { "serialization", true, statement_read_serialization },
@@ -224,6 +229,8 @@ static coffer_status statement_check_root(const statement_reader *reader, coffer
 {
     uint8_t stated[STATEMENT_ROOT_SIZE];
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
+    /* Read here and not when it was met, so that a statement with several faults reports those of
+       its JSON first. */
     if (!coffer__hex_read(stated, sizeof stated, reader->root, reader->root_len)) {
         return coffer__fail_at(err, COFFER_ERR_MANIFEST, reader->root_at,
                                "at byte %u, the digest of the subject is not 64 hexadecimal digits", reader->root_at);
@@ -252,6 +259,7 @@ static coffer_status statement_read_all(coffer__members *in)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A second object after the first would be signed, too, and read by nobody. */
     status = coffer__members_end(in);
     if (status == COFFER_OK && (reader->subjects == 0 || reader->manifest->count == 0)) {
         return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST, 0, "the statement has no %s",
@@ -347,6 +355,7 @@ static coffer_status statement_check(const coffer_manifest *manifest, coffer_err
 coffer_status coffer__statement_write(const coffer_manifest *manifest, coffer__writing *out, coffer_error *err)
 {
     uint8_t root[STATEMENT_ROOT_SIZE] = { 0 };
+    /* Readers refuse a statement about nothing (statement_read_all). */
     if (manifest->count == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a manifest needs at least one file");
     }
