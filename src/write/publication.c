@@ -311,7 +311,8 @@ static coffer_status publication_check_forced(const coffer__publication *publica
 
 /* Moves the old model aside, first the single file, then the index, so that no loader finds either of them. From
    here until the new index has its name, the folder has no model. That is what rules out a mixture: a loader that
-   looks now fails, and does not combine an old index with new files. */
+   looks now fails, and does not combine an old index with new files. If the new model is one file, an old single
+   file stays, as a rename replaces it at once. */
 static coffer_status publication_set_aside(const coffer__publication *publication, bool sharded, coffer_error *err)
 {
     const char *path = publication->path.text;
@@ -392,7 +393,7 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
-    /* Step 3. From here until step 5 no loader finds a model, which is what keeps old and new files apart. */
+    /* Step 3. If the new model has an index, no loader finds a model from here until step 5. */
     const bool sharded = publication_is_sharded(&list, publication->path.text);
     status = publication_set_aside(publication, sharded, err);
     /* Step 4. Files beside the model change first, so they are the new ones when the model appears. */
