@@ -245,17 +245,15 @@ static bool rewrite_is_record(const char *key, size_t key_len)
            coffer__compare_names(key, key_len, COFFER_METADATA_DIGEST_KEY, strlen(COFFER_METADATA_DIGEST_KEY)) == 0;
 }
 
-/* Whether a file before this one has another value for the key. */
-static bool rewrite_contradicts(const coffer *model, size_t shard, const coffer_pair *pair)
+/* The value that the first file before this one has for the key; NULL: none has it. Those in between have the same, or
+   they would have been refused. */
+static const char *rewrite_first_value(const coffer *model, size_t shard, const coffer_pair *pair, size_t *len)
 {
-    for (size_t i = 0; i < shard; i++) {
-        size_t len = 0;
-        const char *value = coffer_table_metadata_get(model->shards[i].table, pair->key, pair->key_len, &len);
-        if (value != NULL && (len != pair->value_len || memcmp(value, pair->value, len) != 0)) {
-            return true;
-        }
+    const char *value = NULL;
+    for (size_t i = 0; i < shard && value == NULL; i++) {
+        value = coffer_table_metadata_get(model->shards[i].table, pair->key, pair->key_len, len);
     }
-    return false;
+    return value;
 }
 
 static coffer_status rewrite_declare_pairs(const coffer_rewrite *rewrite, size_t shard, coffer_error *err)
@@ -268,7 +266,12 @@ static coffer_status rewrite_declare_pairs(const coffer_rewrite *rewrite, size_t
             coffer__edit_names(options->edits, options->edit_count, pair.key, pair.key_len, &edit)) {
             continue;
         }
-        if (rewrite_contradicts(rewrite->model, shard, &pair)) {
+        size_t len = 0;
+        const char *value = rewrite_first_value(rewrite->model, shard, &pair, &len);
+        if (value != NULL && len == pair.value_len && memcmp(value, pair.value, len) == 0) {
+            continue;
+        }
+        if (value != NULL) {
             coffer__fail(err, COFFER_ERR_DUPLICATE_KEY,
                          "the metadata of this file have another value for %q than those of a file before it: set or "
                          "remove the key",

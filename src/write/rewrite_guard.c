@@ -146,7 +146,7 @@ static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *
     return *own || options->force ? COFFER_OK : rewrite_guard_refuse_stranger(path, guard->err);
 }
 
-/* What an index names that lies in the place of the output. */
+/* What such an index names. */
 static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
 {
     rewrite_guard *guard = ctx;
@@ -155,10 +155,28 @@ static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
     return guard->status != COFFER_OK;
 }
 
+/* An index that lies where the new one goes, and what it names. One that cannot be understood names nothing, as it does
+   for a publication, which removes the files of an older model. */
+static coffer_status rewrite_guard_look_at_index(rewrite_guard *guard, const char *index)
+{
+    coffer_error cause;
+    bool own = false;
+    coffer_status status = rewrite_guard_look(guard, index, &own);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_list_files(index, &guard->rewrite->allocator, rewrite_guard_look_listed, guard, &cause);
+    if (status == COFFER_ERR_MEMORY || status == COFFER_ERR_IO) {
+        coffer__fail(guard->err, status, "%s", cause.message);
+        coffer__fail_path(guard->err, status, index);
+        return coffer__fail_errno(guard->err, status, cause.os_error);
+    }
+    return guard->status;
+}
+
 static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
 {
     coffer__path path;
-    coffer_error ignored;
     bool own = false;
     const coffer_rewrite *rewrite = guard->rewrite;
     const char *target = rewrite->target.text;
@@ -171,15 +189,8 @@ static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
             return status;
         }
     }
-    if (rewrite->options.output == NULL || !coffer__saved_index_name(&path, target, "")) {
-        return COFFER_OK;
-    }
-    status = rewrite_guard_look(guard, path.text, &own);
-    if (status == COFFER_OK) {
-        /* An index that cannot be read names nothing. */
-        (void)coffer_list_files(path.text, &rewrite->allocator, rewrite_guard_look_listed, guard, &ignored);
-    }
-    return status == COFFER_OK ? guard->status : status;
+    /* A name that is too long is the writer's to refuse. */
+    return coffer__saved_index_name(&path, target, "") ? rewrite_guard_look_at_index(guard, path.text) : COFFER_OK;
 }
 
 static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)

@@ -738,6 +738,22 @@ static void test_files_of_others_stay(void **state)
     assert_tensors_are_whole(INDEX, TENSORS, 6);
 }
 
+/* A file that becomes several in its place would replace an index beside it, and remove what that names. */
+static void test_an_index_of_others_stays(void **state)
+{
+    (void)state;
+    static const char index[] = "{\"weight_map\": {\"x\": \"other.safetensors\"}}";
+    coffer_rewrite_options options = with_rules(NULL, 0, NULL);
+    options.max_shard_size = 90;
+    assert_int_equal(model_save(TENSORS, 7, UINT64_MAX, NULL, coffer_libc_allocator(), NULL), COFFER_OK);
+    file_write("other.safetensors", "mine", 4);
+    file_write(INDEX, index, sizeof index - 1);
+    assert_stays("model.safetensors", &options, NULL, COFFER_ERR_SHADOWED, INDEX);
+    options.force = true;
+    assert_rewritten("model.safetensors", &options);
+    assert_tensors_are_whole(INDEX, TENSORS, 3);
+}
+
 static void test_files_that_are_not_open_stay(void **state)
 {
     (void)state;
@@ -1086,6 +1102,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_output_is_never_an_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_output_of_several_is_never_an_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_of_others_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_index_of_others_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_that_are_not_open_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_an_index_says_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_keep_their_names, set_up, tear_down),
