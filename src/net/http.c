@@ -16,6 +16,8 @@
    that sends nothing. */
 #define HTTP_LEAST_RATE ((uint64_t)128)
 
+/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread that asks, and libcurl
+   calls back on that thread only. */
 typedef struct http_exchange {
     const coffer__libcurl *curl;
     const coffer__http_request *request;
@@ -308,6 +310,7 @@ static bool http_handshake_broke(const http_exchange *exchange)
     return !http_says(exchange->detail, lasting);
 }
 
+/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of these. */
 static const char http_expired[] = "its certificate has expired";
 static const char http_early[] = "its certificate is not valid yet, by the clock of this machine";
 static const char http_other_name[] = "its certificate is for another name";
@@ -535,6 +538,7 @@ coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer
                : end;
 }
 
+/* Connects nothing yet: the first exchange does. */
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line)
 {
     line->multi = curl->multi_init();

@@ -346,7 +346,7 @@ bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file
            hub_keep(name->file, sizeof name->file, path, coffer__text_len(path));
 }
 
-/* ---- here and over there ----------------------------------------------------------------------------------------- */
+/* ---- in the cache and on the server ------------------------------------------------------------------------------ */
 
 /* The default endpoint counts even if another one is set: the token is issued for it. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)

@@ -104,6 +104,7 @@ static bool s3_is_region(const char *text)
     return len > 0 && text[len] == '\0';
 }
 
+/* "aws:amz:REGION:s3" is how libcurl is told to sign for S3. */
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
 {
     memset(s3, 0, sizeof *s3);

@@ -81,6 +81,8 @@ static bool source_http_differs(const source_http *file, const coffer__http_repl
     return file->pinned && (strcmp(file->etag, reply->etag) != 0 || strcmp(file->modified, reply->modified) != 0);
 }
 
+/* The bytes that are there already are of the old version, so the read fails as a whole. `size` is the new one, where
+   the answer states it. */
 static coffer_status source_http_changed(source_http_part *part, uint64_t size)
 {
     coffer__fail_at(&part->error, COFFER_ERR_CHANGED, part->offset + part->done,
@@ -88,6 +90,7 @@ static coffer_status source_http_changed(source_http_part *part, uint64_t size)
     return coffer__fail_sizes(&part->error, COFFER_ERR_CHANGED, part->file->size, size);
 }
 
+/* Reading a model from such a server would transfer the whole file for each tensor. */
 static coffer_status source_http_no_ranges(source_http_part *part)
 {
     return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
@@ -245,6 +248,7 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
 
 /* ---- fetching ---------------------------------------------------------------------------------------------------- */
 
+/* Several threads read at once, and any of them may learn a new place. */
 static void source_http_where(source_http *file, coffer__web_address *place)
 {
     coffer__os_mutex_lock(&file->lock);
@@ -401,6 +405,7 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
     return source_http_fetch(&part, watch, err);
 }
 
+/* The client is shared; this gives up the source's own share of it. */
 static void source_http_close(coffer__source *source)
 {
     source_http *file = source->state.kept;
@@ -430,6 +435,7 @@ static bool source_http_identity(const coffer__source *source, char *text)
     return fits;
 }
 
+/* "" for files that are none of the Hub's. */
 static const char *source_http_commit(const coffer__source *source)
 {
     const source_http *file = source->state.kept;
@@ -443,6 +449,7 @@ static const void *source_http_kept(const coffer__source *source)
     return file->size > 0 && file->head_size == file->size ? file->head : NULL;
 }
 
+/* For a HEAD request. A server that sends a body anyway loses the connection. */
 static bool source_http_wants_no_body(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     (void)ctx;
@@ -522,6 +529,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     return COFFER_OK;
 }
 
+/* Opening is the first request. What it read is kept and its answer is pinned; the size is known afterwards, whichever
+   of the three kinds of answers came. */
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
 {

@@ -97,7 +97,9 @@ static coffer_status web_certificates(coffer__web *web, coffer_error *err)
     return COFFER_OK;
 }
 
-/* What the environment says; see docs/network.md. */
+/* What the environment says; docs/network.md has the variables. Read once, when the client is made,
+   so that a program that changes its environment later does not change a model in the middle of its
+   use. */
 static coffer_status web_settings(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
     const struct {
@@ -213,6 +215,7 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }
 
+/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the Hub. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
 {
     address->signs = false;
@@ -250,6 +253,7 @@ bool coffer__web_fetches(const coffer__web *web)
     return web->fetches;
 }
 
+/* Sources share the client, and each may be closed by another thread. */
 coffer__web *coffer__web_share(coffer__web *web)
 {
     atomic_fetch_add(&web->owners, 1);
@@ -336,7 +340,7 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* A question while its answer comes in. */
+/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a fresh one. */
 typedef struct web_asking {
     const coffer__web_question *question;
     char reason[64]; /* that a refusal's body states, or "" */
@@ -357,6 +361,7 @@ static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *
     return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
 }
 
+/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed (304). */
 static bool web_is_redirect(uint32_t status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -537,6 +542,8 @@ static coffer_status web_hub_code(const coffer__http_reply *reply)
     return COFFER_OK;
 }
 
+/* What the user can do about a refusal of the Hub. It answers the same for a repository that is
+   missing and for one that the token may not see. */
 static coffer_status web_fail_hub(coffer_status code, const char *host, size_t host_len, coffer_error *err)
 {
     switch (code) {

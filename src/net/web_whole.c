@@ -60,6 +60,7 @@ static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t
     return true;
 }
 
+/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it was stated. */
 static coffer_status whole_fail(const whole_body *body, const coffer__web_answer *answer, coffer_error *err)
 {
     switch (body->verdict) {
