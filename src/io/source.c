@@ -51,6 +51,7 @@ coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t
     return size == 0 ? COFFER_OK : source->ops->read_at(source, offset, buffer, size, watch, err);
 }
 
+/* Checked in this order so that a source that cannot be mapped says so whatever the range is. */
 void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                          bool populate, coffer__os_map *map, coffer_error *err)
 {

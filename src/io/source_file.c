@@ -125,6 +125,7 @@ static void *source_file_map_by(const source_file *file, int fd, uint64_t offset
     return address;
 }
 
+/* The descriptor is given back at once: a map keeps its file without one. */
 static void *source_file_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                              bool populate, coffer__os_map *map, coffer_error *err)
 {
@@ -286,6 +287,8 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     return COFFER_OK;
 }
 
+/* The pool opens and examines the file. It is released before it can be dropped, since only a file
+   that is not in use may be dropped. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err)
 {

@@ -130,6 +130,7 @@ static int temporary_ensure_name(coffer__temporary *temporary, const char *targe
     return temporary->named ? 0 : temporary_try_names(temporary, target, false, temporary_name);
 }
 
+/* After the rename the file has its final name, and `named` is about the temporary one. */
 int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait)
 {
     int os_error = temporary_ensure_name(temporary, target);

@@ -238,6 +238,9 @@ bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
     return len == 64 + 2 * quote && coffer__hex_read(digest, 32, text + quote, 64);
 }
 
+/* 32 bytes are 43 characters and one "=". The last character carries two bits too many, which must
+   be 0: a digest has exactly one spelling. `bits` keeps more than it needs, and is cut by the
+   conversion to a byte. */
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
 {
     uint32_t bits = 0;

@@ -418,6 +418,7 @@ static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts,
     return coffer__url_read(url, text, err);
 }
 
+/* Models have no kind in this URL, unlike in that of the listing. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
                               coffer__url *url, coffer_error *err)
 {

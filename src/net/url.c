@@ -60,6 +60,7 @@ bool coffer__url_is(const char *text)
     return url_scheme_len(text) > 0;
 }
 
+/* Compares in any case. A length of 0 finds nothing, as no scheme has an empty name. */
 static const struct url_scheme_row *url_find_scheme(const char *text, size_t len)
 {
     for (size_t i = 0; i < sizeof url_schemes / sizeof url_schemes[0]; i++) {
@@ -201,6 +202,8 @@ static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at
     return COFFER_OK;
 }
 
+/* The text is built up in order, and each part is added where the one before ended. The scheme is
+   stored in lower case. */
 coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err)
 {
     const size_t scheme_len = url_scheme_len(text);
@@ -241,6 +244,7 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     return COFFER_OK;
 }
 
+/* The name replaces everything after the last slash of the path; the query goes with it. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 {
     size_t used = url->path + url->path_len;

@@ -224,6 +224,7 @@ bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, c
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
+/* The struct is large (URLs and paths have fixed sizes), and is the only block that a client needs. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
