@@ -152,7 +152,8 @@ static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
 }
 
 /* Called by libcurl for each piece of the body. During the call reply->body is the number of bytes
-   before this piece, so 0 marks the first one. */
+   before this piece, so 0 marks the first one. Returning 0 makes libcurl end the transfer with
+   CURLE_WRITE_ERROR, and `refused` tells later that this was our wish and no failure. */
 static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
@@ -340,7 +341,8 @@ static const char *http_distrust_by_number(long result)
     }
 }
 
-/* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. */
+/* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. Several may
+   be set; the first that is found here is what the user should repair first. */
 static const char *http_distrust_by_bits(long result)
 {
     if ((result & 1024) != 0) { /* EXPIRED */

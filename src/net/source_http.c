@@ -256,6 +256,8 @@ static void source_http_where(source_http *file, coffer__web_address *place)
     coffer__os_mutex_unlock(&file->lock);
 }
 
+/* Called after a read that succeeded, with the address that answered, so that the next read saves
+   the redirects. */
 static void source_http_remember(source_http *file, const coffer__web_address *place)
 {
     coffer__os_mutex_lock(&file->lock);
@@ -374,7 +376,9 @@ static coffer_status source_http_fetch(source_http_part *part, const coffer__wat
 
 /* ---- the source -------------------------------------------------------------------------------------------------- */
 
-/* What was kept of the file's beginning is copied, and only the rest is asked for. */
+/* What was kept of the file's beginning is copied, and only the rest is asked for. So a header of
+   ordinary size costs no request but the one that opened the source. An empty rest asks nothing at
+   all. */
 static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {

@@ -601,8 +601,8 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
     }
 }
 
-/* The host in the message is the one that answered, after redirects, and only the host: the rest of
-   the URL may contain a signature. */
+/* Turns the end of an exchange into a failure. The host in the message is the one that answered,
+   after redirects, and only the host: the rest of the URL may contain a signature. */
 static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *answer, coffer_error *err)
 {
     const char *host = answer->from.url.text + answer->from.url.host;
