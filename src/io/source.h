@@ -121,8 +121,8 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom);
 /* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
    COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
-/* The same for a file whose descriptor a pool looks after. The path is absolute and no link. `pooled` stays where it is
-   until the source is closed. */
+/* The same for a file whose descriptor belongs to a pool. The path is absolute and not a symbolic link. `pooled` must
+   stay where it is until the source is closed. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err);
 /* The file of a descriptor, which is duplicated. */

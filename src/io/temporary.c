@@ -65,7 +65,7 @@ int coffer__temporary_open(coffer__temporary *temporary, const char *target, boo
 }
 
 /* Copies a whole file, in the kernel as far as it can (and shares blocks where that is supported),
-   and with a buffer from there on. A copy that ends early without an error is continued by hand; if
+   and with a buffer from there on. A copy that ends early without an error is continued that way; if
    reading ends early, too, the file has become shorter. */
 static int temporary_copy_bytes(int from, int to, uint64_t size)
 {
