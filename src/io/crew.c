@@ -171,6 +171,7 @@ static void crew_work(coffer__crew *crew, void *workers, size_t count, size_t si
     }
 }
 
+/* The error of a failure is filled directly: there are no other threads yet. */
 static coffer_status crew_init(coffer__crew *crew)
 {
     int os_error = coffer__os_mutex_init(&crew->mutex);

@@ -189,7 +189,7 @@ int coffer__os_rename(const char *from, const char *to);
 /* The same, without waiting until a large file that is replaced has been freed, which takes long. A thread of
    its own does that. It may outlive the call, touches nothing else, and keeps the library that this code
    is part of loaded from then on. The file is freed within the call where the device is nearly full, since
-   the next file may need the space, and where no such thread can be had. */
+   the next file may need the space, and where no such thread can be started. */
 int coffer__os_rename_without_wait(const char *from, const char *to);
 /* Exchanges what two names lead to, atomically. Fails where the file system cannot. */
 int coffer__os_exchange(const char *one, const char *other);

@@ -188,6 +188,8 @@ static int os_wait_writable(int fd)
     return poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
 }
 
+/* One call of write, and no more: the caller decides whether to continue. Writing nothing at all on
+   a descriptor that accepts bytes would loop for ever, so it counts as an error of the device. */
 int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done)
 {
     *done = 0;
@@ -322,6 +324,9 @@ void coffer__os_let_go(int fd)
 #endif
 }
 
+/* KEEP_SIZE, so that a file that is not complete yet is not as long as one that is. Not
+   posix_fallocate: where the file system cannot reserve, glibc would write zeros to every block,
+   which costs as much as the file itself. */
 int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
 {
     if (!coffer__os_offset_fits(offset, size)) {
@@ -366,6 +371,7 @@ static uint64_t os_look(int fd, uint64_t offset, int whence, uint64_t otherwise)
     return found >= 0 ? (uint64_t)found : otherwise;
 }
 
+/* ENXIO is the one error that is an answer; after any other, everything counts as data. */
 uint64_t coffer__os_next_data(int fd, uint64_t offset)
 {
     const int own = os_open_anew(fd);

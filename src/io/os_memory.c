@@ -31,6 +31,7 @@ static void os_populate_private(void *base, size_t size)
 #define OS_NO_RESERVE 0
 #endif
 
+/* A private map is populated later, see os_populate_private. */
 static int os_map_flags(bool writable_copy, bool populate)
 {
 #ifdef MAP_POPULATE

@@ -201,6 +201,7 @@ static int undo_establish(const char *path, int target, const coffer__patch *pat
     return os_error;
 }
 
+/* Equal texts give an empty range, with first == end == size. */
 void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *end)
 {
     const uint8_t *old = patch->old;

@@ -67,7 +67,7 @@ static int pool_evict(coffer__pool *pool, size_t most)
     return fd;
 }
 
-/* Counts one user more of an open file. */
+/* Counts one more user of an open file. The first user takes it out of the list. */
 static void pool_use(coffer__pooled *file)
 {
     if (file->users++ == 0) {
@@ -132,8 +132,8 @@ int coffer__pool_take(coffer__pool *pool, coffer__pooled *file, const char *path
     return 0;
 }
 
-/* A path may lead to another file by now, or the file may have been written to. Nobody may read half of one and half of
-   the other, so both end the use. */
+/* The path may lead to another file now, or the file may have been written to. Nobody may read half
+   of one version and half of another, so either ends the use. */
 static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_error *err)
 {
     const coffer__os_info *seen = &file->seen;
@@ -184,8 +184,8 @@ static coffer_status pool_open_again(coffer__pooled *file, int *fd, coffer_error
     return COFFER_OK;
 }
 
-/* The common way is one lock and a count. Only a closed file is opened, without the lock: other files can be used
-   meanwhile. */
+/* The usual way is one lock and a count. A closed file is opened again without the lock, so that
+   threads that use other files do not wait for it. */
 coffer_status coffer__pool_acquire(coffer__pooled *file, int *fd, coffer_error *err)
 {
     coffer__os_mutex_lock(&file->pool->lock);
@@ -212,6 +212,7 @@ void coffer__pool_release(coffer__pooled *file)
     pool_close(spare);
 }
 
+/* The file has no users, so it is in the list if it is open. It is no part of the pool afterwards. */
 void coffer__pool_drop(coffer__pooled *file)
 {
     coffer__pool *pool = file->pool;

@@ -17,6 +17,7 @@ static coffer_status sink_custom_reserve(coffer__sink *sink, uint64_t size, coff
     return COFFER_OK;
 }
 
+/* The caller's function may be called by several threads at once, which the public header says. */
 static coffer_status sink_custom_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
                                           coffer_error *err)
 {

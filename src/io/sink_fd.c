@@ -81,6 +81,8 @@ static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, con
     return status;
 }
 
+/* Writes by offset need no lock. In order, the lock also covers the wait for the reader, since the
+   next bytes cannot go out before these. */
 static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
                                       coffer_error *err)
 {
@@ -151,6 +153,9 @@ static void sink_fd_discard(coffer__sink *sink)
     sink_fd_release(sink);
 }
 
+/* What the descriptor is decides how it is written. With O_APPEND the system ignores offsets, so
+   even a regular file is written in order then. The descriptor is not duplicated: it stays the
+   caller's, and must stay open. */
 coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err)
 {

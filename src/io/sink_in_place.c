@@ -65,6 +65,7 @@ static void sink_in_place_release(coffer__sink *sink)
     sink->state = NULL;
 }
 
+/* Errors are not reported: the call has failed already, and with a better reason. */
 static void sink_in_place_discard(coffer__sink *sink)
 {
     const sink_in_place_state *state = sink->state;

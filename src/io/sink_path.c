@@ -90,6 +90,7 @@ static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, con
     return COFFER_OK;
 }
 
+/* Only what was written is read, so a short read means that another program cut the file. */
 static coffer_status sink_path_read_at(coffer__sink *sink, uint64_t offset, void *buffer, size_t size,
                                        coffer_error *err)
 {
@@ -383,6 +384,7 @@ static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
     return status;
 }
 
+/* On failure nothing is left behind, neither memory nor a file. */
 static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool exists, bool secret, coffer_sync sync,
                                     coffer_error *err)
 {

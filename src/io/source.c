@@ -27,7 +27,8 @@ static bool source_has(const coffer__source *source, uint64_t offset, uint64_t s
     return offset <= source->size && size <= source->size - offset;
 }
 
-/* Our own mistake, or that of a program that calls the library: what a file says was compared with its size before. */
+/* A mistake of ours, or of the program that calls the library. Offsets that a file states were
+   compared with its size before they get here. */
 static coffer_status source_out_of_range(const coffer__source *source, uint64_t offset, uint64_t size,
                                          coffer_error *err)
 {
@@ -50,10 +51,11 @@ coffer_status coffer__source_read_watched(const coffer__source *source, uint64_t
     return size == 0 ? COFFER_OK : source->ops->read_at(source, offset, buffer, size, watch, err);
 }
 
+/* Checked in this order so that a source that cannot be mapped says so whatever the range is. */
 void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                          bool populate, coffer__os_map *map, coffer_error *err)
 {
-    /* What is empty cannot be mapped, but has an address, as anything mapped has. */
+    /* An empty range cannot be mapped, but callers get an address for every tensor; this one is aligned. */
     static uint64_t nothing;
     if (!source->is.maps) {
         (void)coffer__fail(err, COFFER_ERR_NOT_MAPPED, "%s cannot be mapped: read the tensor with coffer_read instead",
@@ -67,6 +69,7 @@ void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t
     return size == 0 ? &nothing : source->ops->map(source, offset, size, access, populate, map, err);
 }
 
+/* The address is copied as bytes, because a cast would take the const away silently. */
 void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer_error *err)
 {
     if (access == COFFER_MAP_PRIVATE) {
@@ -101,6 +104,7 @@ bool coffer__source_is_fresh(const coffer__source *source)
     return source_has_times(source) && coffer__source_seen(source)->recent;
 }
 
+/* Only the first hole is looked for, and it counts if it begins within the source. */
 bool coffer__source_has_holes(const coffer__source *source)
 {
     int fd = -1;
@@ -113,6 +117,7 @@ bool coffer__source_has_holes(const coffer__source *source)
     return hole != UINT64_MAX && hole - begin < source->size;
 }
 
+/* What has no times cannot show a change, and is taken to have none. */
 bool coffer__source_is_still(coffer__source *source)
 {
     return !source_has_times(source) || source->ops->is_still == NULL || source->ops->is_still(source);
@@ -125,6 +130,7 @@ coffer_status coffer__source_path_again(const coffer__source *source, const char
     return edited ? coffer__undo_fail(err, path) : COFFER_OK;
 }
 
+/* The text is "" whenever the answer is false, also where the kind filled half of it and gave up. */
 bool coffer__source_identity(const coffer__source *source, char text[COFFER__SOURCE_IDENTITY])
 {
     text[0] = '\0';

@@ -25,15 +25,15 @@
 
 typedef struct coffer__source coffer__source;
 
-/* Asked now and then, by the thread that waits, whether what it waits for is still wanted: every so many milliseconds,
-   at least. */
+/* A watch is asked whether something is still wanted, by the thread that waits for it, at least once every
+   COFFER__WATCH_MS milliseconds. */
 #define COFFER__WATCH_MS 100
 typedef struct coffer__watch {
     bool (*stop)(void *ctx); /* true: the read fails with COFFER_ERR_CANCELLED */
     void *ctx;
 } coffer__watch;
 
-/* Takes bytes in their order, as they come; false: no more of them are wanted. */
+/* Takes bytes in order, as they arrive; false: no more of them are wanted. */
 typedef struct coffer__taker {
     bool (*take)(void *ctx, const uint8_t *bytes, size_t size);
     void *ctx;
@@ -44,7 +44,7 @@ typedef struct coffer__taker {
  *
  * `far` has this one meaning wherever it is asked: each read costs a round trip, however small it is. Such a source is
  * read in few and large pieces with the gaps between them, many at a time whatever the number of processors, and the
- * user is asked meanwhile whether to go on. Whether its bytes can be trusted is another question: that is `fickle`.
+ * user is asked in the meantime whether to continue. Whether its bytes can be trusted is another question: `fickle`.
  *
  * A source that lends its descriptor is a file of this system, so small reads of it are cheap: its header comes through
  * a small window, where any other source is asked for the rest of the header at once.
@@ -53,11 +53,11 @@ typedef struct coffer__source_traits {
     bool far;        /* each read costs a round trip */
     bool maps;       /* it can show its bytes in memory */
     bool lends;      /* it has a descriptor to copy from */
-    bool streams;    /* it hands a range on as it comes */
+    bool streams;    /* it hands a range on as it arrives */
     bool fickle;     /* a range may read differently another time: nothing is trusted because it was verified once */
     bool foreign;    /* reading runs other code than the library's: a caller's functions, libcurl */
-    bool sequential; /* each read comes from byte 0 on: what is passed over costs as much as what is read */
-    bool doubted;    /* somebody whom this user need not believe may be editing it */
+    bool sequential; /* each read begins at byte 0: what is skipped costs as much as what is read */
+    bool doubted;    /* a program that this user need not trust may be editing it */
 } coffer__source_traits;
 
 /*
@@ -121,8 +121,8 @@ void coffer__source_custom(coffer__source *source, const coffer_source *custom);
 /* Opens a regular file or block device to read. Says what the path is when it is something else, and fails with
    COFFER_ERR_UNDO while the undo file of an edit lies beside it. */
 coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err);
-/* The same for a file whose descriptor a pool looks after. The path is absolute and no link. `pooled` stays where it is
-   until the source is closed. */
+/* The same for a file whose descriptor belongs to a pool. The path is absolute and not a symbolic link. `pooled` must
+   stay where it is until the source is closed. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err);
 /* The file of a descriptor, which is duplicated. */
@@ -160,14 +160,14 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
 const coffer__os_info *coffer__source_seen(const coffer__source *source);
 /* Whether the file was changed so shortly before it was looked at that its times will not show another change. */
 bool coffer__source_is_fresh(const coffer__source *source);
-/* Whether the source is in a file with holes, as far as that can be told without reading it. */
+/* Whether the source is in a file with holes, as far as the file system says. */
 bool coffer__source_has_holes(const coffer__source *source);
 /* Whether the file's times show that nobody wrote to it since it was opened, or since this was asked last; what they
    are now is kept, and the size of a file. A source that is no regular file never changes. */
 bool coffer__source_is_still(coffer__source *source);
-/* Looks for the undo file once more, when the header was read: an edit that began meanwhile may have been seen
-   half-done: COFFER_ERR_UNDO. The source may be closed by then. That is no proof of the contrary: see
-   coffer__source_is_still. */
+/* Looks for the undo file once more, after the header was read. COFFER_ERR_UNDO if there is one: an edit began in the
+   meantime, and may have been seen half done. COFFER_OK proves nothing, since an edit may have begun and ended: see
+   coffer__source_is_still. The source may be closed already. */
 coffer_status coffer__source_path_again(const coffer__source *source, const char *path, coffer_error *err);
 
 /* Where the bytes come from and which version of them they are, as text of lines. False, and "", when that is not

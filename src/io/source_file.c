@@ -28,7 +28,7 @@ static const source_file *source_file_of(const coffer__source *source)
     return (const void *)source->state.room;
 }
 
-/* To be changed, by whoever may change the source. */
+/* The same to change it, for functions that get a source that is not const. */
 static source_file *source_file_in(coffer__source *source)
 {
     return (void *)source->state.room;
@@ -55,8 +55,8 @@ static void source_file_give_back(const coffer__source *source)
     }
 }
 
-/* The read ended before the size that the file had. Both sizes are told, and where the bytes ended: a download that is
-   still going on and a file that was cut short are told apart by them. */
+/* The read ended before the size that the file had. The error has both sizes and where the bytes ended, by which a user
+   can tell a download that is still running from a file that was truncated. */
 static coffer_status source_file_shrank(const source_file *file, int fd, uint64_t at, coffer_error *err)
 {
     coffer__os_info now;
@@ -71,8 +71,7 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, file->seen.size, now.size);
 }
 
-/* The system may read less than it was asked for; coffer__os_read_at goes on until it has all of it, so that less means
-   the end of the file. */
+/* coffer__os_read_at continues after short reads, so fewer bytes mean the end of the file. */
 static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {
@@ -97,7 +96,8 @@ static coffer_status source_file_read_at(const coffer__source *source, uint64_t 
     return status;
 }
 
-/* Checks first that the file is as long as it was: touching what a shorter one has lost would end the process. */
+/* Checks first that the file is as long as it was: touching a page that a shorter file has lost is SIGBUS, which ends
+   the process. A file that becomes shorter later still has that effect, as docs/mmap.md says. */
 static void *source_file_map_by(const source_file *file, int fd, uint64_t offset, uint64_t size, bool writable_copy,
                                 bool populate, coffer__os_map *map, coffer_error *err)
 {
@@ -125,6 +125,7 @@ static void *source_file_map_by(const source_file *file, int fd, uint64_t offset
     return address;
 }
 
+/* The descriptor is given back at once: a map keeps its file without one. */
 static void *source_file_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
                              bool populate, coffer__os_map *map, coffer_error *err)
 {
@@ -139,6 +140,7 @@ static void *source_file_map(const coffer__source *source, uint64_t offset, uint
     return address;
 }
 
+/* A pooled file is not in use now: each use gave its descriptor back. */
 static void source_file_close(coffer__source *source)
 {
     const source_file *file = source_file_of(source);
@@ -285,6 +287,8 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     return COFFER_OK;
 }
 
+/* The pool opens and examines the file. It is released before it can be dropped, since only a file
+   that is not in use may be dropped. */
 coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err)
 {

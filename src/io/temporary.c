@@ -65,7 +65,7 @@ int coffer__temporary_open(coffer__temporary *temporary, const char *target, boo
 }
 
 /* Copies a whole file, in the kernel as far as it can (and shares blocks where that is supported),
-   and with a buffer from there on. A copy that ends early without an error is continued by hand; if
+   and with a buffer from there on. A copy that ends early without an error is continued that way; if
    reading ends early, too, the file has become shorter. */
 static int temporary_copy_bytes(int from, int to, uint64_t size)
 {
@@ -130,6 +130,7 @@ static int temporary_ensure_name(coffer__temporary *temporary, const char *targe
     return temporary->named ? 0 : temporary_try_names(temporary, target, false, temporary_name);
 }
 
+/* After the rename the file has its final name, and `named` is about the temporary one. */
 int coffer__temporary_replace(coffer__temporary *temporary, const char *target, bool wait)
 {
     int os_error = temporary_ensure_name(temporary, target);

@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-/* A chain may end in any certificate that is trusted, as libcurl has it: OpenSSL's X509_V_FLAG_PARTIAL_CHAIN. */
+/* OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a chain may end in any trusted certificate, not only in one that signed itself.
+   libcurl sets it, too. */
 #define AUTHORITIES_PARTIAL_CHAIN 0x80000ul
-/* A folder that has no certificates. Without a file and a folder some libcurls read those that OpenSSL takes by itself.
-   */
+/* A "folder" without certificates. If neither a file nor a folder is set, some libcurls load OpenSSL's defaults. */
 #define AUTHORITIES_NOWHERE "/dev/null"
-/* How many pointers of an SSL_CTX are looked at. It has several times as many in every OpenSSL and what descends from
-   it. */
+/* How many pointers at the beginning of an SSL_CTX are looked at. The structure is several times as large in every
+   OpenSSL and in everything derived from it, so reading them is safe. */
 #define AUTHORITIES_WORDS 8
 
-/* What is used of OpenSSL. It stays in the process, as libcurl has it anyway. */
+/* What is used of OpenSSL. The library is never closed: libcurl keeps it in the process anyway. */
 typedef struct authorities_openssl {
     coffer__os_library library;
     const void *(*method)(void);
@@ -23,8 +23,8 @@ typedef struct authorities_openssl {
     void (*release)(void *store);
 } authorities_openssl;
 
-/* Finds a function in OpenSSL; false, too, where the program brings another one of that name, which may be called in
-   its place. */
+/* Finds a function in OpenSSL. False also if the program brings another one of the same name:
+   OpenSSL's own internal calls might then lead there, and two versions would work on one structure. */
 static bool authorities_find(const authorities_openssl *openssl, const char *name, void *function)
 {
     coffer__os_library program = { NULL };
@@ -39,8 +39,8 @@ static bool authorities_find(const authorities_openssl *openssl, const char *nam
     return alone;
 }
 
-/* Finds the libssl that this libcurl depends on, and in it, and in the libcrypto that it depends on itself, all that is
-   used. */
+/* Finds the libssl that this libcurl depends on, and in it, and in the libcrypto that it depends
+   on, all functions that are used. */
 static bool authorities_find_all(const coffer__libcurl *curl, authorities_openssl *openssl)
 {
     void (*method)(void) = NULL;
@@ -54,8 +54,9 @@ static bool authorities_find_all(const coffer__libcurl *curl, authorities_openss
            authorities_find(openssl, "X509_STORE_free", &openssl->release);
 }
 
-/* Whether libcurl's SSL_CTX was made by the OpenSSL that we found. Near its beginning it has the address of its method,
-   which is a constant of that library: in no other one can it be the same. */
+/* Whether libcurl's SSL_CTX was made by the OpenSSL that we found. Near its beginning it contains
+   the address of its method, a constant inside that library, so no other copy of OpenSSL can have
+   the same. */
 static bool authorities_fit(const coffer__authorities *authorities, const void *context)
 {
     const void *words[AUTHORITIES_WORDS];
@@ -67,7 +68,8 @@ static bool authorities_fit(const coffer__authorities *authorities, const void *
     return fit;
 }
 
-/* Called by libcurl for each connection before it is made. */
+/* Called by libcurl for each connection, before the handshake. set1 adds a reference of the
+   connection's own. */
 static unsigned authorities_give(void *easy, void *context, void *ctx)
 {
     coffer__authorities *authorities = ctx;
@@ -80,7 +82,7 @@ static unsigned authorities_give(void *easy, void *context, void *ctx)
     return COFFER__CURLE_OK;
 }
 
-/* Where this libcurl looks by itself. */
+/* Where this libcurl looks by default. A libcurl that does not tell has NULL for both, and then there is no store. */
 static void authorities_usual(const coffer__libcurl *curl, void *easy, const char **file, const char **folder)
 {
     if (curl->easy_getinfo(easy, COFFER__CURLINFO_CAINFO, file) != COFFER__CURLE_OK) {
@@ -91,6 +93,7 @@ static void authorities_usual(const coffer__libcurl *curl, void *easy, const cha
     }
 }
 
+/* Only OpenSSL 3: its interface is known and stable. Every failure here only costs time later, so none is reported. */
 void coffer__authorities_open(coffer__authorities *authorities, const coffer__libcurl *curl, const char *file)
 {
     authorities_openssl openssl = { .library = { NULL } };
@@ -133,6 +136,7 @@ bool coffer__authorities_usable(const coffer__authorities *authorities)
     return authorities != NULL && authorities->store != NULL && !atomic_load(&authorities->foreign);
 }
 
+/* libcurl is told to load no certificates of its own; the callback then adds the store. */
 bool coffer__authorities_set(coffer__authorities *authorities, const coffer__libcurl *curl, void *easy)
 {
     return curl->easy_setopt(easy, COFFER__CURLOPT_CAINFO, NULL) == COFFER__CURLE_OK &&

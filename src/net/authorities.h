@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificates of authorities that servers are proved by, read once for all connections. libcurl reads them for
- * each connection anew, and for the hundred and more that systems have OpenSSL takes tens of milliseconds of work: for
- * a model of many files that is seconds. Where libcurl's TLS is not OpenSSL 3, it goes on doing so.
+ * The certificates of authorities that servers are verified with, read once for all connections. libcurl reads them
+ * again for each connection, and for the hundred and more that systems have, OpenSSL needs tens of milliseconds: for
+ * a model of many files that adds up to seconds. Where libcurl's TLS is not OpenSSL 3, libcurl keeps doing so.
  *
- * What is read belongs to one copy of OpenSSL, and a process may have several: libcurl's may be renamed, or a part of
- * libcurl itself. So it is looked for where libcurl's own symbols come from, and given only to a connection that was
- * made by that very copy, which each connection shows. The first one that was not ends this, and libcurl reads for
- * itself.
+ * A certificate store belongs to one copy of OpenSSL, and a process may contain several: libcurl's may be renamed, or
+ * linked into libcurl. So OpenSSL is looked up where libcurl's own symbols come from, and the store is given only to
+ * connections that were made by that very copy, which can be seen from each connection. After the first one that was
+ * not, the store is not used any more, and libcurl reads the certificates itself.
  *
- * Nothing is trusted besides: a connection that did not get them would have none, and fail.
+ * This never weakens the verification: a connection that does not get the store has no authorities at all, and fails.
  */
 #ifndef COFFER_NET_AUTHORITIES_H
 #define COFFER_NET_AUTHORITIES_H
@@ -19,21 +19,22 @@
 #include <stdatomic.h>
 
 typedef struct coffer__authorities {
-    void *store;        /* NULL: there is none, and libcurl reads them */
-    const void *method; /* of every connection of the same OpenSSL */
+    void *store;        /* NULL: there is none, and libcurl reads the certificates */
+    const void *method; /* an address that every connection of the same OpenSSL contains */
     int (*use)(void *context, void *store);
     void (*release)(void *store);
     atomic_bool foreign; /* a connection was not of the same OpenSSL: libcurl reads them from now on */
 } coffer__authorities;
 
-/* Reads those of a file; of NULL, those that this libcurl takes by itself. *authorities is all zero before. */
+/* Reads the certificates of a file; with NULL, those that this libcurl uses by default.
+   *authorities must be all zero. If anything is missing there is simply no store. */
 void coffer__authorities_open(coffer__authorities *authorities, const coffer__libcurl *curl, const char *file);
 void coffer__authorities_close(coffer__authorities *authorities);
-/* Whether requests can use them; `authorities` may be NULL. */
+/* Whether requests can use the store; `authorities` may be NULL. */
 bool coffer__authorities_usable(const coffer__authorities *authorities);
-/* Has a request use them; false when it cannot be set. They stay where they are until its connection is closed. A
-   connection of another OpenSSL fails with CURLE_ABORTED_BY_CALLBACK before anything is sent, and they are not usable
-   any more. */
+/* Makes a request use the store; false if an option cannot be set. The store must live until the
+   connection is closed. A connection of another OpenSSL fails with CURLE_ABORTED_BY_CALLBACK before
+   anything is sent, and the store is not usable from then on. */
 bool coffer__authorities_set(coffer__authorities *authorities, const coffer__libcurl *curl, void *easy);
 
 #endif

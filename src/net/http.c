@@ -7,28 +7,33 @@
 
 #include <string.h>
 
-/* What libcurl reads at a time. */
+/* How much libcurl reads at a time: the largest pieces that `take` gets. */
 #define HTTP_BUFFER_SIZE (256L << 10)
-/* Bytes of a head, with all that comes before the answer that counts, and of what may follow its body. */
+/* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the body. A server
+   must not be able to keep us reading lines for ever. */
 #define HTTP_MOST_LINES ((uint64_t)256 << 10)
-/* Bytes of a body each second, as a mean over timeout_ms: less is none. */
+/* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less is treated as one
+   that sends nothing. */
 #define HTTP_LEAST_RATE ((uint64_t)128)
 
+/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread that asks, and libcurl
+   calls back on that thread only. */
 typedef struct http_exchange {
     const coffer__libcurl *curl;
     const coffer__http_request *request;
     coffer__http_reply *reply;
     uint64_t since;   /* in milliseconds: when enough had come for the last time */
     uint64_t counted; /* bytes of the body that had come then */
-    uint64_t lines;   /* bytes that are not body */
-    bool headed;      /* the reply's head is complete */
-    bool refused;
+    uint64_t lines;   /* bytes of lines, which are not body */
+    bool headed;      /* the head of the reply is complete */
+    bool refused;     /* `take` wanted no more */
     char detail
         [COFFER__CURL_ERROR_SIZE]; /* libcurl's words for a failure, with names that the other side chose: not shown */
 } http_exchange;
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
+/* Keeps a field's value, or "" if it does not fit: half a value would be a wrong one. */
 static bool http_keep(char *to, size_t size, const char *value, size_t value_len)
 {
     if (value_len >= size) {
@@ -40,8 +45,9 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
     return true;
 }
 
-/* Keeps what tells one version of a file from another. Of one that is too long its length and FNV-1a are kept, without
-   quotes, so that it can be compared and is never sent. */
+/* Keeps what tells one version of a file from another. One that is too long must still differ from
+   others, so its length and FNV-1a are kept instead. Without quotes that is no strong ETag
+   (coffer__http_is_strong), so it is compared, but never sent. */
 static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
 {
     if (http_keep(to, size, value, value_len)) {
@@ -53,6 +59,8 @@ static void http_keep_validator(char *to, size_t size, const char *value, size_t
     to[used] = '\0';
 }
 
+/* Begins a reply with its status line, "HTTP/1.1 206 Partial Content": the three digits after the
+   first blank. A status that cannot be read is 0, which no caller takes for success. */
 static void http_begin_reply(coffer__http_reply *reply, const char *line, size_t line_len)
 {
     uint64_t status = 0;
@@ -67,12 +75,13 @@ static void http_begin_reply(coffer__http_reply *reply, const char *line, size_t
     }
 }
 
+/* Reads one field. Unknown ones are ignored. A field that is repeated replaces the earlier one,
+   except Content-Range: it says where bytes go, so two of them make the answer unusable. */
 static void http_read_line(coffer__http_reply *reply, const char *line, size_t line_len)
 {
     const char *value = NULL;
     size_t len = 0;
     if (coffer__http_field(line, line_len, "content-range", &value, &len)) {
-        /* Two of them that both count cannot be meant. */
         reply->range_is_bad = reply->has_range || !coffer__http_content_range(value, len, &reply->range);
         reply->has_range = true;
     } else if (coffer__http_field(line, line_len, "content-length", &value, &len)) {
@@ -102,15 +111,21 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
     }
 }
 
-/* Enough has come: the deadline is set anew. */
+/* Enough has come: timeout_ms begins again. */
 static void http_move_deadline(http_exchange *exchange)
 {
     exchange->since = coffer__os_milliseconds();
     exchange->counted = exchange->reply->body;
 }
 
-/* A line of the answer's head. Each answer begins anew: one that says "continue" may come before the one that counts.
-   What comes after that one's head follows the body, and says nothing of it. */
+/*
+ * Called by libcurl for each line of a head. A return value other than the length ends the transfer
+ * with CURLE_WRITE_ERROR.
+ *
+ * There may be several heads: an interim answer (1xx) comes before the one that counts, so each
+ * status line begins the reply again. After the head that counts, further lines are trailers. They
+ * follow the body, which has been stored by then, and must not change what was read from the head.
+ */
 static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
@@ -136,6 +151,9 @@ static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
     return line_len;
 }
 
+/* Called by libcurl for each piece of the body. During the call reply->body is the number of bytes
+   before this piece, so 0 marks the first one. Returning 0 makes libcurl end the transfer with
+   CURLE_WRITE_ERROR, and `refused` tells later that this was our wish and no failure. */
 static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
@@ -148,7 +166,8 @@ static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
 
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
-/* Appends a line; false without memory. */
+/* Appends a copy of the line; false if there is no memory. Then the list is as it was and still to
+   be freed. */
 static bool http_add_line(const coffer__libcurl *curl, struct curl_slist **list, const char *line)
 {
     struct curl_slist *longer = curl->slist_append(*list, line);
@@ -156,7 +175,8 @@ static bool http_add_line(const coffer__libcurl *curl, struct curl_slist **list,
     return longer != NULL;
 }
 
-/* The lines that are our own, which are signed where the request is; false without memory. */
+/* Our own lines of the request's head, which libcurl includes in a signature; false if there is no
+   memory, or a validator is too long. */
 static bool http_lines(const coffer__libcurl *curl, const coffer__http_request *request, struct curl_slist **list)
 {
     char if_range[300] = "If-Range: ";
@@ -173,7 +193,8 @@ static bool http_lines(const coffer__libcurl *curl, const coffer__http_request *
     return fine;
 }
 
-/* Whether libcurl would take something out of the path of a URL: "/./" or "/../". */
+/* Whether the path of a URL has "/./" or "/../" in it, which libcurl would remove before it sends
+   the request. */
 static bool http_has_dots(const char *url)
 {
     bool dots = false;
@@ -185,8 +206,9 @@ static bool http_has_dots(const char *url)
     return dots;
 }
 
-/* Signed is what is sent. A path with dots would be sent without them; from 8.16 on libcurl refuses to sign it as it
-   is. */
+/* What is signed must be what is sent. Keys of object stores may contain dots as components, which
+   libcurl would remove; with PATH_AS_IS it does not. From 8.16 on libcurl refuses to sign such a
+   path, and http_words says so. */
 static bool http_set_signature(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
 {
     bool set = curl->easy_setopt(easy, COFFER__CURLOPT_AWS_SIGV4, request->sigv4) == COFFER__CURLE_OK;
@@ -197,6 +219,8 @@ static bool http_set_signature(const coffer__libcurl *curl, void *easy, const co
     return set;
 }
 
+/* Exactly one kind of credentials goes with a request. ~/.netrc is for hosts for which there is
+   nothing better, and libcurl looks the host up there by itself. */
 static bool http_set_credentials(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
 {
     if (request->sigv4 != NULL) {
@@ -209,6 +233,7 @@ static bool http_set_credentials(const coffer__libcurl *curl, void *easy, const 
     return curl->easy_setopt(easy, COFFER__CURLOPT_NETRC, (long)COFFER__CURL_NETRC_OPTIONAL) == COFFER__CURLE_OK;
 }
 
+/* With a file of certificates the folder must be unset: libcurl would trust what is in either. */
 static bool http_set_trust(const coffer__libcurl *curl, void *easy, const coffer__http_request *request, bool shared)
 {
     if (shared) {
@@ -219,7 +244,16 @@ static bool http_set_trust(const coffer__libcurl *curl, void *easy, const coffer
             curl->easy_setopt(easy, COFFER__CURLOPT_CAPATH, NULL) == COFFER__CURLE_OK);
 }
 
-/* False when this libcurl does not know an option that matters. */
+/*
+ * Sets all options; false if this libcurl does not know one of them, since each matters:
+ *
+ *   PROTOCOLS_STR        nothing but HTTP, also for a proxy or a redirect
+ *   FOLLOWLOCATION 0     web.c follows redirects, and decides which credentials go where
+ *   NOSIGNAL             timeouts must not use SIGALRM, which belongs to the program
+ *   SUPPRESS_CONNECT_…   a proxy's answer to CONNECT is not the server's
+ *   ACCEPT_ENCODING      as an option and not one of our lines, so that it is not signed: a proxy may change it
+ *   HTTP_CONTENT_…  0    nothing is ever decompressed: ranges count stored bytes
+ */
 static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lines, bool shared)
 {
     const coffer__libcurl *curl = exchange->curl;
@@ -235,7 +269,6 @@ static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lin
           curl->easy_setopt(easy, COFFER__CURLOPT_CONNECTTIMEOUT_MS, (long)request->timeout_ms) == COFFER__CURLE_OK;
     set =
         set && curl->easy_setopt(easy, COFFER__CURLOPT_USERAGENT, "coffer/" COFFER_VERSION_STRING) == COFFER__CURLE_OK;
-    /* As an option and no line of ours it is not signed: what lies between may change it. Nothing is ever unpacked. */
     set = set && curl->easy_setopt(easy, COFFER__CURLOPT_ACCEPT_ENCODING, "identity") == COFFER__CURLE_OK;
     set = set && curl->easy_setopt(easy, COFFER__CURLOPT_HTTP_CONTENT_DECODING, 0L) == COFFER__CURLE_OK;
     set = set && curl->easy_setopt(easy, COFFER__CURLOPT_NOBODY, (long)request->head_only) == COFFER__CURLE_OK;
@@ -251,7 +284,7 @@ static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lin
 
 /* ---- TLS --------------------------------------------------------------------------------------------------------- */
 
-/* Whether libcurl's words for a failure have one of these in them, in any case. */
+/* Whether libcurl's message contains one of the words, in any case. The list ends with NULL. */
 static bool http_says(const char *detail, const char *const *words)
 {
     for (size_t i = 0; words[i] != NULL; i++) {
@@ -268,8 +301,9 @@ static bool http_says(const char *detail, const char *const *words)
     return false;
 }
 
-/* A handshake that failed is one that broke off, unless the other side, or OpenSSL, says that it will fail each time.
-   */
+/* Whether a failed handshake was only a broken connection, which is worth another try. It was not
+   if the message names a reason that will be the same next time: the other side's alert, or what
+   OpenSSL refused. */
 static bool http_handshake_broke(const http_exchange *exchange)
 {
     static const char *const lasting[] = { "alert",       "version", "protocol", "cipher", "http request",
@@ -277,13 +311,15 @@ static bool http_handshake_broke(const http_exchange *exchange)
     return !http_says(exchange->detail, lasting);
 }
 
+/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of these. */
 static const char http_expired[] = "its certificate has expired";
 static const char http_early[] = "its certificate is not valid yet, by the clock of this machine";
 static const char http_other_name[] = "its certificate is for another name";
 static const char http_unknown_issuer[] =
     "the issuer of its certificate is not trusted here; SSL_CERT_FILE names the certificates to trust";
 
-/* What OpenSSL's X509_V_ERR_* mean; NULL for the rare ones. */
+/* What OpenSSL's X509_V_ERR_* mean; NULL for the rare ones. The numbers are part of its stable
+   interface. */
 static const char *http_distrust_by_number(long result)
 {
     switch (result) {
@@ -305,7 +341,8 @@ static const char *http_distrust_by_number(long result)
     }
 }
 
-/* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. */
+/* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. Several may
+   be set; the first that is found here is what the user should repair first. */
 static const char *http_distrust_by_bits(long result)
 {
     if ((result & 1024) != 0) { /* EXPIRED */
@@ -317,6 +354,8 @@ static const char *http_distrust_by_bits(long result)
     return (result & 64) != 0 ? http_unknown_issuer : NULL; /* SIGNER_NOT_FOUND */
 }
 
+/* For TLS libraries that give neither numbers nor bits: what their messages have in common. The
+   order matters, since a message about a name may also mention trust. */
 static const char *http_distrust_by_words(const char *detail)
 {
     static const struct {
@@ -336,8 +375,10 @@ static const char *http_distrust_by_words(const char *detail)
     return NULL;
 }
 
-/* Why a certificate was not taken. OpenSSL's reasons have numbers, GnuTLS's bits, those of others words alone; the name
-   is libcurl's to check, and then there are words. */
+/* Why a certificate was not accepted, in words of ours that say what to do. OpenSSL's reasons are
+   numbers, GnuTLS's are bits, and those of other libraries are only in the message. The host name
+   is checked by libcurl itself, which leaves the result at 0 and a message. libcurl's message
+   itself is not shown: it may contain names that the other side chose. */
 static const char *http_distrust(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
 {
     long result = 0;
@@ -356,11 +397,12 @@ static const char *http_distrust(const coffer__libcurl *curl, void *easy, const 
 
 /* ---- the exchange ------------------------------------------------------------------------------------------------ */
 
+/* What libcurl's result means for whoever decides about another try. libcurl calls an answer
+   complete that ends within its head; here it is broken. */
 static coffer__http_end http_end_of(unsigned code, const http_exchange *exchange)
 {
     switch (code) {
     case COFFER__CURLE_OK:
-        /* libcurl calls an answer complete that ends within its head. */
         return exchange->headed && exchange->reply->status >= 200 ? COFFER__HTTP_DONE : COFFER__HTTP_BROKEN;
     case COFFER__CURLE_WRITE_ERROR:
         return exchange->refused ? COFFER__HTTP_REFUSED : COFFER__HTTP_FAILED;
@@ -389,6 +431,8 @@ static coffer__http_end http_end_of(unsigned code, const http_exchange *exchange
     }
 }
 
+/* Static words for a result. BAD_FUNCTION_ARGUMENT before any line came is the refusal to sign a
+   path with dots: everything else that we pass is always the same. */
 static const char *http_words(const coffer__libcurl *curl, void *easy, const http_exchange *exchange, unsigned code)
 {
     if (code == COFFER__CURLE_OK) {
@@ -401,7 +445,6 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
         return "the answer's head is longer than 256 KiB";
     }
     if (code == COFFER__CURLE_BAD_FUNCTION_ARGUMENT) {
-        /* Our own arguments are always the same but for the path that is to be signed. */
         return exchange->lines > 0 ? "the answer's head cannot be understood"
                                    : "libcurl 8.16 and newer does not sign a path with /./ or /../ in it";
     }
@@ -409,7 +452,9 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
                                                                 : curl->easy_strerror(code);
 }
 
-/* The milliseconds that are left to wait; 0 when too little came for too long. */
+/* How many milliseconds are left to wait; 0 when the deadline has passed. The deadline moves when,
+   since the last move, timeout_ms times the least rate has come. Until the head is complete `body`
+   is 0 and nothing moves it. */
 static uint64_t http_left(http_exchange *exchange)
 {
     const uint64_t timeout_ms = exchange->request->timeout_ms;
@@ -421,7 +466,9 @@ static uint64_t http_left(http_exchange *exchange)
     return waited > timeout_ms ? 0 : timeout_ms - waited + 1;
 }
 
-/* Runs what was added to `multi` until it ends, too little comes for too long, or the watch stops it. */
+/* Runs the transfer until it ends, too little comes for too long, or the watch stops it. Waits are
+   at most COFFER__WATCH_MS, so that the watch is asked that often. A transfer that is given up is
+   not ended here: removing the handle from the multi closes its connection. */
 static coffer__http_end http_run(http_exchange *exchange, void *multi, void *easy, const char **words)
 {
     const coffer__libcurl *curl = exchange->curl;
@@ -451,7 +498,9 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
     return http_end_of(message->data.result, exchange);
 }
 
-/* One exchange with a handle of its own. With `shared`, by the authorities that were read for all. */
+/* One exchange with an easy handle of its own, which is freed in any case. With `shared` it
+   verifies servers by the authorities that were read once for all. The list of lines must live
+   until the handle is gone. */
 static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http_line *line,
                                  const coffer__http_request *request, bool shared, coffer__http_reply *reply,
                                  const char **words)
@@ -477,18 +526,21 @@ static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http
     return end;
 }
 
+/* The shared authorities may turn out to belong to another copy of OpenSSL. Then the connection is
+   aborted before anything was sent, they are unusable from then on, and the request is repeated
+   with libcurl's own. */
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words)
 {
     const bool shared = coffer__authorities_usable(request->authorities);
     const coffer__http_end end = http_try(curl, line, request, shared, reply, words);
-    /* They turned out to be another OpenSSL's before anything was sent. */
     return shared && end == COFFER__HTTP_FAILED && !coffer__authorities_usable(request->authorities)
                ? http_try(curl, line, request, false, reply, words)
                : end;
 }
 
+/* Connects nothing yet: the first exchange does. */
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line)
 {
     line->multi = curl->multi_init();

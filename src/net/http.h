@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request, one answer, over one connection that stays open for the next. No policy: redirects and failures are told
- * to the caller, and whatever status came is an answer. The answer's fields are read before its body is handed on,
- * piece by piece and as it comes, so that bytes are stored where they belong at once. Its head counts when the blank
- * line came that ends it.
+ * One request, one answer, over one connection that stays open for the next request. There is no policy here:
+ * redirects and failures are reported to the caller, and an answer of any status is an answer. The fields of the
+ * answer's head are read before its body, which is handed on piece by piece as it arrives, so that bytes are stored
+ * where they belong at once. The head is complete when the blank line came that ends it.
  *
- * An exchange has one deadline: the whole head must come within `timeout_ms`, and after it enough of the body in each
- * `timeout_ms`; lines that go on for ever, or a byte now and then, are no reason to wait.
+ * An exchange has one deadline, which moves: the whole head must come within `timeout_ms`, and after it enough of
+ * the body in each `timeout_ms`. A head without end, or a byte now and then, does not extend it.
  *
- * A line belongs to one thread at a time. Proxies, and what goes around them, are libcurl's business and environment.
+ * A line belongs to one thread at a time. Proxies, and exceptions from them, are libcurl's business; it reads its own
+ * environment variables.
  */
 #ifndef COFFER_NET_HTTP_H
 #define COFFER_NET_HTTP_H
@@ -20,9 +21,10 @@
 #include "source.h"
 #include "url.h"
 
-/* What keeps the connection. Each request has a handle of its own: a libcurl like 7.88 (Debian 12) keeps, in one that
-   is used again, a pointer to a field of the last answer that it has freed, and writes there when the next answer
-   begins with a blank. */
+/* What keeps the connection open: a multi handle, which owns the connections of its easy handles. Each request gets
+   an easy handle of its own, because some libcurls (7.88 of Debian 12) have a bug with one that is used again: it
+   keeps a pointer into the freed head of the last answer, and writes there if the next answer begins with a
+   blank. */
 typedef struct coffer__http_line {
     void *multi;
 } coffer__http_line;
@@ -37,7 +39,7 @@ typedef struct coffer__http_reply {
     uint64_t retry_after;  /* in seconds, or COFFER__HTTP_UNKNOWN */
     uint64_t body;         /* bytes of the body that came */
     char etag[256];        /* "" when there is none, as below; of a longer one a digest, which is not strong */
-    char modified[64];     /* the same */
+    char modified[64];     /* Last-Modified, likewise */
     char linked_etag[128]; /* X-Linked-Etag: of the file that a redirect of the Hub leads to */
     char commit[64];       /* X-Repo-Commit: of the Hub */
     char checksum[64];     /* x-amz-checksum-sha256: in base64 */
@@ -67,18 +69,19 @@ typedef struct coffer__http_request {
 typedef enum coffer__http_end {
     COFFER__HTTP_DONE = 0, /* the answer came whole */
     COFFER__HTTP_REFUSED,  /* `take` wanted no more of it */
-    COFFER__HTTP_BROKEN,   /* the connection did, after it was made: worth another try */
+    COFFER__HTTP_BROKEN,   /* the connection broke after it was made: worth another try */
     COFFER__HTTP_SILENT,   /* nothing came for timeout_ms, or too little */
-    COFFER__HTTP_NO_HOST,  /* it could not be reached */
-    COFFER__HTTP_NO_TRUST, /* it could not show who it is */
-    COFFER__HTTP_STOPPED,  /* the watch did */
+    COFFER__HTTP_NO_HOST,  /* the host could not be reached */
+    COFFER__HTTP_NO_TRUST, /* the host could not prove who it is */
+    COFFER__HTTP_STOPPED,  /* the watch stopped it */
     COFFER__HTTP_FAILED    /* anything else */
 } coffer__http_end;
 
-/* False without memory. */
+/* False if there is no memory. */
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line);
 void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line);
-/* Fills *reply as far as the answer came; *words say what happened when it did not end as DONE; static. */
+/* Runs one exchange. *reply is filled as far as the answer came. If it did not end as DONE, *words
+   say what happened; they are static. */
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words);

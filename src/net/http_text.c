@@ -17,6 +17,7 @@ static bool http_is_space(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+/* `name` is in lower case. The value loses the white space around it, the end of the line included. */
 bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len)
 {
     size_t at = 0;
@@ -40,7 +41,7 @@ bool coffer__http_field(const char *text, size_t text_len, const char *name, con
     return true;
 }
 
-/* Takes the digits at *at; false when there are none, or when they say more than 2^64-1. */
+/* Reads the digits at *at; false if there are none, or if the number is above 2^64-1. */
 static bool http_digits(const char *text, size_t text_len, size_t *at, uint64_t *value)
 {
     const size_t from = *at;
@@ -60,7 +61,7 @@ bool coffer__http_number(const char *text, size_t text_len, uint64_t *value)
     return http_digits(text, text_len, &at, value) && at == text_len;
 }
 
-/* Takes one character. */
+/* Passes over one character; false, and nothing passed, if it is another one. */
 static bool http_take(const char *text, size_t text_len, size_t *at, char c)
 {
     if (*at >= text_len || text[*at] != c) {
@@ -70,6 +71,7 @@ static bool http_take(const char *text, size_t text_len, size_t *at, char c)
     return true;
 }
 
+/* A size of 2^64-1 is refused, since that number means "unknown" here. So is a range that reaches beyond the size. */
 bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range)
 {
     static const char unit[] = "bytes ";
@@ -98,10 +100,11 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
 
 /* ---- Retry-After ------------------------------------------------------------------------------------------------- */
 
-/* The largest number of seconds that is told from none at all. */
+/* The largest number of seconds that differs from "unknown". */
 #define HTTP_LONGEST_WAIT (COFFER__HTTP_UNKNOWN - 1)
 
-/* Days from 1970 to a date of the Gregorian calendar, by counting years that begin in March. */
+/* Days from 1970 to a date of the Gregorian calendar. Years are counted from March, so that the leap day is the last
+   day of a year: then (153 m + 2) / 5 is the number of days before month m. 719468 is 1970-01-01 in that count. */
 static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
 {
     const uint64_t shifted = month > 2 ? year : year - 1;
@@ -115,7 +118,8 @@ static bool http_field_of_date(const char *text, size_t at, size_t count, uint64
     return coffer__http_number(text + at, count, value) && *value <= most;
 }
 
-/* `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that is to be written, as seconds since 1970. */
+/* `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970: the only form that servers may write. `frame` has the fixed
+   characters, and blanks where the others are. The day's name is not compared. 60 is a leap second. */
 static bool http_date(const char *text, size_t text_len, uint64_t *seconds)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -159,6 +163,7 @@ static bool http_is_digits(const char *text, size_t text_len)
     return at == text_len && at > 0;
 }
 
+/* A number that is too large for 64 bits is still a request to wait, and a long one. */
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds)
 {
     uint64_t date = 0;
@@ -174,6 +179,7 @@ bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, u
     return true;
 }
 
+/* Letters only, as the word is shown in messages and comes from a server. */
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size)
 {
     size_t len = 0;
@@ -189,6 +195,7 @@ bool coffer__http_word(const char *text, size_t text_len, char end, char *word, 
     return true;
 }
 
+/* No XML parser: the first <Code> is the error's, and a word that does not end in a tag is not one. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size)
 {
     static const char tag[] = "<Code>";
@@ -213,7 +220,7 @@ bool coffer__http_is_strong(const char *etag)
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* The value of a digit among `digits`; -1 when it is none. */
+/* The value of a digit among `digits`; -1 if it is none of them. */
 static int http_digit(const char *digits, char c)
 {
     for (int i = 0; digits[i] != '\0'; i++) {
@@ -231,6 +238,9 @@ bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
     return len == 64 + 2 * quote && coffer__hex_read(digest, 32, text + quote, 64);
 }
 
+/* 32 bytes are 43 characters and one "=". The last character carries two bits too many, which must
+   be 0: a digest has exactly one spelling. `bits` keeps more than it needs, and is cut by the
+   conversion to a byte. */
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
 {
     uint32_t bits = 0;
@@ -243,7 +253,7 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
             return false;
         }
         bits = bits << 6 | (uint32_t)value;
-        /* Four characters are three bytes; each is complete with the next of them. */
+        /* Four characters are three bytes. The second, third and fourth character each complete one. */
         if (i % 4 != 0) {
             digest[i / 4 * 3 + i % 4 - 1] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
         }

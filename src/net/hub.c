@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Hub's names, paths and URLs: see hub.h. Names come from users and from servers, and become paths in the file
+ * system and URLs. So each component is checked once, when it is read (hub_is_component), and everything else may
+ * rely on that: no name leads out of the cache or of the repository.
+ */
 #include "hub.h"
 
 #include "error.h"
@@ -11,14 +16,14 @@
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* One name or another of the same setting. */
+/* A setting that has two names, of which the first takes precedence. */
 static const char *hub_variable(const char *name, const char *other)
 {
     const char *value = coffer__os_variable(name);
     return value != NULL || other == NULL ? value : coffer__os_variable(other);
 }
 
-/* FOLDER/rest. */
+/* Joins the two texts; false if that is too long. */
 static bool hub_path(coffer__path *path, const char *folder, const char *rest)
 {
     path->text[0] = '\0';
@@ -26,7 +31,8 @@ static bool hub_path(coffer__path *path, const char *folder, const char *rest)
            coffer__text_append(path->text, sizeof path->text, rest, coffer__text_len(rest));
 }
 
-/* Where clients of the Hub keep what is theirs: HF_HOME, or ~/.cache/huggingface. */
+/* Where clients of the Hub keep their files: HF_HOME, or huggingface in the user's caches. False if
+   there is none. */
 static bool hub_home(coffer__path *home)
 {
     const char *stated = coffer__os_variable("HF_HOME");
@@ -41,7 +47,8 @@ static bool hub_home(coffer__path *home)
     return user != NULL && hub_path(home, user, "/.cache/huggingface");
 }
 
-/* The first line of a small file; false when it cannot be had. */
+/* The beginning of a small file, up to the first byte that is not printable ASCII; false if there
+   is nothing. */
 static bool hub_read_line(const char *path, char *line, size_t size)
 {
     int fd = -1;
@@ -59,7 +66,7 @@ static bool hub_read_line(const char *path, char *line, size_t size)
     return os_error == 0 && len > 0;
 }
 
-/* 1, ON, YES and TRUE, in any case, as other clients take them. */
+/* 1, ON, YES and TRUE, in any case: what the Hub's own client accepts. */
 static bool hub_is_true(const char *text)
 {
     static const char *const words[] = { "1", "on", "yes", "true" };
@@ -75,8 +82,9 @@ static bool hub_is_true(const char *text)
     return false;
 }
 
-/* Takes a token, which becomes a part of a request's head: whatever could end a line there, or a text, is refused
-   before anything is sent. It is not shown. */
+/* Accepts a token. It becomes a part of a request's head, so whatever could end a line there, or a
+   C string, is refused before anything is sent. The message says where the bad character is, and
+   never shows the token. */
 static coffer_status hub_take_token(coffer__hub *hub, const char *what, const char *token, size_t len,
                                     coffer_error *err)
 {
@@ -98,7 +106,7 @@ static coffer_status hub_take_token(coffer__hub *hub, const char *what, const ch
     return COFFER_OK;
 }
 
-/* The token in a file, where there is one; what space follows it is not meant. */
+/* The token in a file, if there is one, without the white space after it. A file that cannot be read is like none. */
 static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_error *err)
 {
     char text[sizeof hub->token + 64];
@@ -116,7 +124,8 @@ static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_e
                          : hub_take_token(hub, "the content of the file with the Hub's token", text, len, err);
 }
 
-/* The token that is given, else that of the environment, unless that is forbidden. */
+/* The token that the caller gave, or else that of the environment, unless HF_HUB_DISABLE_IMPLICIT_TOKEN forbids that. A
+   variable takes precedence over the file that logging in writes. */
 static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer__path *home, coffer_error *err)
 {
     coffer__path file;
@@ -136,6 +145,7 @@ static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer
     return named ? hub_read_token(hub, file.text, err) : COFFER_OK;
 }
 
+/* A cache whose path is too long is like none. An endpoint or token that is invalid is an error. */
 coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err)
 {
     coffer__path home;
@@ -163,7 +173,9 @@ coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_e
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a component may stand between slashes: it names something below. */
+/* Whether a text may stand between slashes: it names something inside, so it is not empty, "." or
+   "..". Control characters and backslashes are refused, too, as some systems treat the latter as
+   slashes. */
 static bool hub_is_component(const char *text, size_t len)
 {
     if (len == 0 || (text[0] == '.' && (len == 1 || (len == 2 && text[1] == '.')))) {
@@ -177,7 +189,7 @@ static bool hub_is_component(const char *text, size_t len)
     return true;
 }
 
-/* Whether each component between slashes may stand there. */
+/* Whether each component between slashes is valid. */
 static bool hub_is_path(const char *text, size_t len)
 {
     size_t from = 0;
@@ -192,7 +204,7 @@ static bool hub_is_path(const char *text, size_t len)
     return true;
 }
 
-/* Characters up to the first of `ends`. */
+/* The number of characters before the first of `ends`, or before the end of the text. */
 static size_t hub_span(const char *text, const char *ends)
 {
     size_t len = 0;
@@ -202,13 +214,16 @@ static size_t hub_span(const char *text, const char *ends)
     return len;
 }
 
+/* Keeps a checked name; false if it is invalid or too long. */
 static bool hub_keep(char *to, size_t size, const char *text, size_t len)
 {
     to[0] = '\0';
     return hub_is_path(text, len) && coffer__text_append(to, size, text, len);
 }
 
-/* A revision ends at a slash, but refs/pr/1 and its like have two of their own; %2F in it is a slash, too. */
+/* A revision ends at a slash, but refs/pr/1 and its like contain two. Branches may contain slashes,
+   too, and those are written as %2F, which is the only escape that is decoded. *len is the length
+   as written. */
 static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *len)
 {
     *len = hub_span(text, "/");
@@ -228,7 +243,8 @@ static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *
     return hub_is_path(name->revision, to);
 }
 
-/* Kinds of repositories; the first is what is meant when none is stated. */
+/* Kinds of repositories; the first is the default. The kind of a name points to one of these texts, so kinds are
+   compared by address. */
 static const char *const hub_kinds[] = { "models", "datasets", "spaces" };
 
 /* Skips the kind, where one is stated. */
@@ -244,6 +260,8 @@ static const char *hub_read_kind(const char **at)
     return hub_kinds[0];
 }
 
+/* The first component is an owner if a slash follows it, and the name of a repository without an owner if a revision
+   does. `hf://name` alone is refused: it may be an owner whose repository was forgotten. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err)
 {
     const char *at = text + sizeof "hf://" - 1;
@@ -278,7 +296,7 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
     return COFFER_OK;
 }
 
-/* Appends `count` texts. */
+/* Appends `count` texts; false if that is too long. */
 static bool hub_build(coffer__path *path, const char *const *parts, size_t count)
 {
     bool fine = true;
@@ -306,8 +324,8 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
-/* Up to the last slash of the file, or all of it. The room is one more than a file's, for the slash of the longest
-   folder. */
+/* The file's name up to its last slash, or all of it. The room has one byte more than a file's name, for the slash of
+   the longest folder. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
 {
     const size_t all = coffer__text_len(name->file);
@@ -328,13 +346,15 @@ bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file
            hub_keep(name->file, sizeof name->file, path, coffer__text_len(path));
 }
 
-/* ---- here and over there ----------------------------------------------------------------------------------------- */
+/* ---- in the cache and on the server ------------------------------------------------------------------------------ */
 
+/* The default endpoint counts even if another one is set: the token is issued for it. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
 {
     return coffer__url_same_origin(&hub->endpoint, url) || coffer__url_same_origin(&hub->usual, url);
 }
 
+/* 40 lower-case hexadecimal digits. */
 bool coffer__hub_is_commit(const char *text)
 {
     size_t len = 0;
@@ -344,7 +364,8 @@ bool coffer__hub_is_commit(const char *text)
     return len == 40 && text[len] == '\0';
 }
 
-/* The commit that the cache has for a revision; *commit is "" when it has none. */
+/* The commit that the cache has for a revision; *commit is "" if it has none. What the file says is
+   checked, since it becomes a component of a path. */
 static bool hub_commit(const coffer__path *repository, const char *revision, char *commit)
 {
     coffer__path refs = *repository;
@@ -361,6 +382,7 @@ static bool hub_commit(const coffer__path *repository, const char *revision, cha
     return found;
 }
 
+/* A snapshot's file is usually a link to a blob; one whose blob was deleted does not exist. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path)
 {
     commit[0] = '\0';
@@ -373,12 +395,14 @@ bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, ch
     return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
-/* A URL of the Hub's endpoint: each text with what of it is not written as %XX. */
+/* A part of a URL, and which of its characters are not written as %XX. A slash in a revision must become %2F, and one
+   in a file's name must not. */
 typedef struct hub_part {
     const char *text;
     const char *keep;
 } hub_part;
 
+/* Joins the parts to the endpoint and reads the result like any URL, so that there is one way to make one. */
 static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts, size_t count, coffer__url *url,
                                   coffer_error *err)
 {
@@ -394,6 +418,7 @@ static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts,
     return coffer__url_read(url, text, err);
 }
 
+/* Models have no kind in this URL, unlike in that of the listing. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
                               coffer__url *url, coffer_error *err)
 {

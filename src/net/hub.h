@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, here and over there. Few
- * repositories have no owner; `hf://name@revision` is one, with its revision.
+ * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, in the local cache and on
+ * the server. A few repositories have no owner; `hf://name@revision` is one, with its revision.
  *
- * Here is the cache that every client of the Hub keeps: models--OWNER--NAME/refs/REVISION has the commit, and
- * snapshots/COMMIT/FILE the file. Over there it is ENDPOINT/OWNER/NAME/resolve/REVISION/FILE. Of what is no model,
- * `datasets` stands in the place of `models`, and before OWNER. The environment says where both are, and which token is
+ *   cache     CACHE/models--OWNER--NAME/refs/REVISION           a text file with the commit
+ *             CACHE/models--OWNER--NAME/snapshots/COMMIT/FILE   the file
+ *   server    ENDPOINT/OWNER/NAME/resolve/REVISION/FILE
+ *
+ * All clients of the Hub share that cache. It is only read here. For datasets and spaces, `datasets` or `spaces`
+ * replaces `models`, and stands before OWNER on the server. The environment says where both are, and which token is
  * for the Hub; docs/network.md has the variables.
  */
 #ifndef COFFER_NET_HUB_H
@@ -20,7 +23,7 @@
 
 typedef struct coffer__hub {
     coffer__url endpoint; /* without a slash at its end */
-    coffer__url usual;    /* the one that is meant where nobody states another, and to which the token may go, too */
+    coffer__url usual;    /* the default one, to which the token may go, too */
     coffer__path cache;   /* with one; "" when there is none */
     char token[4096];     /* "" when there is none */
     bool offline;
@@ -35,29 +38,31 @@ typedef struct coffer__hub_name {
     char file[COFFER__HUB_MOST_FILE];         /* with slashes; "" when none is stated */
 } coffer__hub_name;
 
-/* What the environment says. `token` goes before it, "" for none; NULL: what the environment has. */
+/* Reads the environment. `token` takes precedence over it, "" for none; with NULL the environment
+   decides. */
 coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err);
 /* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
-/* Writes it again, at another revision; false when that is too long. */
+/* Writes the name as hf:// text, with another revision; false if that is too long. */
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text);
 /* Whether the token belongs to the host of a URL. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
-/* Names another file, of the folder that the name is of, or is (`is_folder`); false when that is too long, or no name.
-   */
+/* Changes the name to that of another file, in the folder that it is (`is_folder`) or that its file
+   is in; false if that is too long, or not a valid name. */
 bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len);
-/* That folder, with a slash at its end; "" for the repository itself. */
+/* The name of that folder, with a slash at its end; "" for the repository itself. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1]);
-/* Where the file is in the cache; false when it is not. *commit is what the cache has for the revision, or "", and
-   holds COFFER__HUB_MOST_REVISION bytes: whatever else is wanted belongs to it. */
+/* Where the file is in the cache; false if it is not there. *commit, which has room for
+   COFFER__HUB_MOST_REVISION bytes, is set to what the cache has for the revision, or "", in either
+   case: all files of the model must come from it. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path);
-/* Where the file is over there at a revision. */
+/* The URL of the file at a revision. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
                               coffer__url *url, coffer_error *err);
-/* Where the Hub says what the repository has at its revision, and which commit that is. */
+/* The URL at which the Hub lists the files of the repository at its revision, and says which commit that is. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err);
-/* Whether a revision is a commit, which stays what it is. */
+/* Whether a revision is a commit, which never changes, and not a branch or tag. */
 bool coffer__hub_is_commit(const char *revision);
 
 #endif

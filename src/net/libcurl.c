@@ -5,9 +5,10 @@
 
 #include <stddef.h>
 
-/* 7.85.0, the first that takes the names of protocols. */
+/* 7.85.0, the first version with CURLOPT_PROTOCOLS_STR. */
 #define LIBCURL_LEAST 0x075500u
 
+/* Which function goes where in the table. coffer__os_library_find stores each by its place in the struct. */
 static const struct libcurl_row {
     const char *name;
     size_t place;
@@ -30,9 +31,10 @@ static const struct libcurl_row {
     { "curl_slist_free_all", offsetof(coffer__libcurl, slist_free_all) },
 };
 
-/* In all of these libcurl has one interface; they differ in who does TLS. */
+/* All of these have the same interface; they differ in the TLS library. The first one is what most systems have. */
 static const char *const libcurl_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib" };
 
+/* Functions are looked up before the version is asked for, which is one of them. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
 {
     bool found = false;

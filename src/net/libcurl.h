@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This is what is used of
- * its ABI, which has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under names of
- * our own. So every build opens URLs, with libcurl's headers or without; tests/abi/libcurl_abi.c compares all of this
- * with them.
+ * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This declares what is
+ * used of its ABI, which has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under
+ * names of our own. So every build can open URLs, whether libcurl's headers were there or not.
+ * tests/abi/libcurl_abi.c compares all of this with the headers.
  *
  * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's
  * enums.
@@ -40,7 +40,8 @@ enum {
     COFFER__CURLE_HTTP2_STREAM = 92
 };
 
-/* CURLoption. Its tens of thousands say what comes with it: 0 a long, 1 a pointer, 2 a function. */
+/* CURLoption. The ten thousands digit says what the argument is: 0 a long, 1 a pointer, 2 a function. easy_setopt is
+   variadic, so an argument of another type would be undefined behaviour. */
 enum {
     COFFER__CURLOPT_NOBODY = 44,
     COFFER__CURLOPT_NETRC = 51,

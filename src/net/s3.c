@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcurl's SigV4 leaves to do:
- *   - x-amz-content-sha256 (coffer__s3_lines), without which S3 refuses a request: of no body it is a constant
- *   - the path must be written as the signature has it: all but letters, digits and "-._~/" as %XX, in capitals. Then
- *     signing what is sent and sending what is signed are one
- *   - no query: it would have to be sorted
+ * What libcurl's SigV4 does not do by itself:
+ *
+ *   - x-amz-content-sha256 (coffer__s3_lines), without which S3 refuses a request. It is the digest of the body,
+ *     and that of an empty body is a constant
+ *   - the path must be written exactly as the signature has it: all but letters, digits and "-._~/" as %XX, in
+ *     capitals. Then the path that is sent and the one that is signed are the same text
+ *   - the query would have to be sorted, so there is none
  */
 #include "s3.h"
 
@@ -25,6 +27,7 @@ static bool s3_append(char *text, size_t size, const char *more)
     return coffer__text_append(text, size, more, coffer__text_len(more));
 }
 
+/* The variable for S3 alone takes precedence over the one for all services. */
 static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
 {
     const char *name = "AWS_ENDPOINT_URL_S3";
@@ -36,7 +39,9 @@ static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
     return stated == NULL ? COFFER_OK : coffer__url_read_base(&s3->endpoint, name, stated, err);
 }
 
-/* What becomes a part of a request's head is printable ASCII: nothing ends a line there. */
+/* What becomes a part of a request's head is printable ASCII, so that nothing can end a line there;
+   `other` is one more character that may not occur. The message shows the character's code and not
+   the text, which is secret. */
 static coffer_status s3_check(const char *name, const char *text, char other, coffer_error *err)
 {
     for (size_t i = 0; text != NULL && text[i] != '\0'; i++) {
@@ -51,6 +56,8 @@ static coffer_status s3_check(const char *name, const char *text, char other, co
     return COFFER_OK;
 }
 
+/* Key and secret come together, as libcurl wants them: "KEY:SECRET", which is why a key must not contain a colon. One
+   without the other is a mistake that would otherwise show as a refusal without a reason. */
 static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
 {
     const char *key = coffer__os_variable("AWS_ACCESS_KEY_ID");
@@ -87,7 +94,7 @@ static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Letters, digits and hyphens: it becomes a part of a host's name. */
+/* Lower-case letters, digits and hyphens: it becomes a part of a host's name, and must not lead to another host. */
 static bool s3_is_region(const char *text)
 {
     size_t len = 0;
@@ -97,6 +104,7 @@ static bool s3_is_region(const char *text)
     return len > 0 && text[len] == '\0';
 }
 
+/* "aws:amz:REGION:s3" is how libcurl is told to sign for S3. */
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
 {
     memset(s3, 0, sizeof *s3);
@@ -114,7 +122,9 @@ coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
     return status == COFFER_OK ? s3_credentials(s3, err) : status;
 }
 
-/* A bucket whose name can be a part of a host's, for which the certificate of *.s3.REGION.amazonaws.com holds. */
+/* Whether a bucket's name can be a part of a host's name, so that the certificate of
+   *.s3.REGION.amazonaws.com covers it: a wildcard stands for one component, so a name with dots
+   does not qualify. Other buckets are addressed by path. */
 static bool s3_is_host(const char *bucket, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -126,6 +136,7 @@ static bool s3_is_host(const char *bucket, size_t len)
     return len >= 3 && len <= 63;
 }
 
+/* The first line asks the store to state the object's checksum. The long constant is the SHA-256 of nothing. */
 void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[COFFER__S3_LINES])
 {
     size_t count = 0;
@@ -139,6 +150,10 @@ void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[CO
     lines[count] = NULL;
 }
 
+/* Amazon's buckets are addressed by host (BUCKET.s3.REGION.amazonaws.com) where their name allows
+   it. Other stores often have no such host names, so there the bucket is the first component of the
+   path. The parts before the path always fit; only what comes from the user's text is checked for
+   room. */
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)
 {
     char made[COFFER__URL_SIZE] = "";

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file at a URL, read by range requests. The first one is a guess: it asks for as many bytes as most headers
- * have, and its answer tells the file's size, so that no other question has to come before. Its bytes are kept.
+ * A file at a URL, read by range requests. The first request is a guess: it asks for as many bytes as most headers
+ * have. Its answer also tells the file's size, so no HEAD request has to come before it. Its bytes are kept.
  *
- *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where the file ends
- *   200   the whole file: taken when it is no longer than what was asked for first; else the server serves no ranges, which only
- *         who wants to fetch the file puts up with: then each read asks for all of it, and passes over what comes before
- *   416   there are no bytes there: to the first question, an empty file
+ *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where
+ *         the file ends
+ *   200   the whole file. Accepted if it is no longer than the first request. Otherwise the server does not support
+ *         ranges, which is accepted only from a caller who downloads the whole file: then each read asks for all of
+ *         it, and drops what comes before
+ *   416   there are no bytes there: to the first request, an empty file
  *
- * What the first answer says of size, ETag and Last-Modified is pinned; an answer that says otherwise, or does not say
- * what that one did, is COFFER_ERR_CHANGED. An answer that breaks off is resumed where it ended. Where redirects
- * led is remembered, and asked again when the address there has expired.
+ * What the first answer says of size, ETag and Last-Modified is pinned. A later answer that differs in any of them, or
+ * lacks one, is COFFER_ERR_CHANGED: bytes of two versions are never mixed. An answer that breaks off is continued
+ * where it ended. The address to which redirects led is remembered, and the original one is asked again when that
+ * address has expired, as signed ones do.
+ *
+ * Who may change what: the first request runs while the source is opened, on one thread, and sets everything that is
+ * known of the file. After that only `place` changes, under `lock`, and what is known of the checksum, which only one
+ * thread asks for (source.h).
  */
 #include "source_http.h"
 #include "alloc.h"
@@ -22,35 +29,37 @@
 #include <string.h>
 
 /*
- * As much as a TCP connection brings in its first three round trips (10 + 20 + 40 segments of 1448 bytes are 101,360),
- * and more than 9 of 10 headers have. A smaller guess would cost many headers a second round trip, a larger one all of
- * them a fourth round trip. docs/network.md has the figures.
+ * As much as a new TCP connection delivers in its first three round trips (10 + 20 + 40 segments of 1448 bytes are
+ * 101,360), and more than 9 of 10 headers have. A smaller guess would cost many headers a second request, a larger one
+ * would cost all of them a fourth round trip. docs/network.md has the figures.
  */
 #define SOURCE_HTTP_FIRST ((size_t)96 << 10)
-/* So many bytes that came are worth new patience: an answer may break off often, but not for nothing. */
+/* After this many bytes the count of tries begins again: a long download may break off often, as long as it gets
+   somewhere each time. */
 #define SOURCE_HTTP_WORTH ((uint64_t)1 << 20)
 
 typedef struct coffer__source_http {
     coffer_allocator allocator;
     coffer__web *web;
     coffer__web_address origin;
-    uint64_t
-        size; /* COFFER__HTTP_UNKNOWN until the first answer came, and not changed afterwards, as all that follows … */
+    /* COFFER__HTTP_UNKNOWN until the first answer came; constant afterwards, as is most of what follows. */
+    uint64_t size;
     char etag[256];
     char modified[64];
-    bool pinned;           /* what the first answer stated of these two */
-    char linked_etag[128]; /* what the Hub and an object store say of the whole file's digest, or "" */
-    char checksum[64];
-    bool checksum_asked;                    /* the store was asked for it, as an answer with a part does not state it */
+    bool pinned;           /* etag and modified are what the first answer stated, which may be nothing */
+    char linked_etag[128]; /* what the Hub says of the whole file's digest, or "" … */
+    char checksum[64];     /* … and what an object store says */
+    bool checksum_asked;   /* the store was asked for it: an answer with a part does not state it */
     char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
     uint8_t *head;                          /* the file's first bytes */
     size_t head_size;
-    bool sequential;           /* the server has no ranges */
-    coffer__mutex lock;        /* … but what this guards: */
+    bool sequential;           /* the server does not support ranges */
+    coffer__mutex lock;        /* guards `place` */
     coffer__web_address place; /* where redirects led */
 } source_http;
 
-/* Bytes of the file that are being fetched. */
+/* One read in progress: bytes [offset, offset + size) of the file, of which `done` have arrived. It lives on the stack
+   of the thread that reads, so several threads may read at the same time. */
 typedef struct source_http_part {
     source_http *file;
     uint64_t offset;
@@ -58,20 +67,22 @@ typedef struct source_http_part {
     uint8_t *to;                /* where the bytes go, … */
     const coffer__taker *taker; /* … or who takes them */
     uint64_t done;
-    uint64_t expected;     /* bytes of the answer that is coming in */
-    coffer_status verdict; /* on it; then `error` says why */
+    uint64_t expected;     /* bytes of the body that is arriving */
+    coffer_status verdict; /* on the answer; if it is a failure, `error` says why */
     coffer_error error;
 } source_http_part;
 
 /* ---- judging an answer ------------------------------------------------------------------------------------------- */
 
-/* Whether an answer states another version than the first one did. One that says less, or more, is another one, too:
-   who knows whose it is. */
+/* Whether an answer states another version than the first one did. One that states less, or more,
+   counts as another version, too: it may come from another server behind the same address. */
 static bool source_http_differs(const source_http *file, const coffer__http_reply *reply)
 {
     return file->pinned && (strcmp(file->etag, reply->etag) != 0 || strcmp(file->modified, reply->modified) != 0);
 }
 
+/* The bytes that are there already are of the old version, so the read fails as a whole. `size` is the new one, where
+   the answer states it. */
 static coffer_status source_http_changed(source_http_part *part, uint64_t size)
 {
     coffer__fail_at(&part->error, COFFER_ERR_CHANGED, part->offset + part->done,
@@ -79,6 +90,7 @@ static coffer_status source_http_changed(source_http_part *part, uint64_t size)
     return coffer__fail_sizes(&part->error, COFFER_ERR_CHANGED, part->file->size, size);
 }
 
+/* Reading a model from such a server would transfer the whole file for each tensor. */
 static coffer_status source_http_no_ranges(source_http_part *part)
 {
     return coffer__fail_at(&part->error, COFFER_ERR_ANSWER, part->offset + part->done,
@@ -86,7 +98,9 @@ static coffer_status source_http_no_ranges(source_http_part *part)
                            "support ranges; download the file, and open that");
 }
 
-/* The whole file, though a range was asked for. */
+/* Judges a 200: the whole file, though a range was asked for. For the first request that is fine if the file is short
+   enough, or if the caller downloads it anyway; the length may be unknown then, and the file's end tells. `done`
+   begins at 0 again, because the body begins at the file's byte 0. */
 static coffer_status source_http_judge_whole(source_http_part *part, const coffer__http_reply *reply)
 {
     source_http *file = part->file;
@@ -109,6 +123,10 @@ static coffer_status source_http_judge_whole(source_http_part *part, const coffe
     return file->sequential ? COFFER_OK : source_http_no_ranges(part);
 }
 
+/* Judges a 206. The range must begin exactly at the next byte that is missing, and end where it was
+   asked to end, or earlier if that is where the file ends. A server that sends anything else would
+   put bytes in the wrong places, so nothing is guessed. The length of the body must agree with the
+   range. */
 static coffer_status source_http_judge_range(source_http_part *part, const coffer__http_reply *reply)
 {
     const source_http *file = part->file;
@@ -144,7 +162,10 @@ static coffer_status source_http_judge_range(source_http_part *part, const coffe
     return COFFER_OK;
 }
 
-/* Judges the head of an answer of 200 or 206, and pins what the first one says. */
+/* Judges the head of a 200 or 206, before any byte of its body is stored, and pins what the first
+   answer says. When the first range was longer than the file, the part shrinks to what there is. A
+   checksum is kept only from an answer that reached the end of the file: of a part of an object it
+   may be that of the part. */
 static coffer_status source_http_judge(source_http_part *part, const coffer__http_reply *reply)
 {
     source_http *file = part->file;
@@ -163,7 +184,6 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
         memcpy(file->etag, reply->etag, sizeof file->etag);
         memcpy(file->modified, reply->modified, sizeof file->modified);
         file->pinned = true;
-        /* Of a part of an object the checksum may be that of the part. */
         if (whole || reply->range.last + 1 == reply->range.size) {
             memcpy(file->checksum, reply->checksum, sizeof file->checksum);
         }
@@ -175,7 +195,8 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     return status;
 }
 
-/* Puts bytes where they belong; false if they are not needed. */
+/* Puts bytes where they belong; false if the taker wants no more. There is room: `expected` was compared with the
+   part, and the callers compare `size` with it. */
 static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, size_t size)
 {
     if (part->to != NULL) {
@@ -188,7 +209,8 @@ static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, si
     return true;
 }
 
-/* Of a whole file only what is wanted of it. False after the last byte of that, too, which ends the connection. */
+/* Takes from a whole file what is wanted of it; `at` is where in the file these bytes are. False also after the last
+   byte that is wanted, which ends the connection: the rest of the file would be transferred for nothing. */
 static bool source_http_take_of_whole(source_http_part *part, uint64_t at, const uint8_t *bytes, size_t size)
 {
     const uint64_t from = part->offset + part->done;
@@ -202,6 +224,8 @@ static bool source_http_take_of_whole(source_http_part *part, uint64_t at, const
            part->done < part->size;
 }
 
+/* Takes a piece of the body. The first piece is preceded by judging the head. A body that is longer than was announced
+   is refused before it can overrun the buffer. */
 static bool source_http_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     source_http_part *part = ctx;
@@ -224,6 +248,7 @@ static bool source_http_take(void *ctx, const coffer__http_reply *reply, const u
 
 /* ---- fetching ---------------------------------------------------------------------------------------------------- */
 
+/* Several threads read at once, and any of them may learn a new place. */
 static void source_http_where(source_http *file, coffer__web_address *place)
 {
     coffer__os_mutex_lock(&file->lock);
@@ -231,6 +256,8 @@ static void source_http_where(source_http *file, coffer__web_address *place)
     coffer__os_mutex_unlock(&file->lock);
 }
 
+/* Called after a read that succeeded, with the address that answered, so that the next read saves
+   the redirects. */
 static void source_http_remember(source_http *file, const coffer__web_address *place)
 {
     coffer__os_mutex_lock(&file->lock);
@@ -238,7 +265,8 @@ static void source_http_remember(source_http *file, const coffer__web_address *p
     coffer__os_mutex_unlock(&file->lock);
 }
 
-/* Whether the address that redirects led to may have expired; then the next question goes to the origin again. */
+/* Whether the address that redirects led to may have expired: it denies access or the file, and is not the original
+   one. Then the next question goes to the original address, which redirects to a fresh one. */
 static bool source_http_expired(source_http *file, const coffer__web_address *place, const coffer__web_answer *answer)
 {
     const uint32_t status = answer->reply.status;
@@ -250,7 +278,8 @@ static bool source_http_expired(source_http *file, const coffer__web_address *pl
     return true;
 }
 
-/* An answer without a body was not judged while it came. A file that ended where no one knew becomes known. */
+/* After a complete answer. An empty body was not judged while it came, so that is done here. If the
+   length of a whole file was not stated, it is known now. */
 static void source_http_conclude(source_http_part *part, const coffer__http_reply *reply)
 {
     source_http *file = part->file;
@@ -275,7 +304,13 @@ static void source_http_conclude(source_http_part *part, const coffer__http_repl
     }
 }
 
-/* Asks once for what is missing. */
+/*
+ * Asks once for what is missing, and decides what to do about the answer. COFFER_OK means: done, or ask again.
+ *
+ * If-Range makes the server send the whole file, with 200, when it has changed; that is judged as a change. Only a
+ * strong ETag may be used for it. With an expired address the next question is asked at once, but only once per read:
+ * if the original address does not help, it is a failure like any other.
+ */
 static coffer_status source_http_ask(source_http_part *part, coffer__patience *patience, const coffer__watch *watch,
                                      bool *expired, coffer_error *err)
 {
@@ -325,6 +360,8 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
     return coffer__web_again(file->web, patience, &answer, watch, err);
 }
 
+/* Asks until all bytes of the part have arrived, or patience ends. For the first request `size` may shrink on the way
+   to what the file has. */
 static coffer_status source_http_fetch(source_http_part *part, const coffer__watch *watch, coffer_error *err)
 {
     coffer__patience patience = { .met = part->file->size != COFFER__HTTP_UNKNOWN };
@@ -339,6 +376,9 @@ static coffer_status source_http_fetch(source_http_part *part, const coffer__wat
 
 /* ---- the source -------------------------------------------------------------------------------------------------- */
 
+/* What was kept of the file's beginning is copied, and only the rest is asked for. So a header of
+   ordinary size costs no request but the one that opened the source. An empty rest asks nothing at
+   all. */
 static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {
@@ -354,7 +394,7 @@ static coffer_status source_http_read_at(const coffer__source *source, uint64_t 
     return source_http_fetch(&part, watch, err);
 }
 
-/* What is kept of the beginning comes first. */
+/* As source_http_read_at. hand_on counts what it took, so the fetch begins after the kept bytes. */
 static coffer_status source_http_stream(const coffer__source *source, uint64_t offset, uint64_t size,
                                         const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
 {
@@ -369,6 +409,7 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
     return source_http_fetch(&part, watch, err);
 }
 
+/* The client is shared; this gives up the source's own share of it. */
 static void source_http_close(coffer__source *source)
 {
     source_http *file = source->state.kept;
@@ -381,7 +422,8 @@ static void source_http_close(coffer__source *source)
 
 /* ---- what is known of the whole file ----------------------------------------------------------------------------- */
 
-/* The URL as it was named, the commit, ETag and date, a line each. A version is known by one of the last two. */
+/* The URL as it was named, the commit, the ETag and the date, a line each. Without ETag and date a
+   version cannot be told from another, and nothing may be resumed or trusted by it. */
 static bool source_http_identity(const coffer__source *source, char *text)
 {
     const source_http *file = source->state.kept;
@@ -397,18 +439,21 @@ static bool source_http_identity(const coffer__source *source, char *text)
     return fits;
 }
 
+/* "" for files that are none of the Hub's. */
 static const char *source_http_commit(const coffer__source *source)
 {
     const source_http *file = source->state.kept;
     return file->commit;
 }
 
+/* All bytes of a file that is no longer than the first request. */
 static const void *source_http_kept(const coffer__source *source)
 {
     const source_http *file = source->state.kept;
     return file->size > 0 && file->head_size == file->size ? file->head : NULL;
 }
 
+/* For a HEAD request. A server that sends a body anyway loses the connection. */
 static bool source_http_wants_no_body(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     (void)ctx;
@@ -418,7 +463,9 @@ static bool source_http_wants_no_body(void *ctx, const coffer__http_reply *reply
     return false;
 }
 
-/* Asks a store for the digest of the whole object, once: with a part of it, it states none. */
+/* Asks an object store for the digest of the whole object, with a HEAD request: with a part of it,
+   it states none. Asked once at most, whatever the answer. A failure is none of the caller's: then
+   there is no digest. */
 static void source_http_ask_checksum(source_http *file)
 {
     const coffer__web_question question = { .address = &file->origin,
@@ -441,6 +488,8 @@ static void source_http_ask_checksum(source_http *file)
     }
 }
 
+/* The Hub's ETag of a large file is its SHA-256; object stores state one in a header. An object that came whole with
+   the first answer needs no further question. */
 static bool source_http_stated_sha256(const coffer__source *source, uint8_t digest[32])
 {
     source_http *file = source->state.kept;
@@ -452,7 +501,7 @@ static bool source_http_stated_sha256(const coffer__source *source, uint8_t dige
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* A source that knows only where it is; takes `web` over. */
+/* A source that knows only its address. Takes over one ownership of `web`, also when it fails. */
 static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
@@ -484,6 +533,8 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     return COFFER_OK;
 }
 
+/* Opening is the first request. What it read is kept and its answer is pinned; the size is known afterwards, whichever
+   of the three kinds of answers came. */
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
 {

@@ -42,7 +42,7 @@ static bool url_has(const char *characters, char c)
     return false;
 }
 
-/* Length of `scheme` in `scheme://`; 0 when the text does not begin like that. */
+/* Length of `scheme` in `scheme://`; 0 if the text does not begin like that. */
 static size_t url_scheme_len(const char *text)
 {
     size_t len = 0;
@@ -60,6 +60,7 @@ bool coffer__url_is(const char *text)
     return url_scheme_len(text) > 0;
 }
 
+/* Compares in any case. A length of 0 finds nothing, as no scheme has an empty name. */
 static const struct url_scheme_row *url_find_scheme(const char *text, size_t len)
 {
     for (size_t i = 0; i < sizeof url_schemes / sizeof url_schemes[0]; i++) {
@@ -75,6 +76,7 @@ static const struct url_scheme_row *url_find_scheme(const char *text, size_t len
     return NULL;
 }
 
+/* Each character is checked for room before it is written, with a byte left for the NUL. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep)
 {
     for (size_t i = 0; i < text_len; i++) {
@@ -101,7 +103,8 @@ static coffer_status url_too_long(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_URL, "the URL is longer than %u characters", (uint64_t)COFFER__URL_SIZE - 1);
 }
 
-/* Whether a name or password stands before the host. */
+/* Whether a name or password stands before the host: an @ before the path, query or fragment
+   begins. */
 static bool url_has_user(const char *text)
 {
     size_t at = 0;
@@ -111,7 +114,10 @@ static bool url_has_user(const char *text)
     return text[at] == '@';
 }
 
-/* The host as it is written, up to a port, a path, a query or a fragment. */
+/* Copies the host. Lower case makes origins comparable; a bucket or owner is no host name and keeps
+   its case. A host is at most 255 characters, so the parts before the path always fit. Characters
+   that have no place in a host are refused instead of escaped: different programs read such URLs
+   differently, which is how requests end up at the wrong host. */
 static coffer_status url_read_host(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     const bool address = text[*at] == '[';
@@ -145,8 +151,8 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
-/* The port is kept as it is written, also where it is the scheme's own: the text is what a user recognises, and an
-   origin compares numbers. Six digits are enough to see that it is too large. */
+/* The port is kept as it was written, even if it is the scheme's default: users should recognise their URL, and origins
+   are compared by number. Six digits are enough to see that it is too large. */
 static coffer_status url_read_port(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     if (text[*at] != ':') {
@@ -168,8 +174,8 @@ static coffer_status url_read_port(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
-/* Path and query, with what may not stand in them spelt as %XX; what is spelt so already stays as it is. A control
-   character is refused instead: it would end a line of the request. */
+/* Copies path and query. What may not occur in them becomes %XX; what is written so already is kept. A control
+   character is refused: it could end a line of the request. A URL always gets a path, of a slash at least. */
 static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at, coffer_error *err)
 {
     const size_t rest = coffer__text_len(text + at);
@@ -196,6 +202,8 @@ static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at
     return COFFER_OK;
 }
 
+/* The text is built up in order, and each part is added where the one before ended. The scheme is
+   stored in lower case. */
 coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err)
 {
     const size_t scheme_len = url_scheme_len(text);
@@ -219,6 +227,7 @@ coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error 
     return status == COFFER_OK ? url_read_rest(url, text, at, err) : status;
 }
 
+/* The reason of a failure is not passed on; the message about the variable shows the whole value. */
 coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err)
 {
     const coffer_status status = coffer__url_read(url, text, NULL);
@@ -235,6 +244,7 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     return COFFER_OK;
 }
 
+/* The name replaces everything after the last slash of the path; the query goes with it. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 {
     size_t used = url->path + url->path_len;
@@ -252,7 +262,8 @@ bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 
 /* ---- redirects --------------------------------------------------------------------------------------------------- */
 
-/* The part of `base` that a location without it takes over. */
+/* How many characters of `base` a relative location keeps, by the forms of RFC 3986: //host, /path, ?query, and a
+   name beside the last one. */
 static size_t url_kept(const coffer__url *base, const char *location)
 {
     if (location[0] == '/' && location[1] == '/') {
@@ -272,9 +283,9 @@ static size_t url_kept(const coffer__url *base, const char *location)
 }
 
 /*
- * A location is joined to its base as text and then read like any URL, so that there is one way for text to become a
- * URL, and what a server writes is refused for the same reasons as what a user writes. Only then is the scheme
- * compared.
+ * A location is joined to its base as text and then read like any URL. So there is one way for text to become a URL,
+ * and what a server writes is refused for the same reasons as what a user writes. Only then is the scheme compared:
+ * following from https to http would give away what TLS protects.
  */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err)
 {

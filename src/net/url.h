@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * URLs as text: what a user or a server wrote, which is not to be trusted, becomes a URL of plain characters in a fixed
- * room, or is refused. Pure: no I/O, no memory but the caller's.
+ * URLs as text. What a user or a server wrote is not trusted: it becomes a URL of printable ASCII in a buffer of fixed
+ * size, or is refused. Pure: no I/O, no memory but the caller's.
  *
  *     scheme://host[:port]/path[?query]
  *
@@ -13,7 +13,7 @@
 
 #include "coffer.h"
 
-/* Addresses that object stores sign for a while are long: one to two thousand characters. */
+/* Signed addresses of object stores are long: one to two thousand characters. */
 #define COFFER__URL_SIZE 8192
 
 typedef enum coffer__scheme {
@@ -35,21 +35,22 @@ typedef struct coffer__url {
     uint32_t port; /* as written, or the scheme's */
 } coffer__url;
 
-/* Whether a text is meant as a URL: `scheme://`, whatever the scheme. */
+/* Whether a text is meant as a URL: it begins with `scheme://`, whatever the scheme. */
 bool coffer__url_is(const char *text);
-/* Reads a URL of a scheme that is known. Spaces and characters beyond ASCII become %XX; what cannot be in a URL is
-   refused. */
+/* Reads a URL of a known scheme. Blanks and characters beyond ASCII become %XX; what cannot be part
+   of a URL is refused. */
 coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err);
-/* The same for what other URLs begin with: of http or https, without a query, and without a slash at the end. `name` is
-   that of the setting, for the failure. */
+/* The same for a setting that other URLs begin with: http or https, without a query, and stored
+   without a slash at the end. `name` is that of the setting, for the message. */
 coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err);
-/* Reads what a redirect from `base` says, which may leave out what stays the same. Only http and https; never from
-   https to http: COFFER_ERR_REDIRECT, as for whatever is no URL. */
+/* Reads the location of a redirect from `base`, which may be relative. Only http and https are
+   followed, and never https to http. COFFER_ERR_REDIRECT otherwise, and for whatever is no URL. */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
-/* Makes of a URL that of another file beside it, or of a file in it where it ends in a slash; everything in the name
-   that does not stand for itself becomes %XX. The query was the other file's. False when there is no room. */
+/* Changes a URL to that of another file beside it, or, if it ends in a slash, in it. Everything in
+   the name that has a meaning in URLs becomes %XX. The query is dropped, since it belonged to the
+   other file. False if there is no room. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
-/* Whether two URLs have scheme, host and port in common: what credentials belong to. */
+/* Whether two URLs have the same scheme, host and port: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
 /* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what
    `keep` has as %XX; returns the new length, or 0 when there is no room. */

@@ -12,7 +12,7 @@
 
 #define WEB_MOST_IDLE 64
 #define WEB_MOST_REDIRECTS 10
-#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of an unneeded answer, to keep its connection */
+#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of a refusal that are read to keep its connection */
 #define WEB_TIMEOUT_MS 30000
 #define WEB_LONGEST_TIMEOUT_MS 86400000u
 #define WEB_RETRIES 5
@@ -20,6 +20,8 @@
 #define WEB_LONGEST_PAUSE_MS 8000
 #define WEB_LONGEST_RETRY_AFTER 60 /* seconds that a server may ask to wait */
 
+/* The client. All fields before `lock` are set by coffer__web_new and constant afterwards, except
+   `owners`, and `door` and `watch`, which change only while no question is in progress. */
 struct coffer__web {
     coffer_allocator allocator;
     coffer__hub hub;
@@ -33,9 +35,9 @@ struct coffer__web {
     atomic_uint owners;
     const coffer__watch *watch; /* while a model is opened; else NULL */
     coffer__mutex lock;         /* guards what follows */
-    bool opened;                /* libcurl; its table does not change afterwards */
+    bool opened;                /* libcurl is; its table is constant from then on, and read without the lock */
     coffer__libcurl curl;
-    bool proving; /* the authorities are read, if they can be; they do not change afterwards */
+    bool proving; /* the authorities were read, if possible; constant from then on, too */
     coffer__authorities authorities;
     size_t idle_count;
     coffer__http_line idle[WEB_MOST_IDLE];
@@ -43,7 +45,9 @@ struct coffer__web {
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* A number of seconds, "30" or "0.25", in milliseconds; false for anything else, and for more than a day. */
+/* A number of seconds, "30" or "0.25", in milliseconds; false for anything else, and for more than
+   a day. At most five digits before the point, so nothing overflows. The second loop always runs
+   three times: it reads up to three decimals and puts zeros for those that are missing. */
 static bool web_seconds(const char *text, uint64_t *milliseconds)
 {
     uint64_t value = 0;
@@ -62,6 +66,8 @@ static bool web_seconds(const char *text, uint64_t *milliseconds)
     return at > 0 && text[at] == '\0' && value <= WEB_LONGEST_TIMEOUT_MS;
 }
 
+/* One number of the environment. A value that cannot be understood is an error and not ignored: the
+   user meant something by it. */
 static coffer_status web_setting(const char *name, bool seconds, uint64_t usual, uint64_t *value, coffer_error *err)
 {
     const char *text = coffer__os_variable(name);
@@ -77,7 +83,8 @@ static coffer_status web_setting(const char *name, bool seconds, uint64_t usual,
                         text, len, seconds ? "of seconds" : "up to 1000");
 }
 
-/* The file with the authorities to trust, where the environment names one. */
+/* The file with the authorities to trust, where the environment names one, by the names that curl
+   and OpenSSL use. */
 static coffer_status web_certificates(coffer__web *web, coffer_error *err)
 {
     const char *file = coffer__os_variable("CURL_CA_BUNDLE");
@@ -90,7 +97,9 @@ static coffer_status web_certificates(coffer__web *web, coffer_error *err)
     return COFFER_OK;
 }
 
-/* What the environment says; see docs/network.md. */
+/* What the environment says; docs/network.md has the variables. Read once, when the client is made,
+   so that a program that changes its environment later does not change a model in the middle of its
+   use. */
 static coffer_status web_settings(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
     const struct {
@@ -119,7 +128,7 @@ static coffer_status web_settings(coffer__web *web, const coffer_open_options *o
     return coffer__s3_settings(&web->s3, err);
 }
 
-/* What the caller says goes before it. */
+/* What the caller says takes precedence over the environment. 0 is the default, here as everywhere. */
 static void web_options(coffer__web *web, const coffer_open_options *options)
 {
     web->fetches = options->to_fetch;
@@ -130,8 +139,9 @@ static void web_options(coffer__web *web, const coffer_open_options *options)
 
 /* ---- where things are -------------------------------------------------------------------------------------------- */
 
-/* Where a file of the Hub is, here and over there. A revision that the cache has a commit for is that commit over
-   there, too: else a file that the cache lacks could be of another version than those that it has. */
+/* Where a file of the Hub is, in the cache and on the server. If the cache has a commit for the
+   revision, that commit is asked for on the server, too. Otherwise a file that the cache lacks
+   could come from a newer version than those that it has. */
 static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *file, coffer_error *err)
 {
     file->commit[0] = '\0';
@@ -144,8 +154,9 @@ static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *
     return coffer__hub_url(&web->hub, &file->hub, revision, &file->address.url, err);
 }
 
-/* Reads the URL as the user wrote it: the only place where that is done. Of s3:// and hf:// the address is made of the
-   text, and is an https:// one; the bucket's URL is signed, the Hub's gets its token. */
+/* Reads the URL as the user wrote it: the only place where that happens. The address of s3:// and
+   hf:// is made from the text and is an http or https URL; requests to the bucket are signed,
+   requests to the Hub get its token. */
 static coffer_status web_read_url(coffer__web *web, const char *text, coffer_error *err)
 {
     coffer__location *door = &web->door;
@@ -173,7 +184,8 @@ const coffer__location *coffer__web_door(const coffer__web *web)
     return &web->door;
 }
 
-/* A commit stays what it is: from here on, whatever is asked for belongs together, however often the branch moves. */
+/* A commit never changes. From here on all files come from the same version, however often the
+   branch moves. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err)
 {
     char *revision = web->door.hub.revision;
@@ -182,8 +194,8 @@ coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_er
     return web_place_on_hub(web, &web->door, err);
 }
 
-/* No text is read for it: a URL's last name is replaced, and so is the file in a name of the Hub, of which it is then
-   looked for in the cache as well. */
+/* No URL is parsed for it: the last name of the URL's path is replaced. On the Hub the file's name
+   is replaced in the repository's, so that the file is looked for in the cache as well. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err)
 {
@@ -203,6 +215,7 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }
 
+/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the Hub. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
 {
     address->signs = false;
@@ -211,6 +224,7 @@ bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, c
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
+/* The struct is large (URLs and paths have fixed sizes), and is the only block that a client needs. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
@@ -240,12 +254,15 @@ bool coffer__web_fetches(const coffer__web *web)
     return web->fetches;
 }
 
+/* Sources share the client, and each may be closed by another thread. */
 coffer__web *coffer__web_share(coffer__web *web)
 {
     atomic_fetch_add(&web->owners, 1);
     return web;
 }
 
+/* The last owner is the only one left, so nothing is locked. libcurl and OpenSSL stay in the
+   process (libcurl.h). */
 void coffer__web_free(coffer__web *web)
 {
     if (web == NULL || atomic_fetch_sub(&web->owners, 1) > 1) {
@@ -267,7 +284,9 @@ const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *wa
     return before;
 }
 
-/* The line that was used last, whose connection is the most likely to live; else a new one. */
+/* Takes the line that was used last, since its connection is the most likely to be still open, or
+   makes a new one. libcurl is opened by the first question, under the lock: global_init is not safe
+   in threads in older versions. */
 static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -287,7 +306,9 @@ static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, co
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a connection");
 }
 
-/* Those that a server is proved by, read when the first one has to be; whoever comes meanwhile waits. */
+/* The certificates of authorities, read by the first question to an https address. Reading takes
+   tens of milliseconds; threads that come in that time wait for the lock, since each would
+   otherwise read them, too. */
 static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_address *address)
 {
     if (address->url.scheme != COFFER__SCHEME_HTTPS) {
@@ -303,7 +324,8 @@ static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_
     return &web->authorities;
 }
 
-/* Lines that wait hold connections that servers may close; a few dozen are worth that, more are not. */
+/* Keeps a line for the next question. Each holds a connection that the server may close at any
+   time; a few dozen are worth keeping, more are not. */
 static void web_give_line(coffer__web *web, coffer__http_line *line)
 {
     coffer__os_mutex_lock(&web->lock);
@@ -319,14 +341,15 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* A question while its answer comes in. */
+/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a fresh one. */
 typedef struct web_asking {
     const coffer__web_question *question;
     char reason[64]; /* that a refusal's body states, or "" */
 } web_asking;
 
-/* Only the body of the answer that was asked for goes to whoever asked. Of a refusal's the reason is read, and the
-   rest, up to a limit, passed over: a connection whose answer was read to its end can be used again. */
+/* Only the body of an answer with 200 or 206 goes to whoever asked. A refusal's reason is read from
+   the first piece of its body. The rest of a refusal or redirect is read and dropped, up to a
+   limit: only a connection whose answer was read to its end can be used again. */
 static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     web_asking *asking = ctx;
@@ -339,12 +362,13 @@ static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *
     return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
 }
 
+/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed (304). */
 static bool web_is_redirect(uint32_t status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* "FIRST-LAST". */
+/* "FIRST-LAST", which takes at most 41 characters; NULL for everything. */
 static const char *web_range_text(const coffer__web_question *question, char text[48])
 {
     if (question->first == COFFER__HTTP_UNKNOWN) {
@@ -357,7 +381,8 @@ static const char *web_range_text(const coffer__web_question *question, char tex
     return text;
 }
 
-/* What a request to this address may have of ours. */
+/* Decides which credentials a request to this address may have. Called for each hop, so that
+   nothing of one address is left for the next. */
 static void web_authorise(const coffer__web *web, const coffer__web_address *address, const char **lines,
                           coffer__http_request *request)
 {
@@ -374,7 +399,9 @@ static void web_authorise(const coffer__web *web, const coffer__web_address *add
     request->bearer = hub ? web->hub.token : NULL;
 }
 
-/* Where a redirect leads. */
+/* Where a redirect leads. Requests keep being signed only at the same origin: a signature for
+   another host would be useless there, and would tell it the key's name. An object store redirects
+   without a location when the bucket is in another region. */
 static coffer_status web_redirect(const coffer__web_answer *answer, coffer__web_address *next, coffer_error *err)
 {
     if (answer->reply.location[0] == '\0') {
@@ -387,7 +414,8 @@ static coffer_status web_redirect(const coffer__web_answer *answer, coffer__web_
     return status;
 }
 
-/* Keeps what only the first of several answers says. */
+/* Keeps what only the first of several answers says: the Hub states digest and commit, the store
+   that it redirects to states neither. */
 static void web_remember(coffer__web_answer *answer)
 {
     const coffer__http_reply *reply = &answer->reply;
@@ -402,9 +430,11 @@ static void web_remember(coffer__web_answer *answer)
 }
 
 /*
- * From one address to the next, until an answer is no redirect. Each request is authorised anew, for the address that
- * it goes to: what belongs to one host is never sent to the host that it redirects to. What an earlier answer said of
- * the file is kept, since only the Hub knows the digest of what its store then sends.
+ * Asks one address after the other, until an answer is no redirect. libcurl could follow redirects, but would then
+ * decide itself which credentials go along. Here each request gets those of the address that it goes to, and nothing
+ * that belongs to one host is ever sent to the host that it redirects to.
+ *
+ * A refusal's reason may be in its head (the Hub) or in its body (object stores); the head has precedence.
  */
 static coffer_status web_follow(coffer__web *web, const coffer__http_line *line, const coffer__web_question *question,
                                 coffer__web_answer *answer, coffer_error *err)
@@ -434,6 +464,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         if (answer->reply.reason[0] == '\0') {
             memcpy(answer->reply.reason, asking.reason, sizeof asking.reason);
         }
+        /* REFUSED is also a redirect whose body was too long to be worth reading: its head is complete. */
         const bool heard = answer->end == COFFER__HTTP_DONE || answer->end == COFFER__HTTP_REFUSED;
         if (!heard || !web_is_redirect(answer->reply.status)) {
             return COFFER_OK;
@@ -447,6 +478,8 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
                         (uint64_t)WEB_MOST_REDIRECTS);
 }
 
+/* The line is given back whatever happened: libcurl closes a connection that broke or was given up,
+   and the line then makes a new one. */
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err)
 {
@@ -469,14 +502,16 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
 
 /* ---- trying again ------------------------------------------------------------------------------------------------ */
 
+/* Whether the failure may pass: timeouts, too many requests, failures of the server (but 501, since
+   what it cannot do it will not learn), broken connections, and 200 or 206, which got here because
+   the body ended too early. A host that cannot be reached is probably misspelt, unless it was
+   reached before. */
 static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)
 {
     const uint32_t status = answer->reply.status;
     switch (answer->end) {
     case COFFER__HTTP_DONE:
     case COFFER__HTTP_REFUSED:
-        /* 501: what the server cannot do it will not learn. An answer that was fine but ended too early is worth a try.
-           */
         return status == 200 || status == 206 || status == 408 || status == 429 || (status >= 500 && status != 501);
     case COFFER__HTTP_BROKEN:
     case COFFER__HTTP_SILENT:
@@ -488,8 +523,8 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
     }
 }
 
-/* What the Hub's own words for a failure mean; COFFER_OK for none of them, and for those that its status says as well.
-   */
+/* The Hub gives a reason in a header of its own (X-Error-Code), which says more than 401 or 404.
+   COFFER_OK for any other reason, and for none. */
 static coffer_status web_hub_code(const coffer__http_reply *reply)
 {
     static const struct {
@@ -508,6 +543,8 @@ static coffer_status web_hub_code(const coffer__http_reply *reply)
     return COFFER_OK;
 }
 
+/* What the user can do about a refusal of the Hub. It answers the same for a repository that is
+   missing and for one that the token may not see. */
 static coffer_status web_fail_hub(coffer_status code, const char *host, size_t host_len, coffer_error *err)
 {
     switch (code) {
@@ -525,6 +562,8 @@ static coffer_status web_fail_hub(coffer_status code, const char *host, size_t h
     }
 }
 
+/* Turns a status into a failure. Stores answer 403 also for a file that does not exist, to those
+   who may not list the bucket, and the message says so. */
 static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_error *err)
 {
     const uint64_t status = answer->reply.status;
@@ -534,7 +573,7 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
     }
     const char *reason = answer->reply.reason;
     const char *before = reason[0] != '\0' ? " " : "";
-    /* An object store says 400 of a session that has expired, and of a signature for another region. */
+    /* Object stores answer 400 when a session has expired, or the signature is for another region. */
     switch (status == 400 && answer->from.signs ? 403 : status) {
     case 200:
     case 206:
@@ -562,6 +601,8 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
     }
 }
 
+/* Turns the end of an exchange into a failure. The host in the message is the one that answered,
+   after redirects, and only the host: the rest of the URL may contain a signature. */
 static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *answer, coffer_error *err)
 {
     const char *host = answer->from.url.text + answer->from.url.host;
@@ -587,7 +628,7 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
     }
 }
 
-/* Sleeps, and looks at the watch meanwhile. */
+/* Sleeps, and asks the watch every COFFER__WATCH_MS; false when it wants to stop. */
 static bool web_wait(uint64_t milliseconds, const coffer__watch *watch)
 {
     while (milliseconds > 0) {
@@ -601,7 +642,8 @@ static bool web_wait(uint64_t milliseconds, const coffer__watch *watch)
     return true;
 }
 
-/* Twice as long each time, and up to a half longer or shorter, so that many clients do not come back together. */
+/* The pause doubles each time, up to a limit, and is then varied by half in either direction, so
+   that many clients that failed together do not come back together. */
 static uint64_t web_pause(const coffer__web *web, uint32_t tries)
 {
     uint64_t pause = web->pause_ms;
@@ -612,6 +654,8 @@ static uint64_t web_pause(const coffer__web *web, uint32_t tries)
     return pause / 2 + pause * (coffer__os_unlikely_number() % 1024) / 1024;
 }
 
+/* Retry-After is obeyed, but not beyond a minute: a user who waits longer than that wants to know
+   why. It counts only in a complete answer. */
 coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
                                 const coffer__watch *watch, coffer_error *err)
 {

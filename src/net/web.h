@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model has on the network: one client, with the settings that the environment makes, and the connections that
- * wait to be used again. A question follows redirects, and takes to each host only the credentials that are its own.
- * Whether to try again what failed is decided here, too, once for all.
+ * What a model has on the network: one client, with the settings of the environment, and with connections that wait to
+ * be used again. A question follows redirects, and sends to each host only the credentials that belong to it. Whether a
+ * failure is worth another try is decided here as well, in one place.
  *
- * Any number of threads may ask; each has a line of its own while it does. Nothing is allocated but by coffer__web_new.
+ *     http.h   one exchange over one connection      url.h   text of URLs
+ *     web.h    a question: redirects, credentials    hub.h, s3.h   what hf:// and s3:// mean
+ *
+ * Any number of threads may ask at the same time; each has a line of its own while it does. Only coffer__web_new and
+ * coffer__web_read allocate with the caller's allocator.
  */
 #ifndef COFFER_NET_WEB_H
 #define COFFER_NET_WEB_H
@@ -17,18 +21,19 @@
 
 typedef struct coffer__web coffer__web;
 
-/* Reads the environment, and of the options, which are known to be right, what goes before it; then the URL, of any
-   scheme, of what is to be opened. libcurl is opened by the first question. */
+/* Reads the environment, the options, which take precedence and are known to be valid, and the URL,
+   of any scheme, that is to be opened. Does no I/O on the network; the first question opens
+   libcurl. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options,
                               coffer_error *err);
-/* Whether the model is opened to be fetched, as the options say. */
+/* Whether the model is opened in order to be downloaded as a whole. */
 bool coffer__web_fetches(const coffer__web *web);
-/* One more owner; each frees it once. */
+/* Adds an owner, and returns the client. Each owner frees it once; the last one frees it for good. */
 coffer__web *coffer__web_share(coffer__web *web);
 void coffer__web_free(coffer__web *web);
 
-/* From now on every question and every pause that has no watch of its own asks this one; NULL: none. Only while nobody
-   asks anything. Returns the one before. */
+/* From now on every question and every pause without a watch of its own asks this one; NULL: none.
+   Only while no question is in progress. Returns the previous watch. */
 const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *watch);
 
 /* Where something is, and whose credentials its requests may have. */
@@ -40,23 +45,23 @@ typedef struct coffer__web_address {
 /* What a URL names. Its text is read once, when the client is made; every other location is made from that one. */
 typedef struct coffer__location {
     coffer__web *web;                       /* who asks for it */
-    coffer__web_address address;            /* where it is over there; of the Hub at the commit, where one is known */
+    coffer__web_address address;            /* on the server; of the Hub at the commit, where one is known */
     coffer__hub_name hub;                   /* as it was named; `name` is "" when it is none of the Hub's */
     char commit[COFFER__HUB_MOST_REVISION]; /* that the Hub's cache has for its revision, or "" */
     coffer__path local;                     /* the file in the Hub's cache; "" when it is not there */
-    bool is_folder;                         /* no file, but all that is there: a repository, or what ends in a slash */
+    bool is_folder;                         /* not one file: a repository, or a URL that ends in a slash */
 } coffer__location;
 
-/* What the client was made for. Borrowed. */
+/* What the client was made for. Borrowed from the client. */
 const coffer__location *coffer__web_door(const coffer__web *web);
-/* The revision of that, which is one of the Hub's, is this commit from now on. Only while nobody asks anything. */
+/* Pins the revision of a Hub's repository to a commit. Only while no question is in progress. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err);
-/* A file of the folder that this is, or that it is in. Of the Hub at `commit`, or for "" at the revision as it was
-   named. */
+/* The location of another file, in the folder that the client's URL is or that its file is in. On
+   the Hub at `commit`, or, for "", at the revision as it was named. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err);
 
-/* Where the Hub lists a repository; false when it may not be asked. */
+/* The address where the Hub lists a repository; false in offline mode, or if there is no such address. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
 
 typedef struct coffer__web_question {
@@ -80,7 +85,8 @@ typedef struct coffer__web_answer {
     char commit[COFFER__HUB_MOST_REVISION]; /* and of its repository */
 } coffer__web_answer;
 
-/* Asks once. COFFER_OK whatever the answer is; failures are those that no answer can be had from. */
+/* Asks once, following redirects. COFFER_OK whatever the answer is, so look at answer->end and the
+   status; a failure means that there was no answer that could be judged. */
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err);
 
@@ -93,19 +99,19 @@ typedef struct coffer__web_whole {
     uint8_t sha256[32];                     /* … which is the caller's to compare */
 } coffer__web_whole;
 
-/* Reads all of a file of at most `most` bytes (COFFER_ERR_INDEX_TOO_LARGE). Fills *whole also when it fails: with
-   nothing. */
+/* Reads a whole file of at most `most` bytes; COFFER_ERR_INDEX_TOO_LARGE if it has more. *whole is
+   empty after a failure. */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
                                const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err);
 
-/* What was tried in vain, all zero at first. */
+/* How often one question was repeated; all zero at first. */
 typedef struct coffer__patience {
     uint32_t tries;
-    bool met; /* the host was reached before, so that it is worth waiting for when it is gone */
+    bool met; /* the host was reached before: if it cannot be reached now, that is worth another try */
 } coffer__patience;
 
-/* After an answer that is none to the question: waits and returns COFFER_OK when the question shall be asked again,
-   else fails with what was wrong. */
+/* To be called after an answer that does not answer the question. If another try is worth it, waits
+   as long as is polite and returns COFFER_OK: ask again. Otherwise fails with what was wrong. */
 coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
                                 const coffer__watch *watch, coffer_error *err);
 

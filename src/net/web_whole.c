@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small file at a URL, read whole by one request: all of it is wanted, and nobody knows how much that is. */
+/*
+ * A small file at a URL, read whole by one request: an index or a listing. Its size is not known before, so the memory
+ * grows with the body, up to a limit that the caller sets.
+ */
 #include "alloc.h"
 #include "error.h"
 #include "web.h"
@@ -17,7 +20,8 @@ typedef struct whole_body {
     coffer_status verdict; /* COFFER_OK while nothing is wrong with it */
 } whole_body;
 
-/* Makes room for so many bytes in all. */
+/* Makes room for `wanted` bytes in total. At least doubling keeps the number of copies small; the room may exceed
+   `most`, but the size never does. */
 static coffer_status whole_grow(whole_body *body, uint64_t wanted)
 {
     if (wanted > body->most) {
@@ -38,8 +42,9 @@ static coffer_status whole_grow(whole_body *body, uint64_t wanted)
     return COFFER_OK;
 }
 
-/* A stated length is made room for at once, if it is no more than the most: a server that lies about it gains nothing.
-   When an answer broke off and the question was asked again, the body begins at 0 again, and so does what is kept. */
+/* If the length is stated, room for all of it is made at once; the limit holds for it, too, so a server that lies gains
+   nothing. After an answer that broke off, the question is asked again, and the first piece (reply->body is 0)
+   replaces what was kept. */
 static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     whole_body *body = ctx;
@@ -55,6 +60,7 @@ static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t
     return true;
 }
 
+/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it was stated. */
 static coffer_status whole_fail(const whole_body *body, const coffer__web_answer *answer, coffer_error *err)
 {
     switch (body->verdict) {
@@ -70,8 +76,8 @@ static coffer_status whole_fail(const whole_body *body, const coffer__web_answer
     }
 }
 
-/* Asks until the answer came whole, or patience ends. A verdict on the body ends it at once: asking again would bring
-   the same. */
+/* Asks until the answer is complete, or patience ends. A verdict on the body ends it at once, since
+   another answer would be the same. */
 static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer__web_address *address,
                                coffer__web_answer *answer, coffer_error *err)
 {
@@ -97,6 +103,7 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
     return status;
 }
 
+/* The memory is shrunk to the size in the end, because the caller frees it by that. */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
                                const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err)
 {

@@ -35,7 +35,7 @@ coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row 
 void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator);
 /* Takes the next one; NULL when there is none. Not locked: the caller holds the crew's mutex. */
 const coffer__row *coffer__streams_next(coffer__streams *streams);
-/* Threads that are worth while, the caller's included; 0 without rows. */
+/* How many threads are worth starting, the caller's included; 0 without rows. */
 size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted);
 /* Bytes of scratch memory that each worker needs: 0 when all bytes are mapped or have a place. */
 size_t coffer__streams_scratch(const coffer__streams *streams);

@@ -65,7 +65,7 @@ coffer_status coffer__landing_memory(coffer__landing *landing, size_t size, uint
 /* Frees that memory. */
 void coffer__landing_end(coffer__landing *landing);
 
-/* Bytes come down in a sink, which is made and ended by others. */
+/* A landing that writes to a sink. The sink stays the caller's, who publishes or discards it. */
 coffer__landing coffer__landing_sink(coffer__sink *sink, const coffer_allocator *allocator);
 /* coffer__land on one, and its end. */
 coffer_status coffer__land_in_sink(coffer__sink *sink, const coffer__row *rows, size_t count,
