@@ -136,6 +136,7 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
     if (stream == NULL) {
         return errno;
     }
+    int os_error = 0;
     bool more = true;
     while (more) {
         errno = 0;
@@ -143,9 +144,9 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
         /* cppcheck-suppress readdirCalled */
         const struct dirent *entry = readdir(stream); /* NOLINT(concurrency-mt-unsafe) */
         const char *name = entry == NULL ? NULL : entry->d_name;
+        os_error = name == NULL ? errno : 0; /* `see` may change it */
         more = name != NULL && (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || see(ctx, name));
     }
-    const int os_error = errno;
     (void)closedir(stream);
     return os_error;
 }

@@ -162,6 +162,25 @@ static coffer_algorithm lines_algorithm_of(const lines_parts *parts)
     return COFFER_NO_ALGORITHM;
 }
 
+/* Undoes the escapes of a name in memory of `room` bytes. What does not fit even with its escapes is longer than any
+   path, and is refused: a name that is cut would be another one. */
+static coffer_status lines_unescape_name(const lines_parts *parts, char *plain, size_t room, size_t *plain_len,
+                                         uint64_t at, coffer_error *err)
+{
+    if (parts->name_len > room) {
+        return coffer__fail_at(err, COFFER_ERR_MANIFEST_NAME, at,
+                               "at byte %u, a name of %u bytes, longer than any path: %q", at,
+                               (uint64_t)parts->name_len, parts->name, parts->name_len);
+    }
+    memcpy(plain, parts->name, parts->name_len);
+    *plain_len = parts->name_len;
+    if (!lines_unescape(plain, plain_len)) {
+        return coffer__fail_at(err, COFFER_ERR_MANIFEST, at,
+                               "at byte %u, a name with a backslash that is not \\\\, \\n or \\r", at);
+    }
+    return COFFER_OK;
+}
+
 /*
  * Reads one line, which is not empty; `at` is where it begins in the text. Lines that end with a
  * NUL have no escapes. The name is copied to be unescaped; twice the longest name has room for one
@@ -184,15 +203,15 @@ static coffer_status lines_read_one(coffer_manifest *manifest, const char *line,
                                "at byte %u, a digest by %q, and only SHA256 and XXH128 are read", at, parts.tag,
                                parts.tag_len);
     }
-    char name[COFFER__MANIFEST_NAME_SIZE * 2];
+    const char *name = parts.name;
     size_t name_len = parts.name_len;
-    if (name_len > sizeof name) {
-        name_len = sizeof name; /* longer than any name in its plain form */
-    }
-    memcpy(name, parts.name, name_len);
-    if (escaped && !lines_unescape(name, &name_len)) {
-        return coffer__fail_at(err, COFFER_ERR_MANIFEST, at,
-                               "at byte %u, a name with a backslash that is not \\\\, \\n or \\r", at);
+    char plain[COFFER__MANIFEST_NAME_SIZE * 2];
+    if (escaped) {
+        const coffer_status status = lines_unescape_name(&parts, plain, sizeof plain, &name_len, at, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        name = plain;
     }
     const coffer__manifest_item item = { at, name, name_len, algorithm, parts.hex, parts.digits };
     return coffer__manifest_add_item(manifest, &item, err);

@@ -50,9 +50,15 @@ static coffer_status statement_read_name(coffer__members *in)
 {
     const char *name = NULL;
     size_t name_len = 0;
+    const uint64_t at = statement_at(in);
     const coffer_status status = coffer__members_string(in, "the name of the subject", &name, &name_len);
     if (status != COFFER_OK) {
         return status;
+    }
+    /* It is kept as a string that ends with a NUL. */
+    if (memchr(name, '\0', name_len) != NULL) {
+        return coffer__fail_at(in->json.err, COFFER_ERR_MANIFEST_NAME, at,
+                               "at byte %u, the name of the subject contains a NUL: %q", at, name, name_len);
     }
     return coffer__manifest_set_model(((statement_reader *)in->ctx)->manifest, name, name_len)
                ? COFFER_OK

@@ -264,8 +264,8 @@ def test_a_fetch_that_was_killed_is_gone_on_with(tmp_path):
         kill_in_the_middle(server, tmp_path)
         fetch(server.url("/m.safetensors"), "-o", tmp_path)
         assert content(tmp_path) == {"m.safetensors": HUGE}
-        # The first four pieces are not asked for again, the header apart.
-        assert min(request.range[0] for request in server.log[1:]) == 4 * PIECE
+        # The first four pieces are not asked for again, the header apart. A request of the killed one may be told late.
+        assert min(request.range[0] for request in server.log if request.range[0] > 0) == 4 * PIECE
 
 
 def test_another_version_is_begun_anew(tmp_path):
@@ -438,7 +438,7 @@ def test_a_fetch_that_is_cancelled_is_gone_on_with(tmp_path, monkeypatch):
         server.log.clear()
         fetch(server.url("/m.safetensors"), "-o", tmp_path)
         assert content(tmp_path) == {"m.safetensors": HUGE}
-        assert min(request.range[0] for request in server.log[1:]) == 4 * PIECE
+        assert min(request.range[0] for request in server.log if request.range[0] > 0) == 4 * PIECE
 
 
 # ---- Digests -------------------------------------------------------------------------------------------------------

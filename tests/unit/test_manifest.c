@@ -207,6 +207,28 @@ static void test_hostile_names(void **state)
     assert_int_equal(err.offset, 0);
 }
 
+/* A long name with little in it is that name, and never a part of it that happens to fit. */
+static void test_long_names(void **state)
+{
+    (void)state;
+    enum { DOTS = 9000 };
+    static char text[2 * DOTS + 200];
+    const char *const begins[] = { SHA256_OF_NOTHING "  ab", "\\" SHA256_OF_NOTHING "  ab" };
+    for (size_t i = 0; i < 2; i++) {
+        const size_t len = strlen(begins[i]);
+        memcpy(text, begins[i], len + 1);
+        for (size_t k = 0; k < DOTS; k++) {
+            memcpy(text + len + 2 * k, "/.", 3);
+        }
+        strcat(text, "/c\n");
+        if (i == 1) {
+            refused(text, COFFER_ERR_MANIFEST_NAME, 0);
+        } else {
+            one_name(text, strlen(text), "ab/c", COFFER_SHA256);
+        }
+    }
+}
+
 static void test_harmless_names(void **state)
 {
     (void)state;
@@ -270,6 +292,7 @@ static void test_statements_that_are_none(void **state)
     refused("{\"subject\":{}}", COFFER_ERR_TYPE, 11);
     refused("{\"subject\":[{\"name\":1}]}", COFFER_ERR_TYPE, 20);
     refused("{\"subject\":[{\"name\":\"\xff\"}]}", COFFER_ERR_UTF8, 21);
+    refused("{\"subject\":[{\"name\":\"a\\u0000b\"}]}", COFFER_ERR_MANIFEST_NAME, 20);
     refused("{\"predicate\":{\"serialization\":{\"method\":\"shards\"}}}", COFFER_ERR_MANIFEST, 40);
     refused("{\"predicate\":{\"serialization\":{\"allow_symlinks\":\"false\"}}}", COFFER_ERR_TYPE, 48);
     refused("{\"predicate\":{\"serialization\":{\"hash_type\":\"blake3\"}}}", COFFER_ERR_MANIFEST_ALGORITHM, 43);
@@ -664,6 +687,7 @@ int main(void)
         cmocka_unit_test(test_tagged_lines),
         cmocka_unit_test(test_lines_that_end_with_nul),
         cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_harmless_names),
         cmocka_unit_test(test_statement),
         cmocka_unit_test(test_statements_that_are_none),
