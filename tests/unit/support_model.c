@@ -143,3 +143,26 @@ coffer_status model_save(size_t count, uint8_t seed, uint64_t limit, const coffe
     coffer_header_free(header);
     return status;
 }
+
+void model_assert_whole(const char *name, size_t count, size_t shards, uint8_t seed)
+{
+    coffer *model = NULL;
+    coffer_error err;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.verify = COFFER_VERIFY_RECORDED;
+    if (coffer_open(&model, work_path(name), &options, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(coffer_count(model), count);
+    assert_int_equal(coffer_shard_count(model), shards);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bytes[64];
+        const coffer_tensor *tensor = coffer_at(model, i);
+        assert_true(tensor->size <= sizeof bytes);
+        assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
+        for (size_t k = 0; k < tensor->size; k++) {
+            assert_int_equal(bytes[k], (uint8_t)(seed + k));
+        }
+    }
+    coffer_close(model);
+}

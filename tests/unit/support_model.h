@@ -41,5 +41,7 @@ coffer_header *model_header(size_t count, const coffer_allocator *allocator);
 /* Saves them as "model.safetensors", byte k of a tensor being seed + k; files hold at most `limit` bytes of tensors. */
 coffer_status model_save(size_t count, uint8_t seed, uint64_t limit, const coffer_model_writer_options *options,
                          const coffer_allocator *allocator, coffer_error *err);
+/* Fails unless the model of that name has so many tensors in so many files, each with the bytes of that seed, whatever it is called. */
+void model_assert_whole(const char *name, size_t count, size_t shards, uint8_t seed);
 
 #endif

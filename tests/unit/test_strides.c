@@ -12,6 +12,7 @@
 #include "tile.h"
 #include "transfer.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ typedef struct view {
 typedef struct store {
     uint8_t *bytes;
     coffer__source sources[3]; /* memory, a file, functions */
-    uint64_t reads;            /* of the functions */
+    atomic_uint reads;         /* of the functions */
 } store;
 
 static store stored;
@@ -46,7 +47,7 @@ static coffer_status store_read(void *ctx, uint64_t offset, void *buffer, size_t
 {
     (void)err;
     store *from = ctx;
-    __atomic_add_fetch(&from->reads, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add(&from->reads, 1);
     memcpy(buffer, from->bytes + offset, size);
     return COFFER_OK;
 }
