@@ -141,10 +141,10 @@ void coffer__landing_end(coffer__landing *landing)
 static coffer_status landing_place(landing_job *job, uint8_t **memory, coffer_error *err)
 {
     if (job->batch == NULL) {
-        job->batch = coffer__alloc(job->options->allocator, LANDING_BATCH_ROWS * sizeof *job->batch);
+        job->batch = coffer__alloc_array(job->options->allocator, LANDING_BATCH_ROWS, sizeof *job->batch, err);
         job->room = (size_t)landing_min(job->total - job->done, job->most);
         if (job->batch == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to copy the file's data");
+            return COFFER_ERR_MEMORY;
         }
     }
     return job->landing->ops->place(job->landing, job->room, memory, err);
@@ -388,6 +388,6 @@ coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, si
     }
     job.most = landing->most > 0 ? landing_min(job.most, landing->most) : job.most;
     const coffer_status status = landing_run(&job, err);
-    coffer__free(options->allocator, job.batch, LANDING_BATCH_ROWS * sizeof *job.batch);
+    coffer__free_array(options->allocator, job.batch, LANDING_BATCH_ROWS, sizeof *job.batch);
     return status;
 }

@@ -34,7 +34,7 @@ static void rewrite_free_files(const coffer_rewrite *rewrite)
     for (size_t i = 0; rewrite->headers != NULL && i < rewrite->shards.count; i++) {
         coffer_header_free(rewrite->headers[i]);
     }
-    coffer__free(&rewrite->allocator, rewrite->headers, rewrite->shards.count * sizeof(coffer_header *));
+    coffer__free_array(&rewrite->allocator, rewrite->headers, rewrite->shards.count, sizeof(coffer_header *));
 }
 
 void coffer_rewrite_free(coffer_rewrite *rewrite)
@@ -43,17 +43,17 @@ void coffer_rewrite_free(coffer_rewrite *rewrite)
         return;
     }
     const coffer_allocator allocator = rewrite->allocator;
-    const size_t room = rewrite->count + 1;
+    const size_t count = rewrite->count;
     rewrite_free_files(rewrite);
     if (rewrite->shards.count > 0) {
         coffer__shards_free(&rewrite->shards);
     }
     coffer_header_free(rewrite->header);
     coffer__index_members_free(&rewrite->members);
-    coffer__free(&allocator, rewrite->shard_of, room * sizeof *rewrite->shard_of);
-    coffer__free(&allocator, rewrite->sources, room * sizeof *rewrite->sources);
-    coffer__free(&allocator, rewrite->places, room * sizeof *rewrite->places);
-    coffer__free(&allocator, rewrite->changes, room * sizeof *rewrite->changes);
+    coffer__free_array(&allocator, rewrite->shard_of, count, sizeof *rewrite->shard_of);
+    coffer__free_array(&allocator, rewrite->sources, count, sizeof *rewrite->sources);
+    coffer__free_array(&allocator, rewrite->places, count, sizeof *rewrite->places);
+    coffer__free_array(&allocator, rewrite->changes, count, sizeof *rewrite->changes);
     if (rewrite->lock >= 0) {
         (void)coffer__os_close(rewrite->lock);
     }
@@ -360,13 +360,12 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, size_t i, c
 
 static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer_error *err)
 {
-    const size_t room = rewrite->count + 1;
-    rewrite->changes = coffer__alloc_zeroed(&rewrite->allocator, room * sizeof *rewrite->changes);
-    rewrite->places = coffer__alloc_zeroed(&rewrite->allocator, room * sizeof *rewrite->places);
-    rewrite->sources = coffer__alloc(&rewrite->allocator, room * sizeof *rewrite->sources);
-    rewrite->shard_of = coffer__alloc(&rewrite->allocator, room * sizeof *rewrite->shard_of);
+    rewrite->changes = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->changes, err);
+    rewrite->places = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->places, err);
+    rewrite->sources = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->sources, err);
+    rewrite->shard_of = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->shard_of, err);
     if (rewrite->changes == NULL || rewrite->places == NULL || rewrite->sources == NULL || rewrite->shard_of == NULL) {
-        return rewrite_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     coffer_status status = coffer_header_new(&rewrite->header, &rewrite->allocator, err);
     if (status == COFFER_OK) {
@@ -442,9 +441,9 @@ static coffer_status rewrite_build_files(coffer_rewrite *rewrite, coffer_error *
         shards->count = 0;
         return status;
     }
-    rewrite->headers = coffer__alloc_zeroed(&rewrite->allocator, shards->count * sizeof(coffer_header *));
+    rewrite->headers = coffer__alloc_array(&rewrite->allocator, shards->count, sizeof(coffer_header *), err);
     if (rewrite->headers == NULL) {
-        return rewrite_no_memory(err);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < shards->count && status == COFFER_OK; i++) {
         status = rewrite_build_file(rewrite, i, err);

@@ -239,13 +239,13 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
                                .progress_ctx = options->progress_ctx,
                                .total = rewrite->summary.cast,
                                .err = err };
-    rewrite_cast_worker *workers = coffer__alloc_zeroed(allocator, count * sizeof *workers);
+    rewrite_cast_worker *workers = coffer__alloc_array(allocator, count, sizeof *workers, err);
     uint8_t *buffers = coffer__alloc(allocator, buffers_size);
     const coffer_status status =
         workers != NULL && buffers != NULL
             ? rewrite_cast_with(&job, workers, count, buffers, err)
             : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that casting needs", (uint64_t)buffers_size);
     coffer__free(allocator, buffers, buffers_size);
-    coffer__free(allocator, workers, count * sizeof *workers);
+    coffer__free_array(allocator, workers, count, sizeof *workers);
     return status;
 }

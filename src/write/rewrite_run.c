@@ -78,9 +78,9 @@ static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__r
 {
     const size_t declared = coffer_header_count(rewrite->header);
     size_t count = 0;
-    coffer_copy *copies = coffer__alloc(&rewrite->allocator, (declared + 1) * sizeof *copies);
+    coffer_copy *copies = coffer__alloc_array(&rewrite->allocator, declared, sizeof *copies, err);
     if (copies == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to rewrite a model");
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < declared; i++) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
@@ -91,7 +91,7 @@ static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__r
     const coffer_status status = target->file != NULL
                                      ? coffer_writer_copy(target->file, copies, count, options, err)
                                      : coffer_model_writer_copy(target->files, copies, count, options, err);
-    coffer__free(&rewrite->allocator, copies, (declared + 1) * sizeof *copies);
+    coffer__free_array(&rewrite->allocator, copies, declared, sizeof *copies);
     return status;
 }
 

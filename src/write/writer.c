@@ -524,26 +524,27 @@ static void writer_plan_move(writer_copies *copies, uint32_t i)
     }
 }
 
-/* Allocates for one more than needed, so that there is something to allocate for none. */
+/* The order counts in 32 bits. */
 static coffer_status writer_new_copies(writer_copies *copies, coffer_error *err)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
-    if (copies->count < UINT32_MAX / sizeof *copies->moves) {
-        copies->order = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->order);
-        copies->moves = coffer__alloc(allocator, (copies->count + 1) * sizeof *copies->moves);
-    }
-    if (copies->order == NULL || copies->moves == NULL) {
+    if (copies->count > UINT32_MAX) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the copying of %u tensors",
                             (uint64_t)copies->count);
     }
-    return COFFER_OK;
+    copies->order = coffer__alloc_array(allocator, copies->count, sizeof *copies->order, err);
+    if (copies->order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    copies->moves = coffer__alloc_array(allocator, copies->count, sizeof *copies->moves, err);
+    return copies->moves == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
 }
 
 static void writer_free_copies(writer_copies *copies)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
-    coffer__free(allocator, copies->moves, (copies->count + 1) * sizeof *copies->moves);
-    coffer__free(allocator, copies->order, (copies->count + 1) * sizeof *copies->order);
+    coffer__free_array(allocator, copies->moves, copies->count, sizeof *copies->moves);
+    coffer__free_array(allocator, copies->order, copies->count, sizeof *copies->order);
 }
 
 /* Checks every copy, orders them and makes moves of them. */
@@ -635,16 +636,13 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
-    const size_t size = copies->steady + 1; /* one more, so that there is something to allocate for none */
-    uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] = coffer__alloc(&writer->allocator, size * sizeof *data);
-    coffer__row *rows = coffer__alloc(&writer->allocator, size * sizeof *rows);
+    uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] =
+        coffer__alloc_array(&writer->allocator, copies->steady, sizeof *data, err);
+    coffer__row *rows = coffer__alloc_array(&writer->allocator, copies->steady, sizeof *rows, err);
     size_t failed = copies->steady;
     coffer__transfer_options hashing = *options;
     hashing.failed = &failed;
-    coffer_status status = COFFER_OK;
-    if (data == NULL || rows == NULL) {
-        status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for digests of %u tensors", (uint64_t)copies->steady);
-    }
+    coffer_status status = data == NULL || rows == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
         const coffer_copy *copy = &copies->all[copies->order[i]];
         rows[i] = coffer__shard_digest_row(coffer__model_shard(copy->model, copy->tensor), copy->tensor,
@@ -670,8 +668,8 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
         coffer__writer_digests_set(&writer->digests, copies->all[copies->order[i]].to, data[i]);
     }
     coffer__os_mutex_unlock(&writer->mutex);
-    coffer__free(&writer->allocator, rows, size * sizeof *rows);
-    coffer__free(&writer->allocator, data, size * sizeof *data);
+    coffer__free_array(&writer->allocator, rows, copies->steady, sizeof *rows);
+    coffer__free_array(&writer->allocator, data, copies->steady, sizeof *data);
     return status;
 }
 
@@ -752,9 +750,9 @@ static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
     if (size < SIZE_MAX) {
         writer_fill_batch(batch);
         batch->bytes = coffer__alloc(allocator, batch->size + 1);
-        batch->targets = coffer__alloc(allocator, batch->count * sizeof *batch->targets);
-        batch->rows = coffer__alloc_zeroed(allocator, batch->count * sizeof *batch->rows);
-        batch->data = coffer__alloc(allocator, batch->count * sizeof *batch->data);
+        batch->targets = coffer__alloc_array(allocator, batch->count, sizeof *batch->targets, err);
+        batch->rows = coffer__alloc_array(allocator, batch->count, sizeof *batch->rows, err);
+        batch->data = coffer__alloc_array(allocator, batch->count, sizeof *batch->data, err);
     }
     return batch->bytes != NULL && batch->targets != NULL && batch->rows != NULL && batch->data != NULL
                ? COFFER_OK
@@ -765,9 +763,9 @@ static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
 static void writer_free_batch(const writer_batch *batch)
 {
     const coffer_allocator *allocator = &batch->copies->writer->allocator;
-    coffer__free(allocator, batch->data, batch->count * sizeof *batch->data);
-    coffer__free(allocator, batch->rows, batch->count * sizeof *batch->rows);
-    coffer__free(allocator, batch->targets, batch->count * sizeof *batch->targets);
+    coffer__free_array(allocator, batch->data, batch->count, sizeof *batch->data);
+    coffer__free_array(allocator, batch->rows, batch->count, sizeof *batch->rows);
+    coffer__free_array(allocator, batch->targets, batch->count, sizeof *batch->targets);
     coffer__free(allocator, batch->bytes, batch->size + 1);
 }
 

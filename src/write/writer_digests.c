@@ -109,9 +109,9 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
                             "digests are in the header and known last, but this is a pipe, a terminal or appending, "
                             "and takes the header first: write to a file, or without digests");
     }
-    digests->tensors = coffer__alloc_zeroed(allocator, (count + 1) * sizeof *digests->tensors);
+    digests->tensors = coffer__alloc_array(allocator, count, sizeof *digests->tensors, err);
     if (digests->tensors == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors", (uint64_t)count);
+        return COFFER_ERR_MEMORY;
     }
     digests->allocator = *allocator;
     digests->algorithm = algorithm;
@@ -127,7 +127,7 @@ void coffer__writer_digests_deinit(coffer__writer_digests *digests)
         coffer_hasher_free(digests->tensors[i].hasher);
     }
     coffer_hasher_free(digests->spare);
-    coffer__free(&digests->allocator, digests->tensors, (digests->count + 1) * sizeof *digests->tensors);
+    coffer__free_array(&digests->allocator, digests->tensors, digests->count, sizeof *digests->tensors);
 }
 
 /* `busy` covers two threads that write consecutive pieces at the same time: the second counts as out of order, as
@@ -212,10 +212,9 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     coffer__source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
-    coffer__row *rows = coffer__alloc(&digests->allocator, (digests->count + 1) * sizeof *rows);
+    coffer__row *rows = coffer__alloc_array(&digests->allocator, digests->count, sizeof *rows, err);
     if (rows == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the digests of %u tensors",
-                            (uint64_t)digests->count);
+        return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < digests->count; i++) {
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
@@ -229,7 +228,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     }
     const coffer__transfer_options options = { .allocator = &digests->allocator };
     const coffer_status status = coffer__transfer(rows, row_count, &options, err);
-    coffer__free(&digests->allocator, rows, (digests->count + 1) * sizeof *rows);
+    coffer__free_array(&digests->allocator, rows, digests->count, sizeof *rows);
     return status;
 }
 
