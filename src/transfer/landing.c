@@ -51,8 +51,14 @@ typedef struct landing_job {
     bool far;           /* one of the sources is far */
     uint64_t most;      /* bytes of memory that may be used at once */
     size_t room;        /* bytes that are used; set together with `batch` */
-    coffer__row *batch; /* LANDING_BATCH_ROWS; NULL until something has to be read */
+    coffer__row *batch; /* landing_batch_rows() of them; NULL until something has to be read */
 } landing_job;
+
+/* Rows that are brought together: those of a small save are few, and take little memory. */
+static size_t landing_batch_rows(const landing_job *job)
+{
+    return job->count < LANDING_BATCH_ROWS ? job->count : LANDING_BATCH_ROWS;
+}
 
 static uint64_t landing_min(uint64_t a, uint64_t b)
 {
@@ -141,7 +147,7 @@ void coffer__landing_end(coffer__landing *landing)
 static coffer_status landing_place(landing_job *job, uint8_t **memory, coffer_error *err)
 {
     if (job->batch == NULL) {
-        job->batch = coffer__alloc_array(job->options->allocator, LANDING_BATCH_ROWS, sizeof *job->batch, err);
+        job->batch = coffer__alloc_array(job->options->allocator, landing_batch_rows(job), sizeof *job->batch, err);
         job->room = (size_t)landing_min(job->total - job->done, job->most);
         if (job->batch == NULL) {
             return COFFER_ERR_MEMORY;
@@ -186,7 +192,7 @@ static uint64_t landing_plan_batch(const landing_job *job, uint8_t *memory, size
     uint64_t size = 0;
     uint64_t skip = job->skip;
     *row_count = 0;
-    for (size_t i = job->next; i < job->count && *row_count < LANDING_BATCH_ROWS; i++, skip = 0) {
+    for (size_t i = job->next; i < job->count && *row_count < landing_batch_rows(job); i++, skip = 0) {
         const coffer__row *row = &job->rows[i];
         const bool follows = i == job->next || row->at == row[-1].at + row[-1].size;
         const uint64_t room = job->room - size;
@@ -388,6 +394,6 @@ coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, si
     }
     job.most = landing->most > 0 ? landing_min(job.most, landing->most) : job.most;
     const coffer_status status = landing_run(&job, err);
-    coffer__free_array(options->allocator, job.batch, LANDING_BATCH_ROWS, sizeof *job.batch);
+    coffer__free_array(options->allocator, job.batch, landing_batch_rows(&job), sizeof *job.batch);
     return status;
 }
