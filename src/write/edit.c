@@ -54,7 +54,7 @@
    right after any failure. */
 typedef struct edit_job {
     coffer_edit_options options;
-    const coffer__os_info *only; /* the one file that may be edited, as it was read; NULL: whatever lies there */
+    const coffer__os_info *only; /* the one file that may be edited, as it was read; NULL: any */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
@@ -72,6 +72,9 @@ typedef struct edit_job {
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
+/* A link is an error by default, and not only a warning: a name in the Hub's cache states the
+   digest of what it leads to, and a tool that edits the one name cannot know who reads through the
+   others. It always fails, so callers return its result. */
 coffer_status coffer__edit_linked(bool hard, coffer_error *err)
 {
     return coffer__fail(
@@ -81,8 +84,11 @@ coffer_status coffer__edit_linked(bool hard, coffer_error *err)
         hard ? "the file has several names (hard links)" : "this is a symbolic link");
 }
 
-/* The path is resolved before the file is opened: temporary and undo files must lie beside the file itself, and not
-   beside a link to it. */
+/* The path is resolved before the file is opened: temporary and undo files must lie beside the
+   file itself, and not beside a link to it. A link is resolved once. If it is pointed elsewhere
+   later, the edit still goes to the file that was found here, and coffer__edit_lock finds out
+   if that one was replaced. Only regular files pass: a pipe or a device has no header that
+   could be read twice. */
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err)
 {
     coffer__os_info info;
@@ -108,13 +114,18 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
                                            : coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
 }
 
+/* The file at the path is not the one that is locked. Trying again starts with the new file, so the
+   caller may simply repeat the call; `what` says whether the old file was changed. */
 static coffer_status edit_lost_its_place(const char *what, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_CHANGED, "the file was replaced just now, and %s: try again", what);
 }
 
-/* Whether the path is seen to lead to another file now. Programs that save over a path take no lock, so this is a
-   look and not a guarantee; it narrows the window in which an edit goes to a file that nobody will see. */
+/* Whether the path is seen to lead to another file now. Programs that save over a path take no
+   lock, so this is a look and not a guarantee; it narrows the window in which an edit goes to a
+   file that nobody will see. A path that cannot be examined for another reason counts as unchanged,
+   because the edit itself does not need it. The inode is compared and not the time, since this edit
+   changes the time. */
 static bool edit_has_lost_its_place(const edit_job *job)
 {
     coffer__os_info now;
@@ -122,8 +133,12 @@ static bool edit_has_lost_its_place(const edit_job *job)
     return os_error == ENOENT || (os_error == 0 && (now.device != job->info.device || now.inode != job->info.inode));
 }
 
-/* An editor that replaces the file leaves its lock on the old one. So whoever waited for that lock, or took it
-   afterwards, must check that the path still leads to the locked file. */
+/* An editor that replaces the file leaves its lock on the old one. So an editor that had opened the
+   file before, and locks it afterwards, must check that the path still leads to it. The lock is
+   never waited for: an edit takes moments or, when it rewrites, hours, and only the user knows
+   whether to wait. The path is inspected without following links, since it is resolved already.
+   *info is taken from the descriptor, so it describes the locked file even if the path changes
+   right after the check. */
 coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err)
 {
     int os_error = coffer__os_lock(fd);
@@ -146,7 +161,9 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
                                                                   : edit_lost_its_place("nothing was edited", err);
 }
 
-/* Locks the file, and checks that it is the one that the caller has read, if the caller says which. */
+/* Locks the file, and checks that it is the one that the caller has read, if the caller says which.
+   The comparison comes after the lock is held. Before it, an editor could still change the file
+   between the look and the lock. */
 static coffer_status edit_lock(edit_job *job, coffer_error *err)
 {
     const coffer_status status = coffer__edit_lock(job->fd, &job->path, &job->info, err);
@@ -159,9 +176,11 @@ static coffer_status edit_lock(edit_job *job, coffer_error *err)
                               "the file was changed, or replaced by another one, since it was read: try again");
 }
 
-/* Opens and locks the file. edit_deinit closes it, also after a failure. A file that cannot be opened for writing
-   may still be replaced, if the options allow that: then it is opened to read, and `by_new_file` rules out the ways
-   that write to it. */
+/* Opens and locks the file. edit_deinit closes it, also after a failure. A file that cannot be
+   opened for writing may still be replaced, if the options allow that: then it is opened to read,
+   and `by_new_file` rules out the ways that write to it. Hard links are counted under the lock,
+   from the locked file. An error leaves the descriptor open, and with it the lock, until
+   edit_deinit. */
 static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
 {
     coffer_status status = coffer__edit_resolve(path, job->options.follow_links, &job->path, err);
@@ -183,7 +202,10 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     return status;
 }
 
-/* The allocator is set even if the options are not valid. edit_deinit is only needed after success. */
+/* The allocator is set even if the options are not valid. edit_deinit is only needed after success.
+   Every field is set before anything can fail, and the options are copied in their known size, so
+   that a caller who was built with an older header may pass a shorter struct. Nothing is opened and
+   nothing allocated here. */
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     job->only = NULL;
@@ -211,7 +233,8 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
                  : coffer__fail(err, COFFER_ERR_ARGUMENT, "the options' mode or sync is not one of its values");
 }
 
-/* Closing the descriptor ends the lock, so it goes last. */
+/* Closing the descriptor ends the lock, so it goes last. An undo file that still exists is left
+   alone: it belongs to the file and not to this call. */
 static void edit_deinit(edit_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
@@ -225,12 +248,14 @@ static void edit_deinit(edit_job *job)
 
 /* ---- the headers ------------------------------------------------------------------------------------------------- */
 
+/* Nothing of the edit was written yet wherever this is returned. */
 static coffer_status edit_out_of_header_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file's header");
 }
 
-/* The size was taken under the lock, so a shorter file means that a program without the lock has cut it. */
+/* The size was taken under the lock, so a shorter file means that a program without the lock has
+   cut it. The error carries both sizes, in bytes, and the place where the file ends. */
 static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error *err)
 {
     coffer__fail_at(err, COFFER_ERR_CHANGED, end,
@@ -238,7 +263,9 @@ static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error
     return coffer__fail_sizes(err, COFFER_ERR_CHANGED, job->info.size, end);
 }
 
-/* Reads the first `size` bytes of the file into job->old. */
+/* Reads the first `size` bytes of the file into job->old. It may be called again with a larger
+   size: the buffer of the first read is freed and not grown, as none of it needs to be kept.
+   `old_room` is its size as allocated, which freeing needs. */
 static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *err)
 {
     coffer__free(&job->allocator, job->old, job->old_room);
@@ -255,6 +282,9 @@ static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *e
     return done == size ? COFFER_OK : edit_shrank(job, done, err);
 }
 
+/* Old and new heads are parsed with the same limits, so what is written is accepted by the same
+   reader that accepted the file. `need` becomes the bytes that the parser wants when it answers
+   COFFER_NEED_MORE. */
 static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint64_t *need, const uint8_t *bytes,
                                 size_t size, uint64_t file_size, coffer_error *err)
 {
@@ -264,8 +294,10 @@ static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint6
     return coffer_parse(table, need, bytes, size, &job->allocator, &parse, err);
 }
 
-/* Reads and parses the header. The file's size is the one seen under the lock. On success `old` has at least the
-   first `old_size` bytes of the file, all of the frame and header. */
+/* Reads and parses the header. The file's size is the one seen under the lock. On success `old` has
+   at least the first `old_size` bytes of the file, all of the frame and header. A file that changes
+   its length between the two reads is caught by edit_read_first. The table is left in job->table,
+   where edit_deinit finds it after any failure. */
 static coffer_status edit_read_header(edit_job *job, coffer_error *err)
 {
     const uint64_t file_size = job->info.size;
@@ -295,8 +327,9 @@ static uint64_t edit_header_part(const edit_job *job, uint64_t head_size)
     return head_size - job->text.format->header_at;
 }
 
-/* The parser would refuse such a header too, but with a message about a bad file; here the file is fine and the
-   edit is not. */
+/* The parser would refuse such a header too, but with a message about a bad file; here the file is
+   fine and the edit is not. The limit is about the header alone, as in coffer_parse_options: the
+   frame before it is not counted. */
 static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, coffer_error *err)
 {
     const uint64_t given = job->options.max_header_size;
@@ -312,8 +345,11 @@ static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, c
     return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
 }
 
-/* Makes the head of the new file, of `head_size` bytes, and parses it as a reader would. A head that the parser
-   refuses is never written, so an edit cannot break a file, whatever the edits are. */
+/* Makes the head of the new file, of `head_size` bytes, and parses it as a reader would. A head
+   that the parser refuses is never written, so an edit cannot break a file, whatever the edits
+   are. The buffer stays in job->fresh, also after a refusal, and the caller may make another
+   one only after edit_forget_fresh. The table of the new head is freed at once: only the
+   verdict is needed. */
 static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_error *err)
 {
     const coffer_status fits = edit_check_limit(job, head_size, err);
@@ -336,6 +372,8 @@ static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_er
 
 /* ---- the digest of the metadata ---------------------------------------------------------------------------------- */
 
+/* All edits are looked at, because the last one of a key wins. Edits are few, so a search that
+   sorts nothing is fast enough. */
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found)
 {
@@ -353,9 +391,11 @@ static bool edit_names(const coffer_edit *edits, size_t count, const char *key, 
     return coffer__edit_names(edits, count, key, strlen(key), found);
 }
 
-/* Finds the algorithm by which the new metadata must be hashed. There is none if the file records no digests, if
-   they are of an unknown kind, or if the caller sets the digest itself. Metadata that do not match their recorded
-   digest make the edit fail: a new digest would make a damaged file look intact. */
+/* Finds the algorithm by which the new metadata must be hashed. There is none if the file records
+   no digests, if they are of an unknown kind, or if the caller sets the digest itself. Metadata
+   that do not match their recorded digest make the edit fail: a new digest would make a damaged
+   file look intact. The order of the three questions matters: what the caller states explicitly
+   wins over what the file records, and only a digest that would be replaced is checked. */
 static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edit *edits, size_t count,
                                            coffer_algorithm *algorithm, coffer_error *err)
 {
@@ -385,8 +425,10 @@ static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edi
     return status;
 }
 
-/* Plans the new text. The digest of the metadata is updated with them. If the edits remove the digests of the
-   tensors, it is removed too. */
+/* Plans the new text. The digest of the metadata is updated with them. If the edits remove the
+   digests of the tensors, it is removed too. The text without a digest is planned first in any
+   case, since the digest is made of it. The digest's text is in job->digest, because the plan
+   borrows the strings of its pairs. */
 static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
     const coffer_edit *edit = NULL;
@@ -408,6 +450,8 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
 
 /* ---- ways that keep the header's length -------------------------------------------------------------------------- */
 
+/* Both texts have the size of the old head, which is what allows a patch: nothing after it moves.
+   Borrowed from the job. */
 static coffer__patch edit_patch(const edit_job *job)
 {
     const coffer__patch patch = {
@@ -416,8 +460,12 @@ static coffer__patch edit_patch(const edit_job *job)
     return patch;
 }
 
-/* Writes the bytes of the header from `first` to `end` into the clone, and makes everything about the clone final
-   before it gets the file's name: contents, owner, mode, and durability. */
+/* Writes the bytes of the header from `first` to `end` into the clone, and makes everything about
+   the clone final before it gets the file's name: contents, owner, mode, and durability. The order
+   protects against a file that is visible with the wrong rights: the clone is created for its owner
+   alone, and gets the rights of the old file only when its bytes are complete. Syncing before the
+   rename means that after a power cut the name leads to the old file or to the whole new one.
+   Returns 0 or an errno. */
 static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t first, size_t end)
 {
     int os_error = coffer__os_write_at(clone->fd, first, job->fresh + first, end - first);
@@ -430,6 +478,9 @@ static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t
     return os_error == 0 ? coffer__temporary_settle(clone) : os_error;
 }
 
+/* Makes the rename durable, which is a change of the directory and not of the file. Only
+   COFFER_SYNC_ALWAYS asks for it: without it a power cut may bring the old file back, which is
+   whole. */
 static int edit_sync_names(const edit_job *job)
 {
     coffer__path directory;
@@ -437,9 +488,13 @@ static int edit_sync_names(const edit_job *job)
                                                               : ENAMETOOLONG;
 }
 
-/* Gives the clone its header and then the file's name. *done tells whether it worked. If renaming is not possible,
-   nothing has happened and the next way may be tried. If somebody has replaced the file since it was locked, the
-   edit fails, as the clone is of the old one. */
+/* Gives the clone its header and then the file's name. *done tells whether it worked. If renaming
+   is not possible, nothing has happened and the next way may be tried. If a program has replaced
+   the file since it was locked, the edit fails, as the clone is of the old one. The clone is
+   discarded on every path: after a rename it has no temporary name any more, and discarding only
+   closes it. If only the last sync fails, the new file is in place already, and the message says
+   that it is finished. The old file keeps its lock until edit_deinit; an editor that had opened it
+   before, and locks it then, sees by the inode that it was replaced. */
 static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *clone, size_t first, size_t end,
                                       bool *done, coffer_error *err)
 {
@@ -461,8 +516,11 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
 }
 
-/* Clones the whole file and changes only the bytes that differ, so the data is shared and not copied. *done tells
-   whether it worked; if cloning or renaming is not possible, nothing has happened. */
+/* Clones the whole file and changes only the bytes that differ, so the data is shared and not
+   copied. *done tells whether it worked; if cloning or renaming is not possible, nothing has
+   happened. A crash before the rename leaves at most a temporary file, and the file itself
+   untouched. The changed range is the smallest that holds all differences, so that the file system
+   has few blocks to unshare. */
 static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;
@@ -481,9 +539,12 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
     return edit_place_clone(job, &clone, first, end, done, err);
 }
 
-/* The edit fits into the header. A clone comes first, because it is atomic for readers. In place, the undo file
-   protects against a crash, and the path is checked before and after: if a program saved over it in between, the
-   edit went to the old file and is lost, and the caller has to know. */
+/* The edit fits into the header. A clone comes first, because it is atomic for readers. In place,
+   the undo file protects against a crash, and the path is checked before and after: if a program
+   saved over it in between, the edit went to the old file and is lost, and the caller has to know.
+   If the undo file cannot be written, nothing is overwritten. A crash during the overwriting leaves
+   the undo file, which readers notice and coffer_recover applies. The second look at the path comes
+   after the undo file is gone, so a lost edit leaves nothing to recover. */
 static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
     /* The head keeps its size, so that the data stay where they are. */
@@ -514,18 +575,23 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
 
 /* ---- ways that move the data by whole blocks --------------------------------------------------------------------- */
 
+/* The sizes are bounded before they are added up, so a slack near 2^64 is refused here and does not
+   wrap around. */
 static coffer_status edit_too_much_slack(uint64_t slack, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE, "a slack of %u bytes is more than any header has", slack);
 }
 
+/* In bytes. 0 in the options means the default and not "none". */
 static uint64_t edit_slack(const edit_job *job)
 {
     return job->options.slack != 0 ? job->options.slack : EDIT_DEFAULT_SLACK;
 }
 
-/* By how much the data moves so that the new header and the slack fit before it, in whole blocks; false if no
-   header is that long. It is at least one block, so that the result always has more room than before. */
+/* By how much the data moves so that the new header and the slack fit before it, in whole blocks;
+   false if no header is that long. It is at least one block, so that the result always has more
+   room than before. The bound of a quarter of 2^64 leaves room for the rounding and for the size of
+   the data that is added later. */
 static bool edit_shift(const edit_job *job, uint64_t *shift)
 {
     uint64_t end = 0;
@@ -536,9 +602,14 @@ static bool edit_shift(const edit_job *job, uint64_t *shift)
     return coffer__round_up_u64(lacking, EDIT_BLOCK_SIZE, shift);
 }
 
-/* Replaces the file with a new one that shares the blocks of the data, placed `shift` bytes further on. The block
-   where the old header ends and the data begins is shared whole, so sharing starts at the block boundary at or
-   before the data; the bytes of the old header in it are overwritten by the new head. *done as above. */
+/* Replaces the file with a new one that shares the blocks of the data, placed `shift` bytes further
+   on. The block where the old header ends and the data begins is shared whole, so sharing starts at
+   the block boundary at or before the data; the bytes of the old header in it are overwritten by
+   the new head. *done as above. A file with several names is left to the next way, as in
+   edit_within_header. The data is shared first and the head made only then: most file systems
+   cannot share blocks, and for them no head is built in vain. The space between the head and the
+   data needs no bytes, because the head is padded up to the data. Failures before the rename leave
+   the old file. */
 static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_error *err)
 {
     coffer__temporary clone;
@@ -561,8 +632,10 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
     return edit_place_clone(job, &clone, 0, job->fresh_size, done, err);
 }
 
-/* EAGAIN means that somebody has the file open: a lease is refused then. Any other failure means that this cannot
-   be known. */
+/* EAGAIN means that a program has the file open: a lease is refused then. Any other failure
+   means that this cannot be known. Both mean that inserting is not safe, and both leave the
+   file untouched. They have different codes because only the first may succeed when it is tried
+   again. */
 static coffer_status edit_not_claimed(int os_error, coffer_error *err)
 {
     return os_error == EAGAIN ? coffer__fail(err, COFFER_ERR_LOCKED,
@@ -581,7 +654,8 @@ static void edit_forget_fresh(edit_job *job)
     job->fresh_size = 0;
 }
 
-/* Releases everything that was read and planned, before the header is read again. */
+/* Releases everything that was read and planned, before the header is read again. job->old stays:
+   edit_read_first replaces it. */
 static void edit_forget_header(edit_job *job)
 {
     coffer__edit_text_deinit(&job->text);
@@ -591,10 +665,13 @@ static void edit_forget_header(edit_job *job)
     edit_forget_fresh(job);
 }
 
-/* Inserts blocks at the beginning of the file. Its metadata stay the same; only the slack grows. `inserted` is what
-   the insertion alone makes of the first bytes: zeros, then the old head. `job->fresh`, the old head with more
-   slack, is then written over them. Until that is done the undo file has both texts, so that recovery can finish
-   it. */
+/* Inserts blocks at the beginning of the file. Its metadata stay the same; only the slack grows.
+   `inserted` is what the insertion alone makes of the first bytes: zeros, then the old head.
+   `job->fresh`, the old head with more slack, is then written over them. Until that is done the
+   undo file has both texts, so that recovery can finish it. The edit itself comes afterwards, so
+   that recovery from a crash here gives the file that was, with more slack, and never half an edit.
+   The patch's sizes are those after the insertion, in bytes, and its `old` is the text to restore:
+   see coffer__patch_insert. */
 static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
     coffer__edit_text_deinit(&job->text);
@@ -619,14 +696,19 @@ static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_erro
     return status;
 }
 
+/* Planning on what is read from the file again, and not on what was in memory, makes the second
+   half of an insertion the same code as an edit of any file. */
 static coffer_status edit_read_and_plan(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
     const coffer_status status = edit_read_header(job, err);
     return status == COFFER_OK ? edit_plan(job, edits, count, err) : status;
 }
 
-/* Moves the data while nobody else has the file open, since a reader with an open descriptor would see its tensors
-   move. Then the header is read again and the edit is done within it. The claim lasts until both are complete. */
+/* Moves the data while nobody else has the file open, since a reader with an open descriptor would
+   see its tensors move. Then the header is read again and the edit is done within it. The claim
+   lasts until both are complete. Whatever happens between, the claim is released at the end. If the
+   edit fails after the room was made, the file is whole, has its old metadata and more slack, and
+   the next edit fits. */
 static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
     uint64_t shift = 0;
@@ -634,7 +716,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (!edit_shift(job, &shift)) {
         return edit_too_much_slack(edit_slack(job), err);
     }
-    /* A lease tells that nobody else has the file open, and delays whoever opens it until coffer__os_let_go. */
+    /* A lease tells that nobody else has the file open, and delays every open until coffer__os_let_go. */
     const int os_error = coffer__os_claim(job->fd);
     if (os_error != 0) {
         return edit_not_claimed(os_error, err);
@@ -655,14 +737,18 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
-/* Translates progress: the landing counts the data, the caller of an edit counts the whole file. */
+/* Translates progress: the landing counts the data, the caller of an edit counts the whole file.
+   Head bytes count as done from the beginning, as they are written before the data. */
 static int edit_moved(void *ctx, uint64_t done, uint64_t total)
 {
     const edit_job *job = ctx;
     return job->options.progress(job->options.progress_ctx, job->fresh_size + done, job->fresh_size + total);
 }
 
-/* Copies the data to its place in the new file, with whatever the system offers for that (coffer__land_in_sink). */
+/* Copies the data to its place in the new file, with whatever the system offers for that
+   (coffer__land_in_sink). The source duplicates the descriptor, and reads by offset, so the job's
+   own descriptor keeps the lock and its position does not matter. It is closed before the caller
+   publishes or discards the sink. */
 static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
     const coffer__transfer_options options = {
@@ -683,7 +769,10 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     return status;
 }
 
-/* Fills the new file. If the data has holes, space is not reserved up front, so that the holes stay holes. */
+/* Fills the new file. If the data has holes, space is not reserved up front, so that the holes stay
+   holes. Reserving comes first: a disk that is too full is reported before hours of copying. The
+   head is written before the data, but nobody sees the file until it is published, so the order
+   does not matter to readers. */
 static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
     sink->sparse = sink->keeps_holes && coffer__os_next_hole(job->fd, job->old_size) != UINT64_MAX;
@@ -694,7 +783,9 @@ static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_er
     return status == COFFER_OK ? edit_move_data(job, sink, err) : status;
 }
 
-/* The alignment that the data has in the file, as far as it is worth keeping. */
+/* The alignment that the data has in the file, as far as it is worth keeping. In bytes, a power of
+   two from EDIT_SMALLEST_ALIGNMENT to EDIT_LARGEST_ALIGNMENT. A file whose data happened to begin
+   at a page boundary keeps that for programs that map it. */
 static uint64_t edit_alignment(uint64_t data_offset)
 {
     uint64_t alignment = EDIT_LARGEST_ALIGNMENT;
@@ -704,7 +795,8 @@ static uint64_t edit_alignment(uint64_t data_offset)
     return alignment;
 }
 
-/* Tells the user how much there is to do before anything is written. */
+/* Tells the user how much there is to do before anything is written. Rewriting is the only way that
+   may take long, so it is the only one that asks first. Saying no leaves the file untouched. */
 static coffer_status edit_announce(const edit_job *job, coffer_error *err)
 {
     const uint64_t total = job->fresh_size + coffer_table_data_size(job->table);
@@ -713,8 +805,11 @@ static coffer_status edit_announce(const edit_job *job, coffer_error *err)
                : coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the caller before anything was written");
 }
 
-/* Writes a new file and replaces the old one with it. coffer__sink_path_only makes the replacement fail if the path
-   leads to another file by then. */
+/* Writes a new file and replaces the old one with it. coffer__sink_path_only makes the replacement
+   fail if the path leads to another file by then. Exactly one of `publish` and `discard` is called
+   once the sink is open. Until it is published the new file is hidden, so a crash leaves the old
+   file; the locked descriptor stays open until edit_deinit, and other editors are kept out for all
+   of the copying. */
 static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 {
     const uint64_t slack = edit_slack(job);
@@ -747,6 +842,7 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* The sizes are those of the header without its frame, in bytes, as the limit counts them. */
 static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
 {
     const uint64_t wanted = edit_header_part(job, job->text.size);
@@ -759,7 +855,9 @@ static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
     return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, room);
 }
 
-/* The header has no room, or the file itself must not be written to. */
+/* The header has no room, or the file itself must not be written to. Sharing blocks is tried first
+   because it copies no data. It may have made a head before it failed, whose size is not that of a
+   rewrite, so that one is dropped. */
 static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
     if (job->options.mode == COFFER_EDIT_AUTO) {
@@ -775,8 +873,9 @@ static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, co
     return edit_by_rewrite(job, err);
 }
 
-/* Chooses the way: see the top of this file for the order. A file that has these metadata already is not touched,
-   unless a rewrite was asked for. */
+/* Chooses the way: see the top of this file for the order. A file that has these metadata already
+   is not touched, unless a rewrite was asked for. `way` is set before the work is done, and
+   coffer__edit_only hands it out only after success. */
 static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer_edit_way *way,
                               coffer_error *err)
 {
@@ -800,8 +899,11 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
 }
 
-/* An undo file beside the file means that an earlier edit was interrupted. The header may then be half old and half
-   new, so an edit fails until that is repaired. */
+/* An undo file beside the file means that an earlier edit was interrupted. The header may then
+   be half old and half new, so an edit fails until that is repaired. It is looked for under the
+   lock: before that, it might belong to an editor that is still at work. Every failure from
+   edit_open on is reported with the path that the caller gave, which may be a link to the file
+   that was edited. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
                                 const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
@@ -829,12 +931,16 @@ coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, c
     return COFFER_OK;
 }
 
+/* The public entry: it edits whatever file has the name at that moment. */
 coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
                                    const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
     return coffer__edit_only(path, NULL, edits, count, options, way, err);
 }
 
+/* Repeating it does no harm: each of the two recoveries finds out by itself what there is to do.
+   Recovering a save needs no lock of a file, as the publication locks the folder; recovering an
+   edit takes the lock that every editor takes. */
 coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     edit_job job;

@@ -7,23 +7,29 @@
 #include "os.h"
 #include "paths.h"
 
-/* The path of the file itself, which is regular. A symbolic link is COFFER_ERR_LINKED unless links are followed. */
+/* The path of the file itself, which is regular. A symbolic link is COFFER_ERR_LINKED unless links
+   are followed. A directory, a pipe or a device is refused, too. *real is valid only after
+   COFFER_OK. */
 coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__path *real, coffer_error *err);
 
-/* Fails with COFFER_ERR_LINKED: the file is a symbolic link, or has several names. */
+/* Fails with COFFER_ERR_LINKED: the file is a symbolic link, or has several names. `hard` chooses
+   the message. `err` gets no path; the caller adds it. */
 coffer_status coffer__edit_linked(bool hard, coffer_error *err);
 
-/* Locks the open file against other editors. `path` must still lead to it. *info is what the file is like under the
-   lock. The lock ends with the descriptor. COFFER_ERR_LOCKED, COFFER_ERR_CHANGED. */
+/* Locks the open file against other editors. `path` must still lead to it. *info is what the file
+   is like under the lock. The lock ends with the descriptor. COFFER_ERR_LOCKED, COFFER_ERR_CHANGED.
+   Never waits. After a failure the descriptor is still the caller's to close, and may hold the
+   lock. */
 coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_info *info, coffer_error *err);
 
-/* The last edit of a key; false, and *found NULL, when there is none. */
+/* The last edit of a key; false, and *found NULL, when there is none. *found points into `edits`.
+   An edit without a value, which removes its key, counts like any other. */
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found);
 
 /* Does what coffer_edit_metadata does, but only to the file that `only` describes, as it was when it was read.
-   COFFER_ERR_CHANGED if another file lies there now, or if somebody has written to it since. NULL: whatever file
-   lies there. */
+   COFFER_ERR_CHANGED if another file is there now, or if a program has written to it since. NULL: whatever file
+   is there. */
 coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
                                 const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
 

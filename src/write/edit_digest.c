@@ -22,7 +22,10 @@ static bool edit_digest_pair(const void *text, size_t i, coffer_pair *pair)
     return true;
 }
 
-/* Writes the text of the digest of the planned metadata. coffer__record_metadata leaves the digest's own key out. */
+/* Writes the text of the digest of the planned metadata. coffer__record_metadata leaves the
+   digest's own key out. The pairs are hashed as planned and not as they were, so the digest is
+   right for the file that will be written. `to` gets exactly coffer__record_text_len bytes and no
+   NUL. */
 static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_algorithm algorithm, char *to,
                                        coffer_error *err)
 {
@@ -39,6 +42,10 @@ static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_alg
     return status;
 }
 
+/* The list of edits is copied because the caller's is constant and has no room for one more. `all`
+   may be freed afterwards: the plan borrows the strings, which are the caller's, a literal and
+   `digest`, but not the list. With no algorithm the same pass removes a digest that would be about
+   digests that are no longer there. */
 coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                            size_t count, coffer_algorithm algorithm, char *digest, coffer_error *err)
 {

@@ -22,8 +22,10 @@
 
 /* ---- the new pairs ----------------------------------------------------------------------------------------------- */
 
-/* Keys and values of edits come from the caller. A header with a string that is not UTF-8 would be refused by every
-   reader. */
+/* Keys and values of edits come from the caller. A header with a string that is not UTF-8 would be
+   refused by every reader. `number` is the edit's place in the caller's list, for the message. An
+   empty string may be NULL, a string of bytes may not. The format's writer, which escapes it,
+   relies on both checks. */
 static coffer_status edit_check_string(const char *string, size_t length, size_t number, const char *what,
                                        coffer_error *err)
 {
@@ -43,6 +45,8 @@ static coffer_status edit_check_string(const char *string, size_t length, size_t
     return COFFER_OK;
 }
 
+/* The bound on the count is that of the numbers by which edits are sorted. A value of NULL removes
+   the key and has nothing to check. */
 static coffer_status edit_check_edits(const coffer_edit *edits, size_t count, coffer_error *err)
 {
     if (count > UINT32_MAX) {
@@ -78,7 +82,9 @@ typedef struct edit_merge {
     size_t next_pair;
 } edit_merge;
 
-/* Consumes all edits of the next key and returns the last of them, which is the one that counts. */
+/* Consumes all edits of the next key and returns the last of them, which is the one that counts.
+   There must be an edit left. `order` is stable, so the last of the run is the last in the caller's
+   list. */
 static const coffer_edit *edit_take(edit_merge *merge)
 {
     const coffer_edit *edit = &merge->edits[merge->order[merge->next_edit++]];
@@ -89,13 +95,17 @@ static const coffer_edit *edit_take(edit_merge *merge)
     return edit;
 }
 
+/* There is room: no more pairs are kept than there are old pairs and edits together. */
 static void edit_keep(coffer__edit_text *text, const coffer_pair *pair)
 {
     text->pairs[text->pair_count++] = *pair;
 }
 
-/* Applies the edit of a key whose old pair is `old`, NULL if the table has none. An edit without a value removes
-   the key. `same` stays true only while every edit asks for what the table has already. */
+/* Applies the edit of a key whose old pair is `old`, NULL if the table has none. An edit without a
+   value removes the key. `same` stays true only while every edit asks for what the table has
+   already. An edit that removes a key the table lacks changes nothing, and neither does one that
+   sets the value it has: both must leave `same` alone, because a file that is `same` is not written
+   to. */
 static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const coffer_pair *old)
 {
     if (edit->value == NULL) {
@@ -109,8 +119,10 @@ static void edit_apply(coffer__edit_text *text, const coffer_edit *edit, const c
     edit_keep(text, &pair);
 }
 
-/* Merges pairs and edits. `order` compares the next key of both lists: below 0, the pair is kept; above 0, the edit
-   adds a key; 0, the edit changes or removes the pair. */
+/* Merges pairs and edits. `order` compares the next key of both lists: below 0, the pair is kept;
+   above 0, the edit adds a key; 0, the edit changes or removes the pair. Each round consumes a
+   pair, the edits of one key, or both, so the loop ends and the new pairs come out in order of
+   their keys. That order is the one that the digest of the metadata is defined on. */
 static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
 {
     coffer_pair pair = { NULL, NULL, 0, 0 };
@@ -139,7 +151,9 @@ static coffer_status edit_out_of_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the new metadata");
 }
 
-/* Finds the new pairs. They borrow their strings from the table and from the edits. */
+/* Finds the new pairs. They borrow their strings from the table and from the edits. Room for the
+   worst case is taken at once, in which every edit adds a key, so that merging cannot fail. On
+   failure text->pairs may be allocated: the caller releases it. */
 static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                      size_t count, coffer_error *err)
 {
@@ -165,8 +179,10 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
 
 /* ---- the new text ------------------------------------------------------------------------------------------------ */
 
-/* Puts the new metadata between the old bytes before and after it. Sizes are sums of at most 2^32 strings of at
-   most 2^32 bytes, counted in 64 bits. */
+/* Puts the new metadata between the old bytes before and after it. Sizes are sums of at most 2^32
+   strings of at most 2^32 bytes, counted in 64 bits. With an `out` whose bytes are NULL it only
+   counts. It is the one function that knows the order of the parts, so what is measured is what is
+   written. The old padding is left out, because the new head gets its own. */
 static void edit_put(coffer__header_text *out, const coffer__edit_text *text)
 {
     const coffer__splice *splice = &text->splice;
@@ -178,13 +194,16 @@ static void edit_put(coffer__header_text *out, const coffer__edit_text *text)
     coffer__header_put(out, header + splice->tail_at, text->tail_end - splice->tail_at);
 }
 
+/* A format without `splice` cannot say where its metadata are. */
 static coffer_status edit_no_editing(const coffer__format *format, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "metadata of files in the format %s cannot be edited", format->name);
 }
 
-/* On failure `text` holds nothing; after success coffer__edit_text_deinit releases it. `head`, the table and the
-   edits must live as long as the plan. */
+/* On failure `text` holds nothing; after success coffer__edit_text_deinit releases it. `head`, the
+   table and the edits must live as long as the plan. Pure: nothing is read or written besides
+   memory. The head must be the one that the table was parsed from, byte for byte, since the splice
+   consists of places in it. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
                                      const coffer_edit *edits, size_t count, coffer_error *err)
 {
@@ -217,7 +236,9 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
     return COFFER_OK;
 }
 
-/* `seal` fills the frame and the padding, which depend on the final size. */
+/* `seal` fills the frame and the padding, which depend on the final size. `out` has `size` bytes,
+   which must be at least text->size; the difference becomes padding. It cannot fail, and may be
+   called more than once with different sizes. */
 void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t size)
 {
     coffer__header_text head = { (char *)out, 0 };
@@ -225,6 +246,7 @@ void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t
     text->format->seal(out, (size_t)text->size, size);
 }
 
+/* May be called twice, and on a plan that failed. */
 void coffer__edit_text_deinit(coffer__edit_text *text)
 {
     coffer__free(&text->allocator, text->pairs, text->pair_room);

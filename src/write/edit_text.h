@@ -23,15 +23,19 @@ typedef struct coffer__edit_text {
     uint64_t size;   /* of the new head, without padding */
 } coffer__edit_text;
 
-/* Checks the edits and plans the new text of the `head` that `table` was parsed from. */
+/* Checks the edits and plans the new text of the `head` that `table` was parsed from.
+   COFFER_ERR_ARGUMENT, COFFER_ERR_UTF8 or COFFER_ERR_HEADER_TOO_LARGE name the edit that is wrong,
+   by its number. On failure `text` holds nothing. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
                                      const coffer_edit *edits, size_t count, coffer_error *err);
-/* Plans again what was planned, with the digest of the new metadata among them, by `algorithm`; or, with no
-   algorithm, without any digest. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at `digest`, which must
-   live as long as the plan. */
+/* Plans again what was planned, with the digest of the new metadata among them, by `algorithm`; or,
+   with no algorithm, without any digest. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at
+   `digest`, which must live as long as the plan. The digest's own pair is not part of what is
+   hashed. On failure the plan holds nothing that coffer__edit_text_deinit would miss. */
 coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                            size_t count, coffer_algorithm algorithm, char *digest, coffer_error *err);
-/* Writes a head of `size` bytes, at least text->size. */
+/* Writes a head of `size` bytes, at least text->size. What exceeds the text is padding, as the
+   format has it. */
 void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t size);
 void coffer__edit_text_deinit(coffer__edit_text *text);
 

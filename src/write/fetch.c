@@ -5,7 +5,7 @@
  * fetch.h says what follows.
  *
  * The plan depends only on the model and the wish. So a second call for the same makes the same plan, recognises by
- * `number` and by the sizes what an interrupted call has left, and goes on with that.
+ * `number` and by the sizes what an interrupted call has left, and continues with that.
  */
 #include "fetch.h"
 
@@ -19,8 +19,11 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* FOLDER/NAME. NAME is the last component of a path, or of a URL without its query. Names of files come from an
-   index, and so from a stranger: only a plain file name is accepted. */
+/* FOLDER/NAME. NAME is the last component of a path, or of a URL without its query. Names of files
+   come from an index, and so from a stranger: only a plain file name is accepted. The check is the
+   one that opening a model applies to the names in an index, so nothing like ".." or an empty name
+   leaves the folder. *target is where the complete file will be; parts and temporary files are
+   named after it. */
 static coffer_status fetch_target(const coffer__fetch *job, const char *path, coffer__path *target, coffer_error *err)
 {
     const bool is_url = coffer__url_is(path);
@@ -48,7 +51,9 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
 
 /* ---- a file of some tensors -------------------------------------------------------------------------------------- */
 
-/* The number of a shard's first tensor, for coffer_at: tensors are numbered by shard. */
+/* The number of a shard's first tensor, for coffer_at: tensors are numbered by shard. It adds up
+   the tensors of the shards before, and is called once or twice for each shard, so it costs nothing
+   that matters beside a request. */
 static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
 {
     size_t before = 0;
@@ -58,7 +63,10 @@ static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
     return before;
 }
 
-/* Declares the wanted tensors of a shard in a new header, with all of the shard's metadata. */
+/* Declares the wanted tensors of a shard in a new header, with all of the shard's metadata.
+   Metadata come along unchanged. Tensors are declared in the order of the old table, but the built
+   header decides where they are. The header stays in `file`, which fetch_free releases after a
+   failure, too. */
 static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *table = file->shard->table;
@@ -77,8 +85,9 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
     return status;
 }
 
-/* Adds a move, or extends the last one if it continues it in the source and in the file. Tensors of no bytes need
-   no move. */
+/* Adds a move, or extends the last one if it continues it in the source and in the file. Tensors of
+   no bytes need no move. Fewer moves mean fewer requests. The caller has made room for one move for
+   each tensor; the sizes are in bytes, `from` in the source and `to` in the file. */
 static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
     coffer__fetch_move *next = file->moves + file->move_count;
@@ -90,6 +99,8 @@ static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to,
     }
 }
 
+/* There is at least one: a file without a wanted tensor is not planned. `move_room` is what freeing
+   needs, even if fewer moves are used. */
 static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetch_file *file, size_t count,
                                           coffer_error *err)
 {
@@ -98,9 +109,11 @@ static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetc
     return file->moves != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
-/* Plans a file of some tensors. The new header orders its tensors by its own rules, so the moves follow the built
-   table: they ascend in the file without gaps, as coffer__fetch_file demands. Each name is found in the old table
-   because it was declared from there. */
+/* Plans a file of some tensors. The new header orders its tensors by its own rules, so the moves
+   follow the built table: they ascend in the file without gaps, as coffer__fetch_file demands. Each
+   name is found in the old table because it was declared from there. A format that this library
+   reads but does not write becomes the one that coffer_format_to_write names. `head` is borrowed
+   from the header, which lives as long as the file of the plan. */
 static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *built = NULL;
@@ -127,7 +140,8 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
     return status;
 }
 
-/* Whether a file of the model is fetched at all. */
+/* Whether a file of the model is fetched at all. Files without a wanted tensor are not even opened
+   as parts, so a selection costs no more than what it takes. */
 static bool fetch_wants(const coffer__fetch *job, size_t shard)
 {
     const size_t first = fetch_first_of(job, shard);
@@ -138,7 +152,9 @@ static bool fetch_wants(const coffer__fetch *job, size_t shard)
     return wants;
 }
 
-/* Plans a file as it is, with one move. */
+/* Plans a file as it is, with one move. The copy is byte for byte, header and padding included, so
+   digests and signatures of the original hold for it. `number` stays at its start: size and origin
+   say enough about a whole file. */
 static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_status status = fetch_allocate_moves(job, file, 1, err);
@@ -149,7 +165,9 @@ static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file
     return status;
 }
 
-/* Plans the file of a shard: all of it, or the wanted tensors. */
+/* Plans the file of a shard: all of it, or the wanted tensors. The file counts in job->file_count
+   before anything can fail, so fetch_free releases what was made of it. Its source is the model's,
+   which outlives the job. */
 static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_error *err)
 {
     coffer__fetch_file *file = &job->files[job->file_count++];
@@ -166,7 +184,10 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
 
 /* ---- beside the tensors ------------------------------------------------------------------------------------------ */
 
-/* Plans the files beside the tensors that exist. They follow the files with tensors in the list, and have no shard. */
+/* Plans the files beside the tensors that exist. They follow the files with tensors in the list,
+   and have no shard. Their sources belong to job->beside and are closed with it, after all parts.
+   If one exists but opening it fails, so does the fetch: without its configuration a model would be
+   loaded wrongly or not at all. */
 static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
 {
     const coffer__beside_file *beside = NULL;
@@ -189,6 +210,8 @@ static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
 
 /* ---- the whole plan ---------------------------------------------------------------------------------------------- */
 
+/* The index gets no part: its text is in memory already and is written when the files get their
+   names. */
 static coffer_status fetch_plan_index(coffer__fetch *job, coffer_error *err)
 {
     coffer__path name;
@@ -196,8 +219,11 @@ static coffer_status fetch_plan_index(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? fetch_target(job, name.text, &job->index_target, err) : status;
 }
 
-/* Makes the whole plan. There is room for every file that may be needed, so no pointer to a file moves while
-   planning. Every part is closed from the beginning, so fetch_free is right after any failure. */
+/* Makes the whole plan. There is room for every file that may be needed, so no pointer to a file
+   moves while planning. Every part is closed from the beginning, so fetch_free is right after any
+   failure. No file is created here. The order is that of the list: files with tensors, whose order
+   is the model's, and then those beside them. The index needs the targets of the first, so it comes
+   between. */
 static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
 {
     job->file_room = job->model->shard_count + COFFER__BESIDE_MOST;
@@ -225,7 +251,11 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
     return status;
 }
 
-/* Opens a part for each file, with whatever an earlier call has left in it, and counts what is there already. */
+/* Opens a part for each file, with whatever an earlier call has left in it, and counts what is
+   there already. From here on the folder has files of this call, each locked by its descriptor; a
+   second process that fetches the same fails with COFFER_ERR_LOCKED. A source whose version is not
+   known has no origin, and its part begins from nothing. `total` and `done` are bytes, as progress
+   reports them. */
 static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
@@ -245,8 +275,10 @@ static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
-/* The plan is compared with the folder before anything is downloaded: a file that must not be replaced is refused
-   now, and not after hours. */
+/* The plan is compared with the folder before anything is downloaded: a file that must not be
+   replaced is refused now, and not after hours. A failure or a kill at any point leaves parts that
+   the next call resumes. When everything was complete already (`complete`), no part is opened here:
+   publishing adopts them. */
 static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
@@ -265,7 +297,10 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? coffer__fetch_publish(job, complete, err) : status;
 }
 
-/* Parts are closed and not removed: what has come stays for the next call. */
+/* Parts are closed and not removed: what has come stays for the next call. The parts' locks end
+   here as well, after the files have their names. Sources beside the tensors are closed only when
+   nothing reads from them any more. The sizes of blocks without a count of their own are derived as
+   they were allocated. */
 static void fetch_free(coffer__fetch *job)
 {
     for (size_t i = 0; job->files != NULL && i < job->file_count; i++) {
@@ -281,7 +316,10 @@ static void fetch_free(coffer__fetch *job)
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
 }
 
-/* The job borrows the model and the options; everything that it owns is released by fetch_free. */
+/* The job borrows the model and the options; everything that it owns is released by fetch_free. A
+   model that was opened from memory or from the caller's own source has no path to name files
+   after, and is refused before anything is allocated. Everything runs within this call: no thread
+   outlives it. */
 coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tensors, size_t count, const char *folder,
                            const coffer_fetch_options *options, coffer_error *err)
 {

@@ -22,6 +22,9 @@ typedef struct coffer__fetch_move {
     uint64_t size;
 } coffer__fetch_move;
 
+/* One file of the plan. Planning fills it; while pieces come only the part's `done` bytes change,
+   under the mutex of the crew, and the digest that is found, which belongs to the worker that
+   hashes the file. */
 typedef struct coffer__fetch_file {
     const coffer__shard *shard;   /* NULL: it has no tensors */
     size_t first;                 /* the number of its first tensor, for coffer_at */
@@ -43,6 +46,8 @@ typedef struct coffer__fetch_file {
     bool hashed; /* … and whether `found` is the digest of what came */
 } coffer__fetch_file;
 
+/* The whole call. Planned by one thread, and constant while workers run, except for what the files'
+   own comments say. */
 typedef struct coffer__fetch {
     const coffer *model;
     const coffer_allocator *allocator;
@@ -62,15 +67,20 @@ typedef struct coffer__fetch {
     bool durable;   /* something is replaced, so each step is on the device before the next */
 } coffer__fetch;
 
-/* Sets job->wanted from a list of the model's tensors. With a NULL list, checks that all tensors are whole. */
+/* Sets job->wanted from a list of the model's tensors. With a NULL list, checks that all tensors
+   are whole. COFFER_ERR_ARGUMENT if a tensor is not of this model. fetch_free releases job->wanted
+   in any case. */
 coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
                                    coffer_error *err);
 
-/* Makes the text of the index for the files of the job. *name becomes the path or name that its target is named
-   after. */
+/* Makes the text of the index for the files of the job. *name becomes the path or name that its
+   target is named after. The files must have been planned, since the index names them by their
+   targets. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err);
 
-/* Downloads whatever is missing of any file, into parts that are open. */
+/* Downloads whatever is missing of any file, into parts that are open. Starts threads and joins
+   them. After a failure everything that is recorded in a part is there; the next call asks only for
+   the rest. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);
 
 /* ---- getting names ----------------------------------------------------------------------------------------------- */

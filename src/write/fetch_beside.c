@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+/* Bytes that are read of each file to tell an answer for people from the file. */
 #define BESIDE_SNIFFED 512u
 #define BESIDE_MOST_ANSWER 200u /* a text that says that there is no file is shorter than this */
 
@@ -36,8 +37,9 @@ static const char *const beside_names[] = {
 #define BESIDE_COUNT (sizeof beside_names / sizeof beside_names[0])
 _Static_assert(BESIDE_COUNT <= COFFER__BESIDE_MOST, "there is room for all of them");
 
-/* What is open. The sources live in `files` and use the pool and the allocator, so all of it is one block that does
-   not move. */
+/* What is open. The sources live in `files` and use the pool and the allocator, so all of it is one
+   block that does not move. The pool refers to entries in it, too. The allocator takes turns because
+   workers allocate at once and the caller's need not allow that. */
 struct coffer__beside {
     coffer_allocator caller;
     coffer__taking_turns turns;
@@ -51,23 +53,28 @@ struct coffer__beside {
     coffer__beside_file files[BESIDE_COUNT];
 };
 
+/* The base must come first: the crew finds each worker by the size of the whole. */
 typedef struct beside_worker {
     coffer__crew_worker base;
     coffer__beside *beside;
 } beside_worker;
 
+/* Nothing of what was opened is kept after it. */
 static coffer_status beside_no_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
 }
 
-/* Whether a status says that a file does not exist, and not that something went wrong. */
+/* Whether a status says that a file does not exist, and not that something went wrong. A server
+   that denies access or a store that forbids listing cannot be told from one that has no such file,
+   and offline only what is cached exists. */
 static bool beside_is_absent(coffer_status status)
 {
     return status == COFFER_ERR_SHARD_MISSING || status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_ACCESS ||
            status == COFFER_ERR_OFFLINE;
 }
 
+/* Case matters, as the names are our own. */
 static bool beside_ends(const char *name, const char *suffix)
 {
     const size_t len = strlen(name);
@@ -75,7 +82,10 @@ static bool beside_ends(const char *name, const char *suffix)
     return len >= suffix_len && strcmp(name + len - suffix_len, suffix) == 0;
 }
 
-/* Whether bytes begin with a text of small letters, in either case. */
+/* Whether bytes begin with a text of small letters, in either case. The bytes need not be text and
+   have no NUL at their end. Setting bit 5 turns an ASCII capital into its small letter. It also
+   takes a few control characters for punctuation, which does no harm: no real file begins like
+   that. */
 static bool beside_begins(const uint8_t *bytes, size_t size, const char *text)
 {
     size_t at = 0;
@@ -86,10 +96,13 @@ static bool beside_begins(const uint8_t *bytes, size_t size, const char *text)
     return text[at] == '\0';
 }
 
-/* Whether a body is a message for people and not the file. Vocabularies and templates are text, and may begin with
-   a "<" of their own, so only what is unmistakable counts for them. */
+/* Whether a body is a message for people and not the file. Vocabularies and templates are text, and
+   may begin with a "<" of their own, so only what is unmistakable counts for them. `kind` is what
+   coffer__sniff makes of the first bytes. The bound on the size keeps a longer vocabulary that
+   begins with "404" from being dropped. */
 static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind, const uint8_t *bytes, size_t size)
 {
+    /* JSON begins with neither markup nor prose, so the sniffer's verdict is enough. */
     if (beside_ends(file->name, ".json")) {
         return kind == COFFER_ERR_IS_HTML || kind == COFFER_ERR_IS_TEXT;
     }
@@ -99,9 +112,11 @@ static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind
              beside_begins(bytes, size, "404")));
 }
 
-/* A server may answer that it has a file, and send a page that says it has not. If the name was only guessed, that
-   means that the file does not exist. If the repository lists the file, it is an error, and so is a Git LFS pointer
-   in any case. */
+/* A server may answer that it has a file, and send a page that says it has not. If the name was
+   only guessed, that means that the file does not exist. If the repository lists the file, it is an
+   error, and so is a Git LFS pointer in any case. `there` is changed only for an answer that stands
+   for "no such file"; the caller closes the source then. The bytes read here are not kept: pieces
+   of the file are asked for when the fetch has decided where they go. */
 static coffer_status beside_judge(coffer__beside_file *file)
 {
     uint8_t first[BESIDE_SNIFFED];
@@ -112,6 +127,7 @@ static coffer_status beside_judge(coffer__beside_file *file)
         return status;
     }
     const coffer_status kind = coffer__sniff(first, size, &file->error);
+    /* A pointer means that the repository has the file, but not its contents. */
     if (kind == COFFER_ERR_IS_LFS_POINTER || !beside_is_answer(file, kind, first, size)) {
         return kind == COFFER_ERR_IS_LFS_POINTER ? kind : COFFER_OK;
     }
@@ -124,7 +140,8 @@ static coffer_status beside_judge(coffer__beside_file *file)
     return COFFER_OK;
 }
 
-/* Whether the repository may have the file: one that was not listed may have anything. */
+/* Whether the repository may have the file: one that was not listed may have anything. A listing
+   saves the requests for files that do not exist, and makes their absence certain. */
 static bool beside_is_listed(const coffer__beside *beside, const char *name)
 {
     return beside->listing == NULL ||
@@ -132,7 +149,9 @@ static bool beside_is_listed(const coffer__beside *beside, const char *name)
 }
 
 /* Opens one file and judges what it is. Afterwards the source is open exactly if `there` is true;
-   coffer__beside_close relies on that. A file that does not exist is not a failure. */
+   coffer__beside_close relies on that. A file that does not exist is not a failure. Runs on any
+   worker. It touches only its own file and what its contract allows several threads: the pool, and
+   the allocator that takes turns. The failure stays in file->error until all have ended. */
 static void beside_open_file(void *arg)
 {
     coffer__beside_file *file = arg;
@@ -146,15 +165,20 @@ static void beside_open_file(void *arg)
         file->status = beside_judge(file);
         file->there = file->there && file->status == COFFER_OK;
     }
+    /* An answer that stands for no file, or a failure to read: nothing uses the source after
+       this. */
     if (opened && !file->there) {
         file->source.ops->close(&file->source);
     }
+    /* What does not exist is left out and is no failure. */
     if (beside_is_absent(file->status)) {
         file->status = COFFER_OK;
     }
 }
 
-/* Takes names until there are none left or the user cancels. */
+/* Takes names until there are none left or the user cancels. The mutex is held for a counter only,
+   never while a server is waited for. A failure of one file does not stop the others, since which
+   failure is reported must not depend on their speed. */
 static void beside_work(void *arg)
 {
     const beside_worker *worker = arg;
@@ -172,8 +196,9 @@ static void beside_work(void *arg)
     }
 }
 
-/* The failure of the first file, in the order of the names, that exists and could not be opened. So the error does
-   not depend on which thread was faster. */
+/* The failure of the first file, in the order of the names, that exists and could not be opened. So
+   the error does not depend on which thread was faster. Called after all workers were joined, so
+   nothing needs the mutex. The path is added here, because coffer__place_open leaves it out. */
 static coffer_status beside_first_failure(const coffer__beside *beside, coffer_error *err)
 {
     size_t i = 0;
@@ -192,8 +217,11 @@ static coffer_status beside_first_failure(const coffer__beside *beside, coffer_e
     return coffer__fail_path(err, failed->status, path.text);
 }
 
-/* Opens all files. Local ones are opened by the calling thread alone. The crew's watch lives on this stack, so the
-   place must forget it before the function returns. */
+/* Opens all files. Local ones are opened by the calling thread alone. The crew's watch lives on
+   this stack, so the place must forget it before the function returns. With a server the calling
+   thread only asks the user (`caller_asks`), so there is one more worker than there are files.
+   Waits are latency and not work: as many threads as files cost nothing and turn fourteen round
+   trips into one. */
 static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetch_options *options, coffer_error *err)
 {
     beside_worker workers[BESIDE_COUNT + 1];
@@ -204,6 +232,7 @@ static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetc
     for (size_t i = 0; i < BESIDE_COUNT + 1; i++) {
         workers[i].beside = beside;
     }
+    /* No total: bytes are not counted here, the user is only asked whether to continue. */
     beside->crew = (coffer__crew){
         .work = beside_work,
         .progress = options->progress,
@@ -219,8 +248,9 @@ static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetc
     return status == COFFER_OK ? beside_first_failure(beside, err) : status;
 }
 
-/* The three early failures release by hand what exists by then; from there on coffer__beside_close releases
-   everything. */
+/* The three early failures release by hand what exists by then; from there on coffer__beside_close
+   releases everything. Nothing is downloaded and no file is created by it. A listing is used only
+   if opening the model has made one; it is borrowed from the model. */
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
                                   coffer_error *err)
 {
@@ -231,6 +261,7 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         return beside_no_memory(err);
     }
     made->caller = caller;
+    /* What a failure releases is in the reverse order of what was made. */
     if (!coffer__turns_begin(&made->turns, &caller, &made->allocator)) {
         coffer__free(&caller, made, sizeof *made);
         return beside_no_memory(err);
@@ -240,6 +271,8 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
         coffer__free(&caller, made, sizeof *made);
         return beside_no_memory(err);
     }
+    /* Files of a repository are asked for at the commit of the model's files, so that they fit
+       them. */
     coffer_status status = coffer__model_place(model, &made->place, err);
     if (status == COFFER_OK && model->listing.known) {
         const coffer__location *door = coffer__web_door(model->web);
@@ -257,11 +290,15 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
     return COFFER_OK;
 }
 
+/* The order is that of the names above, for every model. */
 const coffer__beside_file *coffer__beside_at(const coffer__beside *beside, size_t i)
 {
     return beside != NULL && i < BESIDE_COUNT ? &beside->files[i] : NULL;
 }
 
+/* NULL is allowed. Sources go first, since they return their descriptors to the pool; the allocator
+   that takes turns goes last, and the block itself is freed with a copy of the caller's, as the
+   original is in the block. */
 void coffer__beside_close(coffer__beside *beside)
 {
     if (beside == NULL) {

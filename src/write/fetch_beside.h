@@ -25,13 +25,15 @@ typedef struct coffer__beside_file {
 
 typedef struct coffer__beside coffer__beside;
 
-/* Opens the files that exist in the folder of the model's files. A file that may not be read counts as one that
-   does not exist, because stores that do not allow listing say the one for the other. The options' `progress` is
-   called while they are opened, with 0 of 0 bytes. */
+/* Opens the files that exist in the folder of the model's files. A file that may not be read counts
+   as one that does not exist, because stores that do not allow listing say the one for the other.
+   The options' `progress` is called while they are opened, with 0 of 0 bytes. It starts threads and
+   joins them; *beside is NULL after a failure. */
 coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, const coffer_fetch_options *options,
                                   coffer_error *err);
 /* Possible file `i`, which may not exist; NULL when there are no more. */
 const coffer__beside_file *coffer__beside_at(const coffer__beside *beside, size_t i);
+/* NULL is allowed. */
 void coffer__beside_close(coffer__beside *beside);
 
 #endif

@@ -12,13 +12,15 @@
 
 #include <string.h>
 
+/* An index names files without a folder. */
 static const char *fetch_name(const coffer__fetch_file *file)
 {
     return file->target.text + coffer__path_name_at(file->target.text);
 }
 
-/* Puts the file of each wanted tensor. Files with tensors come first in the list, so the first file without a shard
-   ends it. */
+/* Puts the file of each wanted tensor. Files with tensors come first in the list, so the first
+   file without a shard ends it. Tensors come by file and, within a file, in the order of the
+   old table. */
 static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text)
 {
     for (size_t f = 0; f < job->file_count && job->files[f].shard != NULL; f++) {
@@ -33,14 +35,19 @@ static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text
     }
 }
 
-/* Puts the metadata's text between two places. Digests of the whole model are wrong for a part of it, so null
-   replaces each of them, followed by spaces up to the old length: nothing else in the text moves. */
+/* Puts the metadata's text between two places. Digests of the whole model are wrong for a part of
+   it, so null replaces each of them, followed by spaces up to the old length: nothing else in the
+   text moves. `from` and `to` are bytes of several->metadata. A digest's value lies on one side of
+   every place at which the text is cut, so its beginning decides. While the text is measured there
+   is nothing to overwrite. */
 static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
     const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
     const size_t at = text->size;
     coffer__index_put(text, several->metadata + from, to - from);
+    /* Only values that are long enough for null are overwritten; `at` is where this piece begins in
+       the text. */
     for (size_t i = 0; text->out != NULL && i < COFFER__INDEX_RECORDS; i++) {
         const coffer__index_span *span = &several->records[i];
         if (is_part && span->len >= 4 && span->from >= from && span->from < to) {
@@ -51,7 +58,9 @@ static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, cof
     }
 }
 
-/* Puts metadata that have no total_size, with one before the other members. */
+/* Puts metadata that have no total_size, with one before the other members. The metadata are a JSON
+   object that was read before, so its first byte is the brace; an object without members must not
+   get a comma. */
 static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const char *metadata = job->model->several->metadata;
@@ -71,7 +80,9 @@ static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffe
     fetch_put_text(job, rest, len, text);
 }
 
-/* Puts the metadata of the model's index, with the size that the tensors have now. */
+/* Puts the metadata of the model's index, with the size that the tensors have now. total_size is
+   the sum of the tensors' bytes, without headers. Everything else stays byte for byte, in the
+   publisher's spelling. */
 static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
@@ -84,7 +95,8 @@ static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer_
     fetch_put_text(job, several->total_size_from + several->total_size_len, several->metadata_len, text);
 }
 
-/* Puts the whole index; with `out` NULL it is only measured. */
+/* Puts the whole index; with `out` NULL it is only measured. Both passes make the same calls, so
+   the size that the first returns is right for the second. */
 static size_t fetch_put_index(const coffer__fetch *job, char *out)
 {
     coffer__index_text text = { .size = 0 };
@@ -100,8 +112,9 @@ static size_t fetch_put_index(const coffer__fetch *job, char *out)
     return coffer__index_end(&text);
 }
 
-/* PREFIX.safetensors.index.json for PREFIX-00001-of-00002.safetensors, and model.safetensors.index.json for other
-   names. */
+/* PREFIX.safetensors.index.json for PREFIX-00001-of-00002.safetensors, and
+   model.safetensors.index.json for other names. The name has no folder: fetch_target adds it. A
+   prefix of one character is only the sign before the digits, so it counts as none. */
 static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
 {
     static const char suffix[] = COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX;
@@ -113,8 +126,10 @@ static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
     (void)coffer__path_append(name, suffix, sizeof suffix - 1);
 }
 
-/* The model's own index is borrowed from the model, which outlives the fetch. Any other is measured, allocated and
-   written here. */
+/* The model's own index is borrowed from the model, which outlives the fetch. Any other is
+   measured, allocated and written here. The text is in memory until it is published, so that no
+   file with the index's name exists before the files that it names. job->index_made is released by
+   fetch_free, also after a failure. */
 coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err)
 {
     const coffer__several *several = job->model->several;

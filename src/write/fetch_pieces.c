@@ -35,6 +35,8 @@
 #define PIECES_NEAR_THREADS 8u
 #define PIECES_AWAIT_MS 2u
 
+/* It lives on the stack of coffer__fetch_pieces. Workers see it through a pointer, all of them at
+   once. */
 typedef struct pieces_job {
     coffer__fetch *fetch;
     coffer__crew crew; /* its mutex guards everything below */
@@ -71,8 +73,9 @@ static uint64_t pieces_min(uint64_t a, uint64_t b)
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-/* How many bytes the next worker may take. A sequential source is read from its first byte in one go, as it cannot
-   be asked for its middle. */
+/* How many bytes the next worker may take. A sequential source is read from its first byte in one
+   go, as it cannot be asked for its middle. In bytes, and called with the mutex held. `left` counts
+   what nobody has taken, so shares shrink as the queue does. */
 static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *file)
 {
     if (file->source->is.sequential) {
@@ -83,7 +86,8 @@ static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *fi
     return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
 }
 
-/* Goes to the next missing piece; false when there is none. With the mutex held. */
+/* Goes to the next missing piece; false when there is none. With the mutex held. The position only
+   moves forward: it has passed every piece that was taken, so no piece is given out twice. */
 static bool pieces_find(pieces_job *job)
 {
     const coffer__fetch *fetch = job->fetch;
@@ -99,8 +103,9 @@ static bool pieces_find(pieces_job *job)
     return false;
 }
 
-/* Gives a run of missing pieces to the worker: consecutive, of one file, and about as much as its share. With the
-   mutex held. */
+/* Gives a run of missing pieces to the worker: consecutive, of one file, and about as much as
+   its share. With the mutex held. It returns false after a failure, too, so that all workers
+   end soon. */
 static bool pieces_next(pieces_job *job, pieces_worker *worker)
 {
     if (job->crew.status != COFFER_OK || !pieces_find(job)) {
@@ -119,6 +124,7 @@ static bool pieces_next(pieces_job *job, pieces_worker *worker)
     return true;
 }
 
+/* The mutex is held for the search alone; no request is made under it. */
 static bool pieces_take(pieces_worker *worker)
 {
     pieces_job *job = worker->job;
@@ -130,8 +136,12 @@ static bool pieces_take(pieces_worker *worker)
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Writes what the buffer holds, and records the pieces that end within it. Only whole pieces are marked, in the
-   file first and then in memory, where hashing workers wait for them. */
+/* Writes what the buffer holds, and records the pieces that end within it. Only whole pieces are
+   marked, in the file first and then in memory, where hashing workers wait for them. The three
+   steps must keep their order: the bytes are written, then the mark in the file, then the `done`
+   byte in memory. A kill between the first two costs a piece that is there but not recorded, and is
+   fetched again; in the other order a piece could be recorded that is not there. If the bytes
+   cannot be written, no piece becomes `done`. */
 static bool pieces_flush(pieces_worker *worker)
 {
     coffer__part *part = &worker->file->part;
@@ -160,7 +170,9 @@ static bool pieces_flush(pieces_worker *worker)
     return worker->status == COFFER_OK;
 }
 
-/* Takes the file's next bytes. The buffer is flushed when it is full and at the end of what the worker has taken. */
+/* Takes the file's next bytes. The buffer is flushed when it is full and at the end of what the
+   worker has taken. False after an error of writing, which is then in worker->error. Buffering
+   makes the size of a write independent of the packets in which the bytes come. */
 static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t size)
 {
     while (size > 0) {
@@ -177,15 +189,17 @@ static bool pieces_put(pieces_worker *worker, const uint8_t *bytes, uint64_t siz
     return true;
 }
 
-/* Takes the source's next bytes. Those in a gap between two moves are dropped. `size` never reaches past the last
-   move, since no more was asked for (pieces_reach). */
+/* Takes the source's next bytes. Those in a gap between two moves are dropped. `size` never reaches
+   past the last move, since no more was asked for (pieces_reach). Called by the source, on the
+   worker's own thread, with as many bytes as it happens to have; a call may span the end of a move
+   and the gap after it. False tells the source to stop. */
 static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 {
     pieces_worker *worker = ctx;
     while (size > 0) {
         const coffer__fetch_move *move = &worker->file->moves[worker->move];
         const uint64_t next = move->from + (worker->at - move->to);
-        /* In a gap, bytes of the source are dropped until the move goes on. */
+        /* In a gap, bytes of the source are dropped until the move continues. */
         const bool gap = worker->from < next;
         const uint64_t left = gap ? next - worker->from : pieces_min(move->to + move->size, worker->end) - worker->at;
         const uint64_t step = pieces_min(size, left);
@@ -202,7 +216,8 @@ static bool pieces_receive(void *ctx, const uint8_t *bytes, size_t size)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* The move that has byte `at` of the file: binary search, as moves ascend without gaps. */
+/* The move that has byte `at` of the file: binary search, as moves ascend without gaps. `at` is not
+   within the head. The first move begins where the head ends. */
 static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
 {
     size_t low = 0;
@@ -217,14 +232,17 @@ static size_t pieces_move_of(const coffer__fetch_file *file, uint64_t at)
     return low;
 }
 
-/* Where the bytes of the source end that are asked for at once. Moves that follow each other closely come with one
-   request: reading through a small gap costs less than another round trip. */
+/* Where the bytes of the source end that are asked for at once. Moves that follow each other
+   closely come with one request: reading through a small gap costs less than another round trip.
+   Only moves that ascend in the source are joined, as bytes come in that order. A sequential source
+   is read through any gap, since it would begin at byte 0 again for a second request. */
 static uint64_t pieces_reach(const pieces_worker *worker)
 {
     const coffer__fetch_file *file = worker->file;
     const coffer__fetch_move *move = &file->moves[worker->move];
     const coffer__fetch_move *last = file->moves + file->move_count - 1;
     const uint64_t gap = file->source->is.sequential ? UINT64_MAX : PIECES_GAP;
+    /* Each step adds a move that begins within what was taken and follows closely in the source. */
     while (move < last && move[1].to < worker->end && move[1].from >= move->from + move->size &&
            move[1].from - (move->from + move->size) <= gap) {
         move++;
@@ -232,8 +250,9 @@ static uint64_t pieces_reach(const pieces_worker *worker)
     return move->from + (pieces_min(move->to + move->size, worker->end) - move->to);
 }
 
-/* Reads from a source that does not stream. The second half of the worker's buffer receives what is read; the first
-   half collects what is written. */
+/* Reads from a source that does not stream. The second half of the worker's buffer receives what is
+   read; the first half collects what is written. The status after a refusal to take bytes only ends
+   the loop: pieces_bring reports what writing said. */
 static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -252,8 +271,9 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
     return status;
 }
 
-/* Brings one range of the source, from the file's next byte on. If writing failed, that is the cause, whatever the
-   source reports. */
+/* Brings one range of the source, from the file's next byte on. If writing failed, that is the
+   cause, whatever the source reports. Failures of the source get the path of what is read; those of
+   writing carry the path of the part already. */
 static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -271,7 +291,9 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->path);
 }
 
-/* Brings everything that was taken: first what is in the head, which needs no request, and then range by range. */
+/* Brings everything that was taken: first what is in the head, which needs no request, and then
+   range by range. A failure leaves everything up to the last flush in the part. The rest of the run
+   is lost for this call: nobody takes it again, because a failure ends the crew. */
 static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -293,7 +315,8 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 
 /* ---- digests on the way ------------------------------------------------------------------------------------------ */
 
-/* The next file with a digest to compare; NULL when there is none. */
+/* The next file with a digest to compare; NULL when there is none. A file is given out once, so its
+   hasher belongs to one worker. */
 static coffer__fetch_file *pieces_take_digest(pieces_job *job)
 {
     coffer__fetch_file *file = NULL;
@@ -306,8 +329,10 @@ static coffer__fetch_file *pieces_take_digest(pieces_job *job)
     return file;
 }
 
-/* Waits for a piece; false when somebody has failed and it may never come. It polls: a piece takes far longer to
-   come than PIECES_AWAIT_MS. */
+/* Waits for a piece; false when a worker has failed and it may never come. It polls: a piece takes
+   far longer to come than PIECES_AWAIT_MS. Seeing the `done` byte under the mutex orders the write
+   of the piece before the read of it. It does not ask the user: that is for the calling thread,
+   which is the first worker and never hashes here. */
 static bool pieces_await(const pieces_worker *worker, const coffer__part *part, uint64_t piece)
 {
     coffer__crew *crew = worker->base.crew;
@@ -323,7 +348,8 @@ static bool pieces_await(const pieces_worker *worker, const coffer__part *part, 
     }
 }
 
-/* Hashes a piece that is there, read back from the file, mostly from the system's cache. */
+/* Hashes a piece that is there, read back from the file, mostly from the system's cache. A short
+   read means that a program has cut the part, and is reported with no errno. */
 static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer__fetch_file *file, uint64_t piece,
                                        coffer_error *err)
 {
@@ -342,14 +368,15 @@ static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer
     return status;
 }
 
-/* Hashes a file from its first piece to its last. If somebody else has failed it ends silently: that failure is the
-   crew's answer already. */
+/* Hashes a file from its first piece to its last. If another worker has failed it ends silently:
+   that failure is the crew's answer already. `found` and `hashed` are written by this worker only,
+   and read by the calling thread when all have been joined. */
 static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch_file *file, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     for (uint64_t piece = 0; piece < file->part.piece_count && status == COFFER_OK; piece++) {
         if (!pieces_await(worker, &file->part, piece)) {
-            return COFFER_OK; /* somebody else has failed */
+            return COFFER_OK; /* another worker has failed */
         }
         status = pieces_hash_piece(worker, file, piece, err);
     }
@@ -361,7 +388,9 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
     return status;
 }
 
-/* What a hashing worker does: file by file, in the order in which their pieces come. */
+/* What a hashing worker does: file by file, in the order in which their pieces come. After a
+   failure it takes one more file and ends without touching it. The download continues until its
+   workers see that the crew has failed. */
 static void pieces_hash(const pieces_worker *worker)
 {
     coffer_error error;
@@ -377,8 +406,11 @@ static void pieces_hash(const pieces_worker *worker)
     }
 }
 
-/* Makes the hashers of files that come whole. If SHA-256 is not available here, nothing is compared. Returns how
-   many workers may hash. */
+/* Makes the hashers of files that come whole. If SHA-256 is not available here, nothing is
+   compared. Returns how many workers may hash. More hashing workers than processors would only take
+   turns. A server may have to be asked for its digest, so this is done by one thread, before the
+   crew starts. A file with a head is one of some tensors, about which no server states anything.
+   The hashers are released by fetch_free. */
 static size_t pieces_hashers(const coffer__fetch *fetch)
 {
     size_t count = 0;
@@ -392,7 +424,8 @@ static size_t pieces_hashers(const coffer__fetch *fetch)
 
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
-/* What a worker does until there is nothing left to take. */
+/* What a worker does until there is nothing left to take. The calling thread runs it, too, and is
+   the one on which coffer__crew_stop asks the user. */
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
@@ -412,8 +445,10 @@ static void pieces_work(void *arg)
     }
 }
 
-/* As many workers as there are runs to take, within limits: processors for local sources, connections and
-   descriptors for remote ones. */
+/* As many workers as there are runs to take, within limits: processors for local sources,
+   connections and descriptors for remote ones. A run is taken to be PIECES_LEAST bytes, the
+   shortest that pieces_share gives. A resumed call that has little left needs few workers. There is
+   always one, so that a crew with nothing to do still reports its end. */
 static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
 {
     uint64_t takes = 0;
@@ -423,6 +458,8 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
         far = far || fetch->files[i].source->is.far;
     }
     takes = pieces_min(takes, left / PIECES_LEAST + fetch->file_count);
+    /* The limits in turn: processors or connections, what the caller wants, descriptors, runs to
+       take. */
     const size_t connections = coffer__os_descriptors() / PIECES_DESCRIPTORS;
     uint64_t most = far ? PIECES_CONNECTIONS : pieces_min(coffer__os_processors(), PIECES_NEAR_THREADS);
     most = fetch->options->threads != 0 ? pieces_min(fetch->options->threads, PIECES_CONNECTIONS) : most;
@@ -431,8 +468,11 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
     return most == 0 ? 1 : (size_t)most;
 }
 
-/* One block has all workers and then their buffers. Hashing workers come last: if a thread cannot be started they
-   are missed, and coffer__fetch_publish hashes what is left. */
+/* One block has all workers and then their buffers. Hashing workers come last: if a thread cannot
+   be started they are missed, and coffer__fetch_publish hashes what is left. All parts are open and
+   locked by this process. When it returns, no thread of it is left; after COFFER_OK every piece of
+   every part is recorded. Nothing is synced here: see fetch_publish.c. The first half of each
+   buffer collects what is written, the second what a source that does not stream is read into. */
 coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
 {
     pieces_job queue = { .fetch = job, .left = job->total - job->done };
@@ -444,6 +484,8 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
         .err = err,
         .done = job->done,
     };
+    /* The shares divide by the downloading workers alone: hashing ones take nothing from the
+       queue. */
     queue.workers = pieces_workers(job, queue.left);
     const size_t count = queue.workers + pieces_hashers(job);
     const size_t block_size = count * (sizeof(pieces_worker) + 2 * PIECES_BUFFER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives complete files their names. A kill may come between any two of these steps; the next call for the same
- * files goes on:
+ * files continues:
  *
  *   1. digests that the server states are compared
  *   2. NAME.coffer-fetched is written: now the fetch is decided, and nothing of it is downloaded again
@@ -45,7 +45,8 @@ static const char publish_magic[16] = "coffer-fetch 1\n";
 
 /* ---- the state file ---------------------------------------------------------------------------------------------- */
 
-/* What the model would be called as one file. */
+/* What the model would be called as one file. FOLDER/NAME.safetensors, from the index's name
+   without its ending; without an index, the only file with tensors itself. */
 static void publish_main(const coffer__fetch *job, coffer__path *path)
 {
     *path = job->index == NULL ? job->files[0].target : job->index_target;
@@ -56,6 +57,8 @@ static void publish_main(const coffer__fetch *job, coffer__path *path)
     }
 }
 
+/* Beside the model, so that it is on the same file system and goes with the folder. False when the
+   name is too long. */
 static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
 {
     coffer__path main;
@@ -63,8 +66,9 @@ static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
     return coffer__path_beside(path, main.text, "", PUBLISH_STATE);
 }
 
-/* A number that two different wishes do not share by chance: of the index, and of each file's size, plan, origin
-   and target. */
+/* A number that two different wishes do not share by chance: of the index, and of each file's size,
+   plan, origin and target. It guards against resuming another wish by mistake, not against malice:
+   publish_state_is_trusted does that. */
 static uint64_t publish_number(const coffer__fetch *job)
 {
     uint64_t number = coffer__fnv(COFFER__FNV_START, job->index, job->index_size);
@@ -82,11 +86,14 @@ static uint64_t publish_number(const coffer__fetch *job)
     return number;
 }
 
+/* In bytes. The number of files follows from the wish, so a state of another size is another
+   wish's. */
 static size_t publish_state_size(const coffer__fetch *job)
 {
     return PUBLISH_HEAD + job->file_count * PUBLISH_MARK;
 }
 
+/* Everything in it follows from the job, so reading compares bytes and parses nothing. */
 static void publish_state_head(const coffer__fetch *job, uint8_t head[PUBLISH_HEAD])
 {
     memcpy(head, publish_magic, sizeof publish_magic);
@@ -94,8 +101,10 @@ static void publish_state_head(const coffer__fetch *job, uint8_t head[PUBLISH_HE
     coffer__store_u64le(head + 24, job->file_count);
 }
 
-/* Whether a state file counts: nobody but this user can have written it. Otherwise a stranger could make any file
-   of the folder pass for a complete download. */
+/* Whether a state file counts: nobody but this user can have written it. Otherwise a stranger could
+   make any file of the folder pass for a complete download. The descriptor is examined and not the
+   path, so the file cannot be exchanged between the look and the reading. A second name could mean
+   that another program has linked another file of this user here. */
 static bool publish_state_is_trusted(int fd, uint64_t size)
 {
     coffer__os_info info;
@@ -103,8 +112,9 @@ static bool publish_state_is_trusted(int fd, uint64_t size)
            coffer__os_is_mine(&info) && (info.mode & PUBLISH_OTHERS_MAY_WRITE) == 0 && info.size == size;
 }
 
-/* Reads the state that an earlier call for the same wish left, into `state`. False if there is none, or one that
-   does not count. */
+/* Reads the state that an earlier call for the same wish left, into `state`. False if there is
+   none, or one that does not count. The absence of a state is no failure: everything is then
+   fetched or resumed in the ordinary way. `state` has publish_state_size bytes. */
 static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
 {
     coffer__path path;
@@ -121,7 +131,10 @@ static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
     return read && got == size && memcmp(state, head, sizeof head) == 0;
 }
 
-/* Writes the state file, atomically: it exists whole or not at all. */
+/* Writes the state file, atomically: it exists whole or not at all. This is what decides the whole
+   fetch. A kill before it leaves parts that are resumed; after it, the next call downloads nothing
+   and continues with the names. The marks are the parts' inodes, which stay the same through every
+   rename that follows. */
 static coffer_status publish_state_write(const coffer__fetch *job, coffer_error *err)
 {
     coffer__sink sink;
@@ -155,6 +168,8 @@ static coffer_status publish_state_write(const coffer__fetch *job, coffer_error 
     return sink.ops->publish(&sink, err);
 }
 
+/* A failure is ignored: all files have their names, and a state that stays is recognised and
+   removed by the next call for the same. */
 static void publish_state_remove(const coffer__fetch *job)
 {
     coffer__path path;
@@ -165,7 +180,8 @@ static void publish_state_remove(const coffer__fetch *job)
 
 /* ---- where files lie --------------------------------------------------------------------------------------------- */
 
-/* Whether a name leads to the file that was complete. The size may be larger, by the record of a part. */
+/* Whether a name leads to the file that was complete. The size may be larger, by the record of a
+   part. A link of that name never counts, wherever it leads. */
 static bool publish_lies_at(const coffer__fetch_file *file, const char *path)
 {
     coffer__os_info info;
@@ -173,13 +189,15 @@ static bool publish_lies_at(const coffer__fetch_file *file, const char *path)
            info.device == file->part.device && info.inode == file->part.inode && info.size >= file->size;
 }
 
+/* Before a part is open or a state was read, device and inode are 0, and nothing is placed. */
 static bool publish_is_placed(const coffer__fetch_file *file)
 {
     return publish_lies_at(file, file->target.text);
 }
 
-/* Whether the file lies under one of the names that it may have: its own, that of its part, or that of a
-   publication. */
+/* Whether the file lies under one of the names that it may have: its own, that of its part, or that
+   of a publication. These are all names that the steps of this file and of publication.h give to
+   it, so a file that has none of them is lost. */
 static bool publish_find(const coffer__fetch_file *file)
 {
     coffer__path name;
@@ -190,7 +208,10 @@ static bool publish_find(const coffer__fetch_file *file)
     return publish_is_placed(file) || publish_lies_at(file, name.text) || publish_lies_at(file, fresh.text);
 }
 
-/* Whether an earlier call for the same had every file complete, and all of them still exist. */
+/* Whether an earlier call for the same had every file complete, and all of them still exist. On the
+   way it sets the parts' device and inode, which the later steps compare with. One missing file
+   makes the decision void: then all is fetched as if there were no state, and parts that still have
+   their record are resumed. */
 static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
 {
     if (!publish_state_read(job, state)) {
@@ -207,6 +228,7 @@ static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
     return all;
 }
 
+/* EEXIST is in the error, so that callers can tell it from trouble with the disk. */
 static coffer_status publish_taken(const coffer__path *target, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_IO, "a file of that name exists already: -f (`force` in the options) replaces it");
@@ -214,8 +236,10 @@ static coffer_status publish_taken(const coffer__path *target, coffer_error *err
     return coffer__fail_errno(err, COFFER_ERR_IO, EEXIST);
 }
 
-/* Checks whether every file may get its name. Files that have it already are skipped. A file that is replaced makes
-   the whole publication durable. */
+/* Checks whether every file may get its name. Files that have it already are skipped. A file that
+   is replaced makes the whole publication durable. It is asked before the download and again before
+   names are given, as hours may lie between. An existing index does not count against files of
+   which the first is in place: then it is the one that an earlier call has published. */
 static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
@@ -237,7 +261,9 @@ static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Renames a part to its file's name, unless that is done. */
+/* Renames a part to its file's name, unless that is done. The rename is atomic and can be repeated:
+   a file in place is recognised by its inode. It replaces what has that name, which publish_check
+   has allowed. */
 static coffer_status publish_place(const coffer__fetch_file *file, coffer_error *err)
 {
     coffer__path name;
@@ -249,7 +275,9 @@ static coffer_status publish_place(const coffer__fetch_file *file, coffer_error 
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give the file its name", file->target.text, os_error);
 }
 
-/* Gives the files beside the tensors their names. */
+/* Gives the files beside the tensors their names. Called by the publication or directly, always
+   with the parts complete. A kill in the middle leaves some of them placed, and the next call
+   places the rest. */
 static coffer_status publish_beside(void *ctx, coffer_error *err)
 {
     const coffer__fetch *job = ctx;
@@ -260,8 +288,10 @@ static coffer_status publish_beside(void *ctx, coffer_error *err)
     return status;
 }
 
-/* Locks the folder, and finishes or undoes what was interrupted there. Waits for another program that holds the
-   lock, but not forever. */
+/* Locks the folder, and finishes or undoes what was interrupted there. Waits for another program
+   that holds the lock, but not forever. The publication must be closed by the caller in any case,
+   which ends the lock. After the last turn COFFER_ERR_LOCKED is the answer; what was downloaded is
+   kept. */
 static coffer_status publish_enter(const coffer__fetch *job, coffer__publication *publication, coffer_error *err)
 {
     coffer__path main;
@@ -278,7 +308,10 @@ static coffer_status publish_enter(const coffer__fetch *job, coffer__publication
     return status;
 }
 
-/* Renames the parts to the names that the publication expects. */
+/* Renames the parts to the names that the publication expects. From here until the decision, the
+   new files have names that an undo removes: publish_withdraw must follow a failure. After a kill
+   in between, the next call for the same files renames them back (publish_go_on) before it enters
+   the folder. */
 static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
 {
     coffer__path name;
@@ -298,8 +331,10 @@ static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Renames them back after a failure before the decision, so that the publication, which removes its new files, does
-   not remove what was downloaded. */
+/* Renames them back after a failure before the decision, so that the publication, which removes its
+   new files, does not remove what was downloaded. Only a file that is known by its inode is
+   renamed. Failures are ignored, as it runs after another failure; a file that stays is fetched
+   again. */
 static void publish_withdraw(const coffer__fetch *job)
 {
     coffer__path name;
@@ -313,8 +348,11 @@ static void publish_withdraw(const coffer__fetch *job)
     }
 }
 
-/* Publishes several files together. After a failure `begun` tells that the new files are in the publication's hands
-   and that it has not been decided. */
+/* Publishes several files together. After a failure `begun` tells that the new files are in the
+   publication's hands and that it has not been decided. The folder is locked. The checks come
+   first, because there is no way back after the decision: a directory in the place of a file would
+   otherwise stop the publication in its middle. `begun` is false again once it has been decided,
+   and then nothing may be withdrawn. */
 static coffer_status publish_several(coffer__fetch *job, coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publish_check(job, err);
@@ -339,9 +377,11 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
     return status;
 }
 
-/* Gives all files their names. For a single file the files beside it come first, so whoever sees the model finds
-   them. For several files, if the first is in place, an earlier call has published them and only what lies beside
-   may be missing. */
+/* Gives all files their names. For a single file the files beside it come first, so a program that sees
+   the model finds them. For several files, if the first is in place, an earlier call has published
+   them and only what lies beside may be missing. Without an index no lock of the folder is needed,
+   as each rename is complete in itself. With one, it is held from publish_enter to the close, so no
+   save comes between. */
 static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
 {
     coffer__publication publication = { .directory = -1 };
@@ -363,7 +403,8 @@ static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* Asks whether to go on; it reports that all bytes have come. */
+/* Asks whether to continue; it reports that all bytes have come. Bytes do not advance while digests
+   are compared, but the user can cancel. */
 static int publish_progress(void *ctx, uint64_t done, uint64_t total)
 {
     const coffer__fetch *job = ctx;
@@ -372,7 +413,9 @@ static int publish_progress(void *ctx, uint64_t done, uint64_t total)
     return job->options->progress(job->options->progress_ctx, job->total, job->total);
 }
 
-/* Hashes a file that no worker has hashed while it came. */
+/* Hashes a file that no worker has hashed while it came. Such are files that an earlier call had
+   downloaded, and those of hashing workers that could not be started. The part is still locked by
+   this process. */
 static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
 {
     coffer__source source;
@@ -392,6 +435,7 @@ static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, 
     return status == COFFER_OK ? status : coffer__fail_path(err, status, file->part.name.text);
 }
 
+/* Without the removal the next call would resume the same wrong bytes, and fail for ever. */
 static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part *part, coffer_error *err)
 {
     coffer__part_remove(part);
@@ -400,8 +444,10 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
     return coffer__fail_path(err, COFFER_ERR_ANSWER, file->path);
 }
 
-/* Compares whole files with the SHA-256 that the server states, if it states one that can be computed here. Most
-   were hashed while they came; the rest is hashed now. */
+/* Compares whole files with the SHA-256 that the server states, if it states one that can be
+   computed here. Most were hashed while they came; the rest is hashed now. It runs before the
+   decision, so no file whose digest is wrong ever gets its name. The digest also finds pieces that
+   a power cut lost after they were recorded (part.h). */
 static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -419,9 +465,11 @@ static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* An earlier call has decided; its publication may have stopped at any step. If the publication was decided too,
-   the files beside the tensors are placed, since recovery does not know of them. If not, the files become parts
-   again, because undoing the publication would remove them. */
+/* An earlier call has decided; its publication may have stopped at any step. If the publication was
+   decided too, the files beside the tensors are placed, since recovery does not know of them. If
+   not, the files become parts again, because undoing the publication would remove them. It runs
+   before the folder is entered, since entering undoes or finishes whatever publication it finds.
+   Failures to withdraw show later, as files that are missing. */
 static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
 {
     coffer__path ready;
@@ -435,8 +483,10 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Everything left by an earlier call is settled here, before anything is downloaded: first this fetch's own state,
-   then, by entering and leaving the folder, whatever save was interrupted there. */
+/* Everything left by an earlier call is settled here, before anything is downloaded: first this
+   fetch's own state, then, by entering and leaving the folder, whatever save was interrupted there.
+   The lock of the folder is held for the repair alone, not during the download; publish_names takes
+   it again. */
 coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err)
 {
     coffer__publication publication = { .directory = -1 };
@@ -455,8 +505,9 @@ coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_erro
     return status == COFFER_OK ? publish_check(job, err) : status;
 }
 
-/* Removes the records of all parts, including parts that an earlier call has left. Files that have their names are
-   skipped. */
+/* Removes the records of all parts, including parts that an earlier call has left. Files that have
+   their names are skipped. Truncating twice does no harm. It comes after the decision: a part
+   without its record cannot be resumed, but a state file makes that unnecessary. */
 static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
@@ -477,8 +528,9 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
     return COFFER_OK;
 }
 
-/* Verifies and decides. If something will be replaced, every byte is on the device before the state file says that
-   all is complete. */
+/* Verifies and decides. If something will be replaced, every byte is on the device before the state
+   file says that all is complete. The sync of the state file itself is the sink's, as
+   publish_state_write asks for it. */
 static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
 {
     coffer_status status = publish_verify(job, err);
@@ -490,7 +542,9 @@ static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
     return status == COFFER_OK ? publish_state_write(job, err) : status;
 }
 
-/* The steps at the top of this file. The state file goes last; until then each step can be repeated. */
+/* The steps at the top of this file. The state file goes last; until then each step can be
+   repeated. A failure after the decision leaves the state file, so a call for the same files
+   continues at the step that failed. */
 coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err)
 {
     coffer_status status = complete ? COFFER_OK : publish_decide(job, err);

@@ -4,9 +4,9 @@
  * rewriting.h.
  *
  * The order of things: where the new files go, and whether they may; what the rules make of each tensor, which is
- * declared at once; two tensors of one name; which file each goes to; the header of each file, built by whoever builds
- * every header. What follows from the headers alone is found here, so that running a plan can fail only of what devices
- * and other programs do.
+ * declared at once; two tensors of one name; which file each goes to; the header of each file, built by the code that
+ * builds every header. What follows from the headers alone is found here, so that running a plan can fail only of what
+ * devices and other programs do.
  */
 #include "alloc.h"
 #include "checked.h"
@@ -29,6 +29,7 @@
 
 /* ---- free -------------------------------------------------------------------------------------------------------- */
 
+/* A plan that failed in its middle may have built only some of the headers; the others are NULL. */
 static void rewrite_free_files(const coffer_rewrite *rewrite)
 {
     for (size_t i = 0; rewrite->headers != NULL && i < rewrite->shards.count; i++) {
@@ -37,6 +38,9 @@ static void rewrite_free_files(const coffer_rewrite *rewrite)
     coffer__free_array(&rewrite->allocator, rewrite->headers, rewrite->shards.count, sizeof(coffer_header *));
 }
 
+/* Right after any failure of planning, since the plan begins as zeros with no lock. Closing the
+   descriptor ends the lock of a single file. The allocator is copied first, because it is part of
+   the block that goes last. The model is borrowed and stays open. */
 void coffer_rewrite_free(coffer_rewrite *rewrite)
 {
     if (rewrite == NULL) {
@@ -60,6 +64,7 @@ void coffer_rewrite_free(coffer_rewrite *rewrite)
     coffer__free(&allocator, rewrite, sizeof *rewrite);
 }
 
+/* Nothing was written when planning ends like this. */
 static coffer_status rewrite_no_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the rewriting of a model");
@@ -67,6 +72,8 @@ static coffer_status rewrite_no_memory(coffer_error *err)
 
 /* ---- where the new files go -------------------------------------------------------------------------------------- */
 
+/* For a model from memory, from the caller's own source or from a URL: there is no place that its
+   new files could take. */
 static coffer_status rewrite_no_place(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
@@ -75,7 +82,12 @@ static coffer_status rewrite_no_place(coffer_error *err)
                         "in its place: name another one (output; -o on the command line)");
 }
 
-/* A single file: what a link leads to, and locked. */
+/* A single file: what a link leads to, and locked. The lock is the one that edits of the metadata
+   take, so between the plan and its end no editor changes the header on which the plan rests. It is
+   held by rewrite->lock until the plan is freed. Reading is enough for a lock, so a file that
+   cannot be written to can still be replaced. Hard links are counted under the lock. That the file
+   is the one that was read is checked when it is written (`replaces`) or edited
+   (coffer__edit_only), not here. */
 static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *err)
 {
     coffer__os_info info;
@@ -84,6 +96,7 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
     if (shard->path == NULL || coffer__source_seen(&shard->source) == NULL) {
         return rewrite_no_place(err);
     }
+    /* The file that a link leads to is the one that is replaced, so the link stays. */
     coffer_status status = coffer__edit_resolve(shard->path, follow, &rewrite->target, err);
     if (status != COFFER_OK) {
         return status;
@@ -96,7 +109,10 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
     return status == COFFER_OK && info.links > 1 && !follow ? coffer__edit_linked(true, err) : status;
 }
 
-/* One of several files has to be a file itself: where a link leads to, others may have it under other names. */
+/* One of several files has to be a file itself: where a link leads to, others may have it under
+   other names. *info is what lies at the path now, for the caller to compare later. A single file
+   may be replaced through a link, because its target is resolved; the files of a set are published
+   by renames in one folder, which would replace the links themselves. */
 static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__os_info *info, coffer_error *err)
 {
     const int os_error = coffer__os_inspect(path, false, info);
@@ -116,7 +132,11 @@ static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__
     return coffer__fail_path(err, COFFER_ERR_LINKED, path);
 }
 
-/* Several files: the name that they would have as one, from the name of their index. */
+/* Several files: the name that they would have as one, from the name of their index. The index must
+   have the name that a publication would give to it: otherwise the old index would stay beside the
+   new one and still name the old files. All files must be open, because those that are not are
+   unknown and would be removed with the old model. No lock is taken here: the publication locks the
+   folder when it is opened, and what changes before that is found by rewrite_check_unchanged. */
 static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
 {
     static const char ending[] = ".index.json";
@@ -135,6 +155,8 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
                             (uint64_t)model->shard_count, (uint64_t)model->several->file_count);
     }
     const size_t len = coffer__text_len(index);
+    /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
+       refuses it. */
     rewrite->target.text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
     if (!coffer__saved_index_name(&file, rewrite->target.text, "") || strcmp(file.text, index) != 0 ||
         !coffer__shards_path_fits(rewrite->target.text)) {
@@ -143,12 +165,16 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
                             "its place: name another one (output; -o on the command line)");
     }
     coffer_status status = rewrite_check_plain(index, follow, &rewrite->index_seen, err);
+    /* Only the index is remembered in the plan; the shards' sources remember what they saw
+       themselves. */
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
         status = rewrite_check_plain(model->shards[i].path, follow, &info, err);
     }
     return status;
 }
 
+/* An output is not examined here: coffer__rewrite_guard does it when it is known which files there
+   will be. */
 static coffer_status rewrite_choose_target(coffer_rewrite *rewrite, coffer_error *err)
 {
     const char *output = rewrite->options.output;
@@ -162,7 +188,8 @@ static coffer_status rewrite_choose_target(coffer_rewrite *rewrite, coffer_error
 
 /* ---- how the new files are laid out ------------------------------------------------------------------------------ */
 
-/* The alignment that the data have in every file, as far as it is worth keeping. */
+/* The alignment that the data have in every file, as far as it is worth keeping. In bytes, a power
+   of two. One alignment holds for all new files, so it is the largest that every old one has. */
 static uint64_t rewrite_alignment(const coffer *model)
 {
     uint64_t alignment = REWRITE_MOST_ALIGNMENT;
@@ -175,7 +202,8 @@ static uint64_t rewrite_alignment(const coffer *model)
     return alignment;
 }
 
-/* The room for edits that every file has. Less than an alignment is only padding, which nobody has reserved. */
+/* The room for edits that every file has. Less than an alignment is only padding, which nobody has
+   reserved. In bytes. The smallest counts, so that no file grows by more room than it had. */
 static uint64_t rewrite_slack(const coffer *model, uint64_t alignment)
 {
     uint64_t slack = UINT64_MAX;
@@ -186,12 +214,15 @@ static uint64_t rewrite_slack(const coffer *model, uint64_t alignment)
     return slack >= alignment ? slack : 0;
 }
 
+/* *found becomes the edit that counts for the key, if there is one. */
 static bool rewrite_is_edited(const coffer_rewrite_options *options, const char *key, const coffer_edit **found)
 {
     return coffer__edit_names(options->edits, options->edit_count, key, strlen(key), found);
 }
 
-/* Whether an edit says what becomes of a member of the index's metadata. */
+/* Whether an edit says what becomes of a member of the index's metadata. An index's metadata follow
+   the same edits as those of the files; a member that is edited is declared with its new value and
+   not copied from the old index. */
 static bool rewrite_is_edited_member(const void *ctx, const char *key, size_t key_len)
 {
     const coffer_rewrite_options *options = ctx;
@@ -199,11 +230,16 @@ static bool rewrite_is_edited_member(const void *ctx, const char *key, size_t ke
     return coffer__edit_names(options->edits, options->edit_count, key, key_len, &edit);
 }
 
-/* What the model records is recorded again, unless the edits take it away or the options say otherwise. */
+/* What the model records is recorded again, unless the edits take it away or the options say
+   otherwise. The first file that records any digests decides, so that all new files record by the
+   same algorithm. An edit of the digests themselves means that the caller does not want those of
+   the model. */
 static coffer_algorithm rewrite_algorithm(const coffer_rewrite *rewrite)
 {
     const coffer_edit *edit = NULL;
     coffer_algorithm found = rewrite->options.digests;
+    /* The caller's choice counts first, then an edit of the digests, then what the model
+       records. */
     if (found != COFFER_NO_ALGORITHM || rewrite_is_edited(&rewrite->options, COFFER_DIGESTS_KEY, &edit)) {
         return found;
     }
@@ -213,6 +249,10 @@ static coffer_algorithm rewrite_algorithm(const coffer_rewrite *rewrite)
     return found;
 }
 
+/* A format that was asked for is laid out as its own writers do, because then the old layout does
+   not matter; only without one are the model's alignment and slack worth keeping. An empty place
+   for metadata is kept if any file has one, as removing it would change a file that otherwise stays
+   the same. Pure, and cannot fail. */
 static void rewrite_lay_out(coffer_rewrite *rewrite)
 {
     const coffer *model = rewrite->model;
@@ -222,6 +262,7 @@ static void rewrite_lay_out(coffer_rewrite *rewrite)
     layout->max_header_size = options->max_header_size;
     layout->format = options->format;
     layout->alignment = REWRITE_LEAST_ALIGNMENT;
+    /* The model's own format: its layout is kept as far as all files share it. */
     if (options->format == COFFER_FORMAT_ANY) {
         layout->format = coffer_format_to_write(coffer_table_format(model->shards->table));
         layout->alignment = rewrite_alignment(model);
@@ -238,15 +279,17 @@ static void rewrite_lay_out(coffer_rewrite *rewrite)
 
 /* ---- what is declared: metadata ---------------------------------------------------------------------------------- */
 
-/* Digests are the writer's to record. */
+/* Digests are the writer's to record. What the old files recorded is about their bytes, and would
+   be wrong in the new ones. */
 static bool rewrite_is_record(const char *key, size_t key_len)
 {
     return coffer__compare_names(key, key_len, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY)) == 0 ||
            coffer__compare_names(key, key_len, COFFER_METADATA_DIGEST_KEY, strlen(COFFER_METADATA_DIGEST_KEY)) == 0;
 }
 
-/* The value that the first file before this one has for the key; NULL: none has it. Those in between have the same, or
-   they would have been refused. */
+/* The value that the first file before this one has for the key; NULL: none has it. Those in
+   between have the same, or they would have been refused. *len is set only with a value. Tables
+   find a key by themselves, so this costs one look-up for each file before. */
 static const char *rewrite_first_value(const coffer *model, size_t shard, const coffer_pair *pair, size_t *len)
 {
     const char *value = NULL;
@@ -256,18 +299,23 @@ static const char *rewrite_first_value(const coffer *model, size_t shard, const 
     return value;
 }
 
+/* All new files get the same metadata, so two old files that contradict each other cannot both be
+   right. The user must settle it by an edit: choosing one silently would lose the other. Keys that
+   an edit sets or removes are left to rewrite_declare_metadata. */
 static coffer_status rewrite_declare_pairs(const coffer_rewrite *rewrite, size_t shard, coffer_error *err)
 {
     const coffer_edit *edit = NULL;
     const coffer_rewrite_options *options = &rewrite->options;
     coffer_pair pair;
     for (size_t i = 0; coffer_table_metadata_at(rewrite->model->shards[shard].table, i, &pair); i++) {
+        /* The digests are the writer's, and what an edit names is declared below, if at all. */
         if (rewrite_is_record(pair.key, pair.key_len) ||
             coffer__edit_names(options->edits, options->edit_count, pair.key, pair.key_len, &edit)) {
             continue;
         }
         size_t len = 0;
         const char *value = rewrite_first_value(rewrite->model, shard, &pair, &len);
+        /* An earlier file has declared it, with the same value. */
         if (value != NULL && len == pair.value_len && memcmp(value, pair.value, len) == 0) {
             continue;
         }
@@ -287,7 +335,8 @@ static coffer_status rewrite_declare_pairs(const coffer_rewrite *rewrite, size_t
     return COFFER_OK;
 }
 
-/* Whether the edit at `i` is the last one of its key. */
+/* Whether the edit at `i` is the last one of its key. Earlier edits of the key have no effect at
+   all. */
 static bool rewrite_edit_counts(const coffer_rewrite_options *options, size_t i)
 {
     const coffer_edit *last = NULL;
@@ -295,6 +344,8 @@ static bool rewrite_edit_counts(const coffer_rewrite_options *options, size_t i)
     return coffer__edit_names(options->edits, options->edit_count, edit->key, edit->key_len, &last) && last == edit;
 }
 
+/* Digests cannot be set by an edit here, as the writer computes them; removing them is allowed and
+   was seen to by rewrite_algorithm. The header copies keys and values. */
 static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer_rewrite_options *options = &rewrite->options;
@@ -306,6 +357,7 @@ static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, cof
     }
     for (size_t i = 0; i < options->edit_count; i++) {
         const coffer_edit *edit = &options->edits[i];
+        /* A removal needs no declaration: rewrite_declare_pairs has left the key out. */
         if (edit->value == NULL || !rewrite_edit_counts(options, i)) {
             continue;
         }
@@ -324,6 +376,8 @@ static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, cof
 
 /* ---- what is declared: tensors ----------------------------------------------------------------------------------- */
 
+/* The name is made in memory that is freed at once, since the header copies it. Room: the rule's
+   name, the old name and one byte, which keeps the size above 0. */
 static coffer_status rewrite_declare_renamed(const coffer_rewrite *rewrite, const coffer__rewrite_decision *decision,
                                              const coffer_tensor *tensor, coffer_error *err)
 {
@@ -340,6 +394,9 @@ static coffer_status rewrite_declare_renamed(const coffer_rewrite *rewrite, cons
     return status;
 }
 
+/* Numbers of declarations are without gaps, while those of the model's tensors are not once some
+   are left out: `sources` leads from the former to the latter, and changes[i].to stays NULL for
+   what is left out. The numbers fit 32 bits because those of the model's tensors do. */
 static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, size_t i, coffer_error *err)
 {
     coffer__rewrite_decision decision;
@@ -351,6 +408,7 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, size_t i, c
     if (status != COFFER_OK || decision.left_out) {
         return status;
     }
+    /* Noted before the declaration is added, under the number that it will get. */
     rewrite->sources[number] = (uint32_t)i;
     rewrite->shard_of[number] = tensor->shard;
     return decision.rename != NULL ? rewrite_declare_renamed(rewrite, &decision, tensor, err)
@@ -358,6 +416,8 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, size_t i, c
                                                        tensor->shape, tensor->rank, err);
 }
 
+/* The tables are as long as the model has tensors, which is the most that can be declared. What was
+   allocated before a failure is released by coffer_rewrite_free. */
 static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer_error *err)
 {
     rewrite->changes = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->changes, err);
@@ -379,6 +439,7 @@ static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer_error *err)
 
 /* ---- two tensors of one name ------------------------------------------------------------------------------------- */
 
+/* Borrowed from the header's arena, so it holds until something else is declared. */
 static coffer__name rewrite_declared_name(const void *ctx, uint32_t i)
 {
     const coffer_header *header = ctx;
@@ -386,7 +447,10 @@ static coffer__name rewrite_declared_name(const void *ctx, uint32_t i)
     return (coffer__name){ header->arena.bytes + tensor->name_at, tensor->name_len };
 }
 
-/* Any header would refuse two tensors of one name; this says which they were. */
+/* Any header would refuse two tensors of one name; this says which they were. It comes before the
+   files are built, because two tensors of one name may go to different files, where no single
+   header would notice them. The error names both old tensors and the new name: which rule is wrong
+   depends on all three. Expected time is linear in the number of tensors. */
 static coffer_status rewrite_check_names(const coffer_rewrite *rewrite, coffer_error *err)
 {
     coffer__names names = { .allocator = &rewrite->allocator,
@@ -397,6 +461,7 @@ static coffer_status rewrite_check_names(const coffer_rewrite *rewrite, coffer_e
     coffer_status status = coffer__names_build(&names, &twice, err);
     if (status == COFFER_OK && twice != COFFER__NO_NAME) {
         const coffer__name name = rewrite_declared_name(rewrite->header, twice);
+        /* The index finds the first tensor of the name, and `twice` is a later one. */
         const uint32_t once = coffer__names_find(&names, name.text, name.len);
         const coffer_tensor *a = coffer__rewrite_change_of(rewrite, once)->from;
         const coffer_tensor *b = coffer__rewrite_change_of(rewrite, twice)->from;
@@ -410,6 +475,9 @@ static coffer_status rewrite_check_names(const coffer_rewrite *rewrite, coffer_e
 
 /* ---- the new files ----------------------------------------------------------------------------------------------- */
 
+/* Building is what checks that the dtypes suit the format and that the header is within its limit,
+   so a plan that was made can be written. Room for digests is reserved before, because it is part
+   of the header's size. The size is added up here, in bytes: head and data. */
 static coffer_status rewrite_build_file(coffer_rewrite *rewrite, size_t file, coffer_error *err)
 {
     const coffer_table *table = NULL;
@@ -418,6 +486,7 @@ static coffer_status rewrite_build_file(coffer_rewrite *rewrite, size_t file, co
     if (status == COFFER_OK) {
         status = coffer__shards_declare(&rewrite->shards, rewrite->header, file, rewrite->headers[file], err);
     }
+    /* The digests' values are not known yet, but how many bytes they take is. */
     if (status == COFFER_OK && rewrite->digests != COFFER_NO_ALGORITHM) {
         status = coffer_header_reserve_digests(rewrite->headers[file], rewrite->digests, err);
     }
@@ -431,6 +500,9 @@ static coffer_status rewrite_build_file(coffer_rewrite *rewrite, size_t file, co
     return COFFER_OK;
 }
 
+/* Without a limit every tensor stays in the file it came from, and files that lost all of their
+   tensors vanish. After a failure of splitting, `shards` holds nothing, and a count of 0 tells
+   coffer_rewrite_free so. */
 static coffer_status rewrite_build_files(coffer_rewrite *rewrite, coffer_error *err)
 {
     coffer__shards *shards = &rewrite->shards;
@@ -453,11 +525,17 @@ static coffer_status rewrite_build_files(coffer_rewrite *rewrite, coffer_error *
 
 /* ---- the plan as it is shown ------------------------------------------------------------------------------------- */
 
+/* Tensors are in each header in the order in which coffer__shards_declare declared them, which is
+   that of `order`; so the position within the file is the number in its header. The tensors are
+   copied, since their `shard` is the plan's and not the header's. Their strings stay borrowed from
+   the headers. */
 static void rewrite_place_tensors(coffer_rewrite *rewrite)
 {
     const coffer__shards *shards = &rewrite->shards;
     for (uint32_t file = 0; file < shards->count; file++) {
         for (uint32_t at = shards->first[file]; at < shards->first[file + 1]; at++) {
+            /* From the place in the new files to the declaration, and from there to the model's
+               tensor. */
             const uint32_t source = rewrite->sources[shards->order[at]];
             rewrite->places[source] = *coffer_header_at(rewrite->headers[file], at - shards->first[file]);
             rewrite->places[source].shard = file;
@@ -466,12 +544,16 @@ static void rewrite_place_tensors(coffer_rewrite *rewrite)
     }
 }
 
+/* A rule may give a tensor the name that it has. */
 static bool rewrite_is_renamed(const coffer_rewrite_change *change)
 {
     return coffer__compare_names(change->from->name, change->from->name_len, change->to->name, change->to->name_len) !=
            0;
 }
 
+/* `changed` decides later whether files have to be written at all. With an alignment, a tensor that
+   does not begin at a multiple of its dtype's own alignment counts as moved, as it would be in a
+   new file. Bytes that are cast are counted in their new size. */
 static void rewrite_sum_up_tensor(coffer_rewrite *rewrite, const coffer_rewrite_change *change)
 {
     coffer_rewrite_summary *summary = &rewrite->summary;
@@ -482,12 +564,15 @@ static void rewrite_sum_up_tensor(coffer_rewrite *rewrite, const coffer_rewrite_
         return;
     }
     const bool cast = coffer__rewrite_is_cast(change);
+    /* The offset counts from the beginning of the file, as programs that map it see it. */
     const bool moved = aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0;
     rewrite->changed = rewrite->changed || cast || moved || rewrite_is_renamed(change);
     summary->cast += cast ? change->to->size : 0;
     summary->copied += cast ? 0 : change->to->size;
 }
 
+/* The headers are built, so every size is exact. A file whose data begin off the alignment that was
+   asked for has to be written, even if each of its tensors stays the same. */
 static void rewrite_sum_up(coffer_rewrite *rewrite)
 {
     coffer_rewrite_summary *summary = &rewrite->summary;
@@ -504,10 +589,13 @@ static void rewrite_sum_up(coffer_rewrite *rewrite)
     }
 }
 
-/* Whether tensors are to be in other files than now. */
+/* Whether tensors are to be in other files than now. Comparing the numbers of files alone is not
+   enough: the same number of files may be divided elsewhere. */
 static bool rewrite_is_resharded(const coffer_rewrite *rewrite)
 {
     const coffer__shards *shards = &rewrite->shards;
+    /* Without a limit every tensor stays in its file; with another number of files some must
+       move. */
     if (rewrite->options.max_shard_size == 0 || shards->count != rewrite->model->shard_count) {
         return rewrite->options.max_shard_size != 0;
     }
@@ -519,6 +607,7 @@ static bool rewrite_is_resharded(const coffer_rewrite *rewrite)
     return false;
 }
 
+/* A file without digests counts, too, if the others have some: all new files record the same. */
 static bool rewrite_has_other_digests(const coffer_rewrite *rewrite)
 {
     for (size_t i = 0; i < rewrite->model->shard_count; i++) {
@@ -529,17 +618,20 @@ static bool rewrite_has_other_digests(const coffer_rewrite *rewrite)
     return false;
 }
 
-/* Whether an edit changes anything in a file. */
+/* Whether an edit changes anything in a file. Setting what is set already and removing what is not
+   there change nothing. */
 static bool rewrite_is_another_value(const coffer_table *table, const coffer_edit *edit)
 {
     size_t len = 0;
     const char *value = coffer_table_metadata_get(table, edit->key, edit->key_len, &len);
+    /* Both are NULL if a key is removed that is not there: then nothing changes. */
     if (value == NULL || edit->value == NULL) {
         return value != edit->value;
     }
     return len != edit->value_len || memcmp(value, edit->value, len) != 0;
 }
 
+/* One file that would change is enough. */
 static bool rewrite_edits(const coffer_rewrite *rewrite)
 {
     const coffer_rewrite_options *options = &rewrite->options;
@@ -553,6 +645,9 @@ static bool rewrite_edits(const coffer_rewrite *rewrite)
     return false;
 }
 
+/* In this order because each way costs less than the one before: new files, only headers, nothing.
+   With an output there are always files. When only headers change, no tensor is copied, so the
+   summary must not promise it. */
 static void rewrite_choose_way(coffer_rewrite *rewrite)
 {
     const coffer_format format = coffer_table_format(rewrite->model->shards->table);
@@ -568,8 +663,11 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Only what needs no model is checked here. The format and the limits of sizes are checked by those
+   who use them. */
 static coffer_status rewrite_check_options(const coffer_rewrite_options *options, coffer_error *err)
 {
+    /* A count without a list is a mistake of the caller, and not an empty list. */
     const bool missing =
         (options->rules == NULL && options->rule_count > 0) || (options->edits == NULL && options->edit_count > 0);
     if (missing || (options->output != NULL && options->output[0] == '\0')) {
@@ -585,6 +683,10 @@ static coffer_status rewrite_check_options(const coffer_rewrite_options *options
                : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `sync` has no such value");
 }
 
+/* The order is that of cost and of need: the lock comes first, so that nothing changes under the
+   plan; the rules are checked before anything is declared; names need the declarations and files
+   the names. Whether files may be replaced is asked last, since only then is it known which there
+   will be, and only if files are written at all. On failure the caller frees what was made. */
 static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer_rewrite_options *options = &rewrite->options;
@@ -595,6 +697,7 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
+    /* From here on everything follows from the headers, which are in memory. */
     rewrite_lay_out(rewrite);
     status = rewrite_declare(rewrite, err);
     if (status == COFFER_OK) {
@@ -610,6 +713,8 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
+    /* The files are known: their names, the tensors' places, the sums, and what has to be
+       written. */
     rewrite->keeps_names = coffer__rewrite_can_keep_names(rewrite);
     rewrite_place_tensors(rewrite);
     rewrite_sum_up(rewrite);
@@ -617,6 +722,9 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     return rewrite->summary.way == COFFER_REWRITE_FILES ? coffer__rewrite_guard(rewrite, err) : COFFER_OK;
 }
 
+/* *rewrite is NULL after any failure. The options are copied, but what they point to is borrowed
+   until the plan is freed. A single file that is replaced stays locked as long as the plan exists,
+   so a plan that is not carried out keeps editors away until it is freed. */
 coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model, const coffer_rewrite_options *options,
                                   coffer_error *err)
 {
@@ -640,6 +748,8 @@ coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
     made->allocator = *allocator;
     made->model = model;
     made->options = known;
+    /* coffer_rewrite_free closes any lock that is not -1, so this comes before the first step that
+       can fail. */
     made->lock = -1;
     made->count = coffer_count(model);
     status = rewrite_make_plan(made, err);
@@ -651,11 +761,14 @@ coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
     return COFFER_OK;
 }
 
+/* Constant once planned. */
 const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_rewrite *rewrite)
 {
     return &rewrite->summary;
 }
 
+/* In the order of the model's tensors, those that are left out included. The counts of lost numbers
+   change while the plan is carried out. */
 const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i)
 {
     return i < rewrite->count ? &rewrite->changes[i] : NULL;

@@ -23,6 +23,8 @@
 #define REWRITE_BLOCK_ELEMENTS 1024
 #define REWRITE_MOST_THREADS 64
 
+/* The tensor, the first element of it and how many; the counts of lost numbers are this piece's own
+   until rewrite_count_piece adds them. */
 typedef struct rewrite_piece {
     size_t number; /* of the declaration */
     uint64_t first;
@@ -39,6 +41,7 @@ typedef struct rewrite_cast_job {
     rewrite_piece next;
 } rewrite_cast_job;
 
+/* Each worker has its own buffers and its own error, so only `job` is shared. */
 typedef struct rewrite_cast_worker {
     coffer__crew_worker base;
     rewrite_cast_job *job;
@@ -48,7 +51,9 @@ typedef struct rewrite_cast_worker {
     coffer_error err;
 } rewrite_cast_worker;
 
-/* Bytes of that many elements, which must fill whole bytes. Written so that no product overflows. */
+/* Bytes of that many elements, which must fill whole bytes. Written so that no product overflows.
+   Pieces begin at multiples of REWRITE_PIECE_ELEMENTS, which is a multiple of 8, so that holds for
+   dtypes of fewer bits than a byte as well. */
 static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 {
     const uint64_t bits = coffer_dtype_bits(dtype);
@@ -57,9 +62,10 @@ static uint64_t rewrite_elements_size(coffer_dtype dtype, uint64_t elements)
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a number may have become zero or infinite: it is zero, infinite or NaN. Without its sign, a double is ordered
-   as its bits are as an integer, from 0 to infinity and NaN; less 1, zero is the largest. So one comparison decides, which
-   counts because every number that is cast comes here. */
+/* Whether a number may have become zero or infinite: it is zero, infinite or NaN. Without its sign,
+   a double is ordered as its bits are as an integer, from 0 to infinity and NaN; less 1, zero is
+   the largest. So one comparison decides, which counts because every number that is cast comes
+   here. Whether the number that was read was such a value already is left to the caller. */
 static bool rewrite_may_be_lost(double value)
 {
     const uint64_t infinity = UINT64_C(0x7FF) << 53;
@@ -68,8 +74,9 @@ static bool rewrite_may_be_lost(double value)
     return (bits << 1) - 1 >= infinity - 1;
 }
 
-/* Compares what was written, decoded again, with what was read. The counters are local and without branches, so
-   that the compiler can use vector instructions. */
+/* Compares what was written, decoded again, with what was read. Numbers that cannot have been lost,
+   which are nearly all, cost one comparison. Overflow means that a number became infinite which was
+   not; vanishing, that it became zero which was not. NaN is neither. */
 static void rewrite_count_losses(rewrite_piece *piece, const double *values, const double *back, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -80,8 +87,9 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     }
 }
 
-/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when the
-   plan was made. */
+/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were
+   checked when the plan was made. Decoding a float to a double is exact, so there is one rounding,
+   when a block is encoded. */
 static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
                                   coffer_dtype to)
 {
@@ -100,13 +108,17 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 
 /* ---- one piece --------------------------------------------------------------------------------------------------- */
 
-/* Takes the next piece; false when there is none, or when somebody has failed. Declarations that are not cast, and
-   those without elements, are skipped. `next` stays at a tensor until all its pieces are taken. */
+/* Takes the next piece; false when there is none, or when a worker has failed. Declarations that
+   are not cast, and those without elements, are skipped. `next` stays at a tensor until all its
+   pieces are taken. Pieces are given out in the order of the declarations, so that of several new
+   files mostly one at a time is being filled. */
 static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
 {
     const size_t count = coffer_header_count(job->rewrite->header);
     bool taken = false;
     coffer__os_mutex_lock(&job->crew.mutex);
+    /* The number advances only in rounds that took nothing, so a tensor is left when it has no
+       piece more. */
     for (; job->crew.status == COFFER_OK && !taken && job->next.number < count; job->next.number += !taken) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, job->next.number);
         const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
@@ -124,6 +136,7 @@ static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
     return taken;
 }
 
+/* Both writers take pieces in any order and from any thread. */
 static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t number, uint64_t offset,
                                  const void *bytes, uint64_t size, coffer_error *err)
 {
@@ -131,8 +144,10 @@ static coffer_status rewrite_put(const coffer__rewrite_target *target, size_t nu
                                 : coffer_model_writer_write(target->files, number, offset, bytes, size, err);
 }
 
-/* Reads, casts and writes one piece. The read runs in this thread alone, as the other workers do the same at the
-   same time. */
+/* Reads, casts and writes one piece. The read runs in this thread alone, as the other workers do
+   the same at the same time. No lock is held while it reads, computes and writes. Memory for the
+   read is the worker's own buffer, so a piece costs no allocation here. After a failure the error
+   is in worker->err. */
 static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_piece *piece)
 {
     const coffer_rewrite *rewrite = worker->job->rewrite;
@@ -152,6 +167,8 @@ static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_pie
                        rewrite_elements_size(to, piece->count), &worker->err);
 }
 
+/* Several workers may have pieces of one tensor, so the tensor's counts are added to under the
+   mutex. */
 static void rewrite_count_piece(rewrite_cast_job *job, const rewrite_piece *piece)
 {
     coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, piece->number);
@@ -161,6 +178,8 @@ static void rewrite_count_piece(rewrite_cast_job *job, const rewrite_piece *piec
     coffer__os_mutex_unlock(&job->crew.mutex);
 }
 
+/* A piece is counted only after it was written. What a failure leaves is the writer's to
+   discard. */
 static void rewrite_cast_work(void *ctx)
 {
     rewrite_cast_worker *worker = ctx;
@@ -181,8 +200,10 @@ static void rewrite_cast_work(void *ctx)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* After a writer has failed, it refuses the writes of other threads as wrong calls. The failure itself is what the
-   caller must learn, so it is preferred to those refusals. */
+/* After a writer has failed, it refuses the writes of other threads as wrong calls. The failure
+   itself is what the caller must learn, so it is preferred to those refusals. All threads were
+   joined, so the workers' fields can be read without the mutex. COFFER_ERR_ARGUMENT itself is
+   returned only if no worker has another failure. */
 static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t count, coffer_status status,
                                    coffer_error *err)
 {
@@ -198,7 +219,8 @@ static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t co
     return status;
 }
 
-/* Gives each worker its two buffers and runs them. */
+/* Gives each worker its two buffers and runs them. From and to: two neighbouring pieces of the same
+   block for each worker. */
 static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
                                        uint8_t *buffers, coffer_error *err)
 {
@@ -212,7 +234,9 @@ static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worke
     return rewrite_cause(workers, count, status, err);
 }
 
-/* How many threads are worth starting: at most one for each piece. */
+/* How many threads are worth starting: at most one for each piece. `wanted` is the caller's number,
+   0 for as many as there are processors. Counting stops early, since beyond the most threads it
+   changes nothing. */
 static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wanted)
 {
     uint64_t pieces = 0;
@@ -227,6 +251,8 @@ static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wante
     return (size_t)(count == 0 ? 1 : count < REWRITE_MOST_THREADS ? count : REWRITE_MOST_THREADS);
 }
 
+/* All memory is taken before the first thread starts, so casting itself cannot run out of it in the
+   middle of the work. No thread is left when it returns. */
 coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                    const coffer_read_options *options, coffer_error *err)
 {

@@ -7,7 +7,7 @@
  *   in place         a file that is not the model's is refused, unless it may be replaced (force)
  *
  * Compared are the name of the model as one file, and of several files their index, their own names, and what an index
- * names that lies there, since the files of an older model are removed.
+ * names that exists, since the files of an older model are removed.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -26,6 +26,8 @@ typedef struct rewrite_guard_file {
     uint64_t inode;
 } rewrite_guard_file;
 
+/* It lives for one call. `status` carries a refusal out of the visitor of coffer_list_files, which
+   can only say "stop". */
 typedef struct rewrite_guard {
     coffer_rewrite *rewrite;
     size_t room;
@@ -38,6 +40,8 @@ typedef struct rewrite_guard {
 
 /* ---- the files that the model is read from ----------------------------------------------------------------------- */
 
+/* Inodes differ more often than devices, so they come first. An inode number alone does not name a
+   file, hence both. */
 static int rewrite_guard_compare(const rewrite_guard_file *a, const rewrite_guard_file *b)
 {
     if (a->inode != b->inode) {
@@ -52,6 +56,7 @@ static bool rewrite_guard_before(const void *ctx, uint32_t a, uint32_t b)
     return rewrite_guard_compare(&files[a], &files[b]) < 0;
 }
 
+/* There is room for every file of the model and its index. */
 static void rewrite_guard_add(rewrite_guard *guard, const coffer__os_info *info)
 {
     guard->files[guard->count] = (rewrite_guard_file){ info->device, info->inode };
@@ -59,6 +64,7 @@ static void rewrite_guard_add(rewrite_guard *guard, const coffer__os_info *info)
     guard->count++;
 }
 
+/* Binary search in `order`; needs the sort at the end of rewrite_guard_open. */
 static bool rewrite_guard_knows(const rewrite_guard *guard, const coffer__os_info *info)
 {
     const rewrite_guard_file wanted = { info->device, info->inode };
@@ -76,7 +82,9 @@ static bool rewrite_guard_knows(const rewrite_guard *guard, const coffer__os_inf
     return false;
 }
 
-/* (What was opened by a URL or from memory is no file here.) */
+/* (What was opened by a URL or from memory is no file here.) The files are compared as they were
+   when the model was opened, and the index as it is now. After a failure rewrite_guard_close
+   releases what was allocated. */
 static coffer_status rewrite_guard_open(rewrite_guard *guard)
 {
     coffer__os_info info;
@@ -88,6 +96,7 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
     if (guard->files == NULL || guard->order == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* Sources in memory and those of a server have no file that could be lost. */
     for (size_t i = 0; i < model->shard_count; i++) {
         const coffer__os_info *seen = coffer__source_seen(&model->shards[i].source);
         if (seen != NULL) {
@@ -102,6 +111,7 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
     return COFFER_OK;
 }
 
+/* NULL is fine for both, after a failure. */
 static void rewrite_guard_close(const rewrite_guard *guard)
 {
     const coffer_allocator *allocator = &guard->rewrite->allocator;
@@ -111,6 +121,7 @@ static void rewrite_guard_close(const rewrite_guard *guard)
 
 /* ---- the files that go ------------------------------------------------------------------------------------------- */
 
+/* Not even `force` allows this: the model would lose the files that it is read from. */
 static coffer_status rewrite_guard_refuse_input(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -119,6 +130,7 @@ static coffer_status rewrite_guard_refuse_input(const char *path, coffer_error *
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
+/* COFFER_ERR_SHADOWED as for any writer of models that would remove a file it does not know. */
 static coffer_status rewrite_guard_refuse_stranger(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_SHADOWED,
@@ -127,11 +139,15 @@ static coffer_status rewrite_guard_refuse_stranger(const char *path, coffer_erro
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 
-/* One name that the new model takes or removes; whether it is the model's already comes in *own. */
+/* One name that the new model takes or removes; whether it is the model's already comes in *own.
+   Links are followed, because what counts is the file that would be lost, whatever its name. It is
+   a look and not a lock: a file that is put there later is found by the writer or the publication,
+   as far as they check. What cannot be examined at all is an error, and not taken for harmless. */
 static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *path, bool *own)
 {
     coffer__os_info info;
     const coffer_rewrite_options *options = &guard->rewrite->options;
+    /* *own is set in any case, also when the look fails. */
     const int os_error = coffer__os_inspect(path, true, &info);
     *own = os_error == 0 && rewrite_guard_knows(guard, &info);
     if (os_error == ENOENT || os_error == ENOTDIR || os_error == ELOOP) {
@@ -140,13 +156,15 @@ static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *
     if (os_error != 0) {
         return coffer__trouble(guard->err, "look at a file that would be replaced", path, os_error);
     }
+    /* Elsewhere: a file that is no input is replaced or refused by the writer, by its own rules. */
     if (options->output != NULL) {
         return *own ? rewrite_guard_refuse_input(path, guard->err) : COFFER_OK;
     }
     return *own || options->force ? COFFER_OK : rewrite_guard_refuse_stranger(path, guard->err);
 }
 
-/* What such an index names. */
+/* What such an index names. A non-zero answer ends the listing. Files that are named but do not
+   exist cannot be lost. */
 static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
 {
     rewrite_guard *guard = ctx;
@@ -155,8 +173,11 @@ static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
     return guard->status != COFFER_OK;
 }
 
-/* An index that lies where the new one goes, and what it names. One that cannot be understood names nothing, as it does
-   for a publication, which removes the files of an older model. */
+/* An index that lies where the new one goes, and what it names. One that cannot be understood names
+   nothing, as it does for a publication, which removes the files of an older model. The listing's
+   own status is mostly dropped: cancelled means that guard->status has the reason, and an index
+   that does not conform is no obstacle. Lack of memory and trouble with the device are passed on,
+   as they say nothing about the index. */
 static coffer_status rewrite_guard_look_at_index(rewrite_guard *guard, const char *index)
 {
     coffer_error cause;
@@ -165,6 +186,7 @@ static coffer_status rewrite_guard_look_at_index(rewrite_guard *guard, const cha
     if (status != COFFER_OK) {
         return status;
     }
+    /* The error of the listing is about an old index and stays here, unless it is passed on. */
     status = coffer_list_files(index, &guard->rewrite->allocator, rewrite_guard_look_listed, guard, &cause);
     if (status == COFFER_ERR_MEMORY || status == COFFER_ERR_IO) {
         coffer__fail(guard->err, status, "%s", cause.message);
@@ -174,6 +196,8 @@ static coffer_status rewrite_guard_look_at_index(rewrite_guard *guard, const cha
     return guard->status;
 }
 
+/* The names are the ones that the files will get, so rewrite->keeps_names must be decided
+   before. */
 static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
 {
     coffer__path path;
@@ -193,10 +217,15 @@ static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
     return coffer__saved_index_name(&path, target, "") ? rewrite_guard_look_at_index(guard, path.text) : COFFER_OK;
 }
 
+/* A single file that replaces itself needs no look: its writer replaces only the file that was
+   read. The name of the model as one file is looked at even for several files, since a file of that
+   name would shadow their index and is removed; owns_target then tells the publication that it may
+   be. */
 static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)
 {
     coffer_rewrite *rewrite = guard->rewrite;
     const bool in_place = rewrite->options.output == NULL;
+    /* One file that becomes one file. */
     if (in_place && rewrite->model->several == NULL && rewrite->shards.count == 1) {
         return COFFER_OK;
     }
@@ -209,6 +238,8 @@ static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)
                : COFFER_OK;
 }
 
+/* Nothing is changed in the folder. It is part of planning, so that a refusal comes before hours of
+   writing. */
 coffer_status coffer__rewrite_guard(coffer_rewrite *rewrite, coffer_error *err)
 {
     rewrite_guard guard = { .rewrite = rewrite, .err = err };

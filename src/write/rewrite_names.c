@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-/* Whether a file of the model may be called in the new one as it is: publishing finds files by these names. */
+/* Whether a file of the model may be called in the new one as it is: publishing finds files by
+   these names. The name of the model as one file is refused, since a file of that name would shadow
+   the index. */
 static bool rewrite_is_fit(const coffer_rewrite *rewrite, const char *path)
 {
     coffer__path temporary;
@@ -22,6 +24,7 @@ static bool rewrite_is_fit(const coffer_rewrite *rewrite, const char *path)
            strcmp(name, target + coffer__path_name_at(target)) != 0;
 }
 
+/* All or none: a mixture of old and new names could let two files have one name. */
 bool coffer__rewrite_can_keep_names(const coffer_rewrite *rewrite)
 {
     const coffer *model = rewrite->model;

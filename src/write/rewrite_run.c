@@ -23,6 +23,8 @@ typedef struct rewrite_progress {
     uint64_t total;
 } rewrite_progress;
 
+/* `total` of a part is replaced by that of the whole, so the user sees one count that only rises.
+   In bytes of tensors. */
 static int rewrite_progress_call(void *ctx, uint64_t done, uint64_t total)
 {
     const rewrite_progress *progress = ctx;
@@ -32,16 +34,24 @@ static int rewrite_progress_call(void *ctx, uint64_t done, uint64_t total)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* The header was built by the plan, with its layout and with room for digests, so the writer takes
+   both as they are. The path is the resolved one: a link that is followed stays a link. */
 static coffer_status rewrite_open_file(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.sync = rewrite->options.sync;
     options.digests = rewrite->digests;
-    /* If somebody saves there in between, their file must not be lost. */
+    /* If another program saves there in between, its file must not be lost. In place, finishing fails
+       with COFFER_ERR_CHANGED instead. */
     options.replaces = rewrite->options.output == NULL ? rewrite->model : NULL;
     return coffer_writer_open(&target->file, rewrite->headers[0], rewrite->target.text, &options, err);
 }
 
+/* The model writer splits and builds again by the same functions, from the same declarations, and
+   so comes to the plan's files. Everything in `keeps` is borrowed from the plan, which lives longer
+   than the writer. A file with the model's name as one file is removed without `force` only if it
+   belongs to the model (owns_target). From here until the writer is freed the folder is locked
+   against other saves. */
 static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__rewrite_target *target,
                                         coffer_error *err)
 {
@@ -51,6 +61,7 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     const coffer__model_writer_keeps keeps = { .shard_of = options->max_shard_size == 0 ? rewrite->shard_of : NULL,
                                                .names = rewrite->keeps_names ? rewrite->model : NULL,
                                                .members = &rewrite->members };
+    /* The layout of the plan, field by field: the writer's options are not those of a header. */
     files.alignment = rewrite->layout.alignment;
     files.slack = rewrite->layout.slack;
     files.max_header_size = rewrite->layout.max_header_size;
@@ -60,12 +71,14 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     files.digests = rewrite->digests;
     model.files = &files;
     model.max_shard_size = options->max_shard_size;
+    /* owns_target: the file that would be removed is one of the model's own (rewrite_guard.c). */
     model.force = options->force || rewrite->owns_target;
     return coffer__model_writer_open(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
 }
 
-/* A single file made of a single file has a writer of its own: it may have any name and format, and nothing else is
-   published with it. */
+/* A single file made of a single file has a writer of its own: it may have any name and format, and
+   nothing else is published with it. Replacing several files by one needs the publication, too,
+   since the old ones and their index have to go. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
     const bool replaces_several = rewrite->options.output == NULL && rewrite->model->several != NULL;
@@ -73,6 +86,8 @@ static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite
                                                            : rewrite_open_files(rewrite, target, err);
 }
 
+/* One call for all tensors lets the writer join neighbours into long runs. Where the model was
+   opened by URL, the same call reads and writes. */
 static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                   const coffer_read_options *options, coffer_error *err)
 {
@@ -84,6 +99,8 @@ static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__r
     }
     for (size_t i = 0; i < declared; i++) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
+        /* Every tensor is either copied here or cast later, so each byte is written exactly
+           once. */
         if (!coffer__rewrite_is_cast(change)) {
             copies[count++] = (coffer_copy){ i, rewrite->model, change->from };
         }
@@ -95,6 +112,8 @@ static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__r
     return status;
 }
 
+/* Copies come before casts. They go in one call, which the system can speed up; casts follow piece
+   by piece. The part's options are the caller's, with the progress translated. */
 static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                   const coffer_read_options *options, coffer_error *err)
 {
@@ -107,10 +126,13 @@ static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite
     if (status != COFFER_OK || summary->cast == 0) {
         return status;
     }
+    /* The casts are counted from the end of the copies on. */
     progress.before = summary->copied;
     return coffer__rewrite_cast(rewrite, target, &part, err);
 }
 
+/* `seen` is NULL for a file that was not looked at when it was opened; then it is enough that it
+   exists. The path is followed, as it was when the model was opened. */
 static coffer_status rewrite_look_again(const char *path, const coffer__os_info *seen, coffer_error *err)
 {
     coffer__os_info now;
@@ -122,8 +144,10 @@ static coffer_status rewrite_look_again(const char *path, const coffer__os_info 
     return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
 }
 
-/* Whether the files of a model that is replaced, its index too, are still those that were read. (A single file's writer
-   looks at it itself.) */
+/* Whether the files of a model that is replaced, its index too, are still those that were read. (A
+   single file's writer looks at it itself.) It narrows the window in which a save of another
+   program could be lost. Other saves by this library are kept out by the lock of the folder, but an
+   edit of a file's metadata takes only the lock of that file and is found here. */
 static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
 {
     const coffer *model = rewrite->model;
@@ -141,6 +165,8 @@ static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coff
                                   : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
 }
 
+/* The look comes as late as possible, when all bytes are written and only renames are left. If it
+   fails, nothing is published and the new files are removed. */
 static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                     coffer_error *err)
 {
@@ -151,6 +177,8 @@ static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer_
     return status == COFFER_OK ? coffer_model_writer_finish(target->files, err) : status;
 }
 
+/* One target of the two is set. Freeing a writer that was not finished removes its new files, so
+   after any failure the old model is there as it was; freeing what is NULL does nothing. */
 static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
 {
     coffer__rewrite_target target = { .file = NULL };
@@ -168,7 +196,9 @@ static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_op
 
 /* ---- only metadata ----------------------------------------------------------------------------------------------- */
 
-/* Says after a failure in the middle which files are changed by now. */
+/* Says after a failure in the middle which files are changed by now. Each file is whole, whichever
+   it is; only the model as a whole is half done. Running the same edits again completes it, since
+   files that have the metadata already are left alone. */
 static coffer_status rewrite_headers_fail(const coffer *model, size_t shard, const coffer_error *cause,
                                           coffer_error *err)
 {
@@ -187,6 +217,10 @@ static coffer_status rewrite_headers_fail(const coffer *model, size_t shard, con
     return coffer__fail_errno(err, cause->code, cause->os_error);
 }
 
+/* Between giving up the lock and the edit another editor may come first; then the edit fails with
+   COFFER_ERR_CHANGED and that editor's work stays. All files are looked at before the first is
+   edited, so that a model which was changed as a whole is not left half edited. There is no way to
+   publish edits together: each header is changed in its own file. */
 static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
 {
     coffer_error cause;
@@ -195,6 +229,8 @@ static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_
     coffer_edit_options edit = COFFER_EDIT_OPTIONS_INIT;
     edit.allocator = &rewrite->allocator;
     edit.max_header_size = options->max_header_size;
+    /* Mode, slack and the rest have their defaults, so a header without room is made longer as by
+       any edit. */
     edit.follow_links = options->follow_links;
     edit.sync = options->sync;
     edit.progress = read->progress;
@@ -219,6 +255,8 @@ static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* A plan is used up by the first call that gets past the checks, even if that call fails. With
+   COFFER_REWRITE_NOTHING no file is opened. */
 coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
 {
     coffer_read_options known;

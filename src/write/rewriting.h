@@ -24,7 +24,7 @@
 #include "paths.h"
 #include "shards.h"
 
-/* What becomes of one tensor. */
+/* What becomes of one tensor. A decision borrows from the rules and from the tensor's name. */
 typedef struct coffer__rewrite_decision {
     const coffer_rewrite_rule *rename; /* NULL: it keeps its name */
     coffer__name captures[COFFER_REWRITE_MOST_STARS];
@@ -32,16 +32,20 @@ typedef struct coffer__rewrite_decision {
     bool left_out;
 } coffer__rewrite_decision;
 
-/* Fails when a rule is not valid, or when its pattern matches no tensor of the model. */
+/* Fails when a rule is not valid, or when its pattern matches no tensor of the model.
+   COFFER_ERR_ARGUMENT for the one, COFFER_ERR_NO_TENSOR for the other. */
 coffer_status coffer__rewrite_check_rules(const coffer *model, const coffer_rewrite_rule *rules, size_t count,
                                           coffer_error *err);
-/* Fails when the tensor would be cast and is not a float. */
+/* Fails when the tensor would be cast and is not a float. The rules have passed
+   coffer__rewrite_check_rules. COFFER_ERR_DTYPE, with the tensor's name. */
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
                                      const coffer_tensor *tensor, coffer_error *err);
 /* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and
    the old one together. Returns its length. */
 size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name);
 
+/* The plan itself. rewrite.c fills it, one thread at a time; while it is carried out only `lock`,
+   `run` and the counts in `changes` change. */
 struct coffer_rewrite {
     coffer_allocator allocator;
     const coffer *model;
@@ -73,13 +77,14 @@ static inline coffer_rewrite_change *coffer__rewrite_change_of(const coffer_rewr
     return &rewrite->changes[rewrite->sources[number]];
 }
 
-/* Whether its bytes are computed. */
+/* Whether its bytes are computed. The tensor must not be left out. */
 static inline bool coffer__rewrite_is_cast(const coffer_rewrite_change *change)
 {
     return change->to->dtype != change->from->dtype;
 }
 
-/* Whether the new files have the names of the old ones, once it is known how many they are. */
+/* Whether the new files have the names of the old ones, once it is known how many they are. The
+   result belongs in rewrite->keeps_names, on which coffer__rewrite_name_file depends. */
 bool coffer__rewrite_can_keep_names(const coffer_rewrite *rewrite);
 /* The path of a new file; false when it is too long. */
 bool coffer__rewrite_name_file(const coffer_rewrite *rewrite, size_t file, coffer__path *path);
@@ -93,7 +98,9 @@ typedef struct coffer__rewrite_target {
     coffer_model_writer *files;
 } coffer__rewrite_target;
 
-/* Writes every tensor that is cast, and counts what was lost. The options' progress counts bytes of the new tensors. */
+/* Writes every tensor that is cast, and counts what was lost. The options' progress counts bytes of
+   the new tensors. Threads are joined when it returns. After a failure the target can only be
+   freed. */
 coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                    const coffer_read_options *options, coffer_error *err);
 
