@@ -25,14 +25,18 @@ typedef struct coffer__index_members {
     coffer__names names;         /* of the keys */
 } coffer__index_members;
 
-/* Whether a member is left out besides. */
+/* Whether a member is left out in addition to total_size and the digests. `key` has no NUL at
+   its end. */
 typedef bool coffer__index_leaves_out(const void *ctx, const char *key, size_t key_len);
 
-/* Reads those of a model, which is borrowed as long as there are members; a model without an index has none.
-   coffer__index_members_free also follows a failure. */
+/* Reads those of a model, which is borrowed as long as there are members; a model without an
+   index has none. `leaves_out` is asked for every key, and must not be NULL. *members must not
+   move while it is in use. Fails with COFFER_ERR_MEMORY; coffer__index_members_free also follows
+   a failure. */
 coffer_status coffer__index_members_read(coffer__index_members *members, const coffer *model,
                                          coffer__index_leaves_out *leaves_out, const void *ctx,
                                          const coffer_allocator *allocator, coffer_error *err);
+/* Whether a member has that key; the key is compared with its escapes undone. */
 bool coffer__index_members_have(const coffer__index_members *members, const char *key, size_t key_len);
 void coffer__index_members_free(coffer__index_members *members);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writes the text of index files: see index_text.h for the spelling.
- */
+/* Writes the text of index files: see index_text.h for the spelling. Everything goes through
+   coffer__index_put, which is the only place that knows whether the text is measured or written.
+   So the two cannot differ, and nothing here can fail. */
 #include "index_text.h"
 
 #include "scan.h"
@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* No bound is checked: `out` has the size that the same calls have measured. */
 void coffer__index_put(coffer__index_text *text, const char *piece, size_t size)
 {
     if (text->out != NULL) {
@@ -17,14 +18,16 @@ void coffer__index_put(coffer__index_text *text, const char *piece, size_t size)
     text->size += size;
 }
 
+/* In decimal, without a sign or leading zeros. */
 void coffer__index_put_number(coffer__index_text *text, uint64_t value)
 {
+    /* As many as 2^64-1 has. */
     char digits[20];
     coffer__index_put(text, digits, coffer__write_u64(digits, value));
 }
 
-/* Puts one UTF-16 code unit as \uXXXX. JSON has no escape for a whole code point above 0xFFFF: it takes a pair of
-   them. */
+/* Puts one UTF-16 code unit as \uXXXX, in lower case like other writers. JSON has no escape for
+   a whole code point above 0xFFFF: it takes a pair of them. */
 static void index_put_unit(coffer__index_text *text, uint32_t unit)
 {
     char escape[6] = { '\\', 'u' };
@@ -34,8 +37,9 @@ static void index_put_unit(coffer__index_text *text, uint32_t unit)
     coffer__index_put(text, escape, sizeof escape);
 }
 
-/* Puts a character that does not stand for itself: a quote, a backslash, a control character, or anything outside
-   ASCII. */
+/* Puts a character that does not stand for itself: a quote, a backslash, a control character, or
+   anything outside ASCII. Where JSON has a short escape it is used. DEL is escaped by number,
+   which JSON allows but does not ask for. */
 static void index_put_character(coffer__index_text *text, uint32_t character)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
@@ -45,6 +49,7 @@ static void index_put_character(coffer__index_text *text, uint32_t character)
             return;
         }
     }
+    /* Above the basic plane a code point is a high and a low surrogate, of ten bits each. */
     if (character < 0x10000) {
         index_put_unit(text, character);
     } else {
@@ -59,6 +64,7 @@ void coffer__index_put_string(coffer__index_text *text, const char *string, size
 {
     COFFER__INDEX_PUT(text, "\"");
     for (size_t at = 0; at < length;) {
+        /* A run of characters that stand for themselves, then one that does not. */
         const size_t plain = coffer__scan_plain((const uint8_t *)string + at, length - at);
         uint32_t character = 0;
         coffer__index_put(text, string + at, plain);
@@ -76,11 +82,13 @@ void coffer__index_begin(coffer__index_text *text)
     COFFER__INDEX_PUT(text, "{\n  \"metadata\": ");
 }
 
+/* The comma ends the member of the metadata. */
 void coffer__index_begin_weights(coffer__index_text *text)
 {
     COFFER__INDEX_PUT(text, ",\n  \"weight_map\": {");
 }
 
+/* The comma comes before each weight but the first, as the last one is not known when it is put. */
 void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file)
 {
     coffer__index_put(text, ",", text->has_weights ? 1 : 0);
@@ -91,6 +99,7 @@ void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, con
     text->has_weights = true;
 }
 
+/* Without weights the object stays on one line, as {}. The text ends without a line feed. */
 size_t coffer__index_end(coffer__index_text *text)
 {
     coffer__index_put(text, "\n  ", text->has_weights ? 3 : 0);

@@ -20,6 +20,8 @@
 #include "coffer.h"
 #include "names.h"
 
+/* A text in progress. Begins as zeros, or with `out` set to memory of the size that was
+   measured. */
 typedef struct coffer__index_text {
     char *out;
     size_t size;
@@ -34,6 +36,7 @@ size_t coffer__index_end(coffer__index_text *text);
 /* Puts a tensor and the name of its file, which is UTF-8 like all names. */
 void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file);
 
+/* Puts bytes as they are; the caller answers for their being JSON. */
 void coffer__index_put(coffer__index_text *text, const char *piece, size_t size);
 #define COFFER__INDEX_PUT(text, literal) coffer__index_put(text, literal, sizeof(literal) - 1)
 void coffer__index_put_number(coffer__index_text *text, uint64_t value);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a model as one or more files: a plan (shards.h), a writer for each file while it is needed, and a
- * publication of all files together (publication.h). The first piece for a file opens its writer and the last one
- * finishes it. So the device works on one file while the next is written, and few files are open at a time.
+ * Writes a model as one or more files: a plan (shards.h), a writer for each file while it is
+ * needed, and a publication of all files together (publication.h). The first piece for a file opens
+ * its writer and the last one finishes it. So the device works on one file while the next is
+ * written, and few files are open at a time.
  *
- * The mutex guards what is declared below it and is not held while tensors are written. A file's writer is used by
- * any number of calls at once. `users` counts them: the call that finds all bytes written and no other user
- * finishes the file, so no call can meet a writer that has been freed.
+ * Threads: the mutex guards what is declared below it and is not held while tensors are written. A
+ * file's writer is used by any number of calls at once. `users` counts them: the call that finds
+ * all bytes written and no other user finishes the file, so no call can meet a writer that has been
+ * freed. The writer of a file has a mutex of its own; neither is taken while the other is held.
  *
- * After a failure the model writer can only be freed, and freeing removes every new file.
+ * The order on disk: lock of the folder, repair of what a crash left, index under its temporary
+ * name, files under theirs, index again if it records digests, publication. The index comes first
+ * because it is the list of the files: whatever a crash leaves after that can be found and removed.
+ *
+ * After a failure the model writer can only be freed, and freeing removes every new file, unless
+ * the publication had decided already (COFFER_ERR_UNFINISHED).
  */
 #include "model_writer.h"
 #include "alloc.h"
@@ -31,9 +38,12 @@
 #include <errno.h>
 #include <string.h>
 
+/* Bytes of tensors in a file, if the caller states no limit. */
 #define MODEL_WRITER_SHARD_SIZE UINT64_C(5000000000)
 
-/* One of the files. */
+/* One of the files. It has no writer, then one, then none again; `complete` tells the first state
+   from the last. Guarded by the mutex, except that a call between enter and leave may use
+   `writer`, which cannot change then. */
 typedef struct model_writer_file {
     coffer_header *header;
     coffer_writer *writer; /* NULL before its first byte and after its last one */
@@ -62,8 +72,10 @@ struct coffer_model_writer {
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
-/* The files' writers go before the publication is closed: they discard their unfinished files, and closing the
-   publication removes the finished ones and unlocks the folder. */
+/* The files' writers go before the publication is closed: they discard their unfinished files, and
+   closing the publication removes the finished ones and unlocks the folder. A file's header goes
+   after its writer, which uses it. It may be freed half built, but not while another thread is in
+   a call. */
 void coffer_model_writer_free(coffer_model_writer *writer)
 {
     if (writer == NULL) {
@@ -84,6 +96,7 @@ void coffer_model_writer_free(coffer_model_writer *writer)
     coffer__free(&allocator, writer, sizeof *writer);
 }
 
+/* Allocations that fill no error of their own report failure with this. */
 static coffer_status model_writer_no_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a model");
@@ -95,7 +108,8 @@ static coffer_status model_writer_too_long(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
-/* The path of a file, by its number or, where names are kept, as that of the older model is called. */
+/* The path of a file, by its number or, if names are kept, in the folder of `path` with the name
+   that the older model's file has. False if it is too long. */
 static bool model_writer_name_file(const coffer_model_writer *writer, const char *path, size_t shard,
                                    coffer__path *file)
 {
@@ -105,7 +119,9 @@ static bool model_writer_name_file(const coffer_model_writer *writer, const char
                        : coffer__shards_name(file, path, shard, writer->shards.count);
 }
 
-/* Measures the longest name; those that files get while they are written are longer, and have to fit too. */
+/* Measures the longest name, with its NUL, so that the names can be kept in one block. Those that
+   files get while they are written are longer, and have to fit too: a name that only its temporary
+   form makes too long must fail before anything is written. */
 static coffer_status model_writer_measure_names(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
@@ -120,6 +136,8 @@ static coffer_status model_writer_measure_names(coffer_model_writer *writer, con
     return COFFER_OK;
 }
 
+/* Keeps the names of all files, without the folder: that is what the index states and what callers
+   ask for. */
 static coffer_status model_writer_name_files(coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
@@ -128,6 +146,7 @@ static coffer_status model_writer_name_files(coffer_model_writer *writer, const 
         return status;
     }
     const size_t count = writer->shards.count;
+    /* Each name has the room of the longest, so that it is found by its number. */
     writer->names = coffer__alloc_array(&writer->allocator, count, writer->name_size, err);
     if (writer->names == NULL) {
         return COFFER_ERR_MEMORY;
@@ -140,7 +159,9 @@ static coffer_status model_writer_name_files(coffer_model_writer *writer, const 
     return COFFER_OK;
 }
 
-/* Records for each tensor its number in its file, and for each file how many bytes are to come. */
+/* Records for each tensor its number in its file, and for each file how many bytes are to come.
+   The numbers are those that coffer__shards_declare will give, as both follow the plan. The sums
+   cannot overflow: the plan has checked that of all tensors. */
 static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer_error *err)
 {
     const coffer__shards *shards = &writer->shards;
@@ -152,6 +173,7 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
     }
     for (size_t s = 0; s < shards->count; s++) {
         for (uint32_t at = shards->first[s]; at < shards->first[s + 1]; at++) {
+            /* The order within a file is that in which its header will declare the tensors. */
             writer->place[shards->order[at]] = at - shards->first[s];
             writer->files[s].left += tensors[shards->order[at]].size;
         }
@@ -159,8 +181,9 @@ static coffer_status model_writer_make_files(coffer_model_writer *writer, coffer
     return COFFER_OK;
 }
 
-/* Plans the files: as `shard_of` has them, or else by the limit. Everything that readers would refuse is refused
-   here. */
+/* Plans the files: as `shard_of` has them, or else by the limit. Everything that readers would
+   refuse is refused here, before the folder is locked. Touches no file. What is allocated belongs
+   to the writer, also after a failure. */
 static coffer_status model_writer_plan(coffer_model_writer *writer, const char *path,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
@@ -172,6 +195,7 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     if (status != COFFER_OK) {
         return status;
     }
+    /* A model whose names are kept had an index and keeps it, even if one file is left. */
     writer->sharded = writer->shards.count > 1 || writer->keeps.names != NULL;
     /* The same limit that readers have, found before any file is made. */
     if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
@@ -184,7 +208,9 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     return status == COFFER_OK ? model_writer_make_files(writer, err) : status;
 }
 
-/* Every file must be able to get its name, or the save would fail after the decision. */
+/* Every file must be able to get its name, or the save would fail after the decision, when there
+   is no way back. Done under the lock of the folder. A path that is too long was refused earlier
+   and is skipped here. */
 static coffer_status model_writer_check_names(const coffer_model_writer *writer, const char *path, coffer_error *err)
 {
     coffer__path file;
@@ -197,8 +223,10 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
     return status;
 }
 
-/* Writes the new index under its temporary name, with `content` in it if it is not NULL. The text is measured first
-   and then written. All refusals come before the file is touched. */
+/* Writes the new index under its temporary name, with `content` in it if it is not NULL. The text
+   is measured first and then written. All refusals come before the file is touched, so an index
+   that is there stays whole. The second time the text has the same length and differs in the
+   digests only, which coffer__publication_begin relies on. */
 static coffer_status model_writer_put_index(coffer_model_writer *writer, const coffer__content *content,
                                             coffer_error *err)
 {
@@ -222,25 +250,30 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
     return status;
 }
 
-/* Whether the new index records digests of the whole model. A model of one file has no index. */
+/* Whether the new index records digests of the whole model. A model of one file has no index; its
+   own header has all digests. */
 static bool model_writer_records(const coffer_model_writer *writer)
 {
     return writer->options.digests != COFFER_NO_ALGORITHM && writer->sharded;
 }
 
-/* Writes the index before the files: it is the list by which a crash is undone. A model without tensors has no
-   valid index, so it is an empty file. If digests will be added to the index, it already has room for them, so an
-   index that is too long is refused now and not after all data are written. */
+/* Writes the index before the files: it is the list by which a crash is undone. A model without
+   tensors has no valid index, so it is an empty file. If digests will be added to the index, it
+   already has room for them, so an index that is too long is refused now and not after all data
+   are written. An algorithm that does not exist is passed over here: the writer of the first file
+   refuses it. */
 static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_error *err)
 {
     coffer__content nothing;
     const coffer_algorithm algorithm = writer->options.digests;
+    /* The empty file still is the list by which a crash is undone. */
     if (writer->shards.tensor_count == 0) {
         return coffer__publication_begin(&writer->publication, "", 0, err);
     }
     if (!model_writer_records(writer) || coffer_algorithm_digest_size(algorithm) == 0) {
         return model_writer_put_index(writer, NULL, err);
     }
+    /* Digests that are all zero have the length of the real ones. */
     coffer_status status = coffer__content_new(&nothing, algorithm, writer->shards.count, &writer->allocator, err);
     if (status == COFFER_OK) {
         status = model_writer_put_index(writer, &nothing, err);
@@ -249,8 +282,10 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_erro
     return status;
 }
 
-/* The order matters: the plan needs no I/O and refuses bad declarations before the folder is locked; after the lock
-   the names are checked; only then is anything written. */
+/* The order matters: the plan needs no I/O and refuses bad declarations before the folder is
+   locked; after the lock the names are checked; only then is anything written. The lock is held
+   from here until the writer is freed, so no other process can save in the folder during that
+   time. After a failure coffer_model_writer_free undoes whatever was done. */
 static coffer_status model_writer_init(coffer_model_writer *writer, const char *path,
                                        const coffer_model_writer_options *options, coffer_error *err)
 {
@@ -264,16 +299,17 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
         status = model_writer_check_names(writer, path, err);
     }
     if (status == COFFER_OK) {
-        /* Each file is new under its temporary name and replaces nothing by itself. So whether it must be durable
-           depends on the publication, not on what a file's own sink would see. */
+        /* Each file is new under its temporary name and replaces nothing by itself. So whether it
+           must be durable depends on the publication, not on what a file's own sink would see. */
         writer->options.sync = writer->publication.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
         status = model_writer_begin(writer, err);
     }
     return status;
 }
 
-/* The path gives all files their names, so it is checked as strictly as a name from an index. Options that make
-   sense for a single file only are refused. */
+/* The path gives all files their names, so it is checked as strictly as a name from an index.
+   Options that make sense for a single file only are refused: a file that is overwritten in place
+   cannot be published together with others, and `replaces` speaks of one file. */
 static coffer_status model_writer_check(const coffer_header *header, const char *path,
                                         const coffer_writer_options *files, coffer_error *err)
 {
@@ -289,6 +325,7 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
             "index may have: without : \\ and control characters");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
+    /* Not every format is one that indices are defined for. */
     const coffer__format *format = coffer__format_at(files->format);
     const bool has_indices = format != NULL && format->has_indices;
     if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
@@ -299,8 +336,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     return COFFER_OK;
 }
 
-/* `publication.directory` is set to -1 before anything can fail, so that freeing does not close a descriptor that
-   was never opened. */
+/* `publication.directory` is set to -1 before anything can fail, so that freeing does not close a
+   descriptor that was never opened. Both option structs are copied, and so is `keeps`; what it
+   points to is borrowed. */
 coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
                                         const coffer__model_writer_keeps *keeps,
                                         const coffer_model_writer_options *given, coffer_error *err)
@@ -355,11 +393,13 @@ size_t coffer_model_writer_shard_count(const coffer_model_writer *writer)
     return writer->shards.count;
 }
 
+/* NULL if there is no such file. The name lives as long as the writer. */
 const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard)
 {
     return shard < writer->shards.count ? writer->names + shard * writer->name_size : NULL;
 }
 
+/* The plan does not change while there is a writer, so these need no lock. */
 size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 {
     return i < writer->shards.tensor_count ? writer->shards.shard_of[i] : SIZE_MAX;
@@ -367,6 +407,8 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
+/* The path of a file: where it is written (`temporary`), or where it will be published. False if
+   it is too long. */
 static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
@@ -376,8 +418,10 @@ static bool model_writer_path(const coffer_model_writer *writer, size_t shard, b
     return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
 }
 
-/* Opens the file's writer if it has none yet. The header of one file has all metadata and its own tensors. With the
-   mutex held. */
+/* Opens the file's writer if it has none yet. The header of one file has all metadata and its own
+   tensors. With the mutex held, although this creates the file and writes its header: two threads
+   that come first to a file must not both open it, and a file is opened once. On failure `header`
+   may be set, and is freed with the model writer. */
 static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     coffer__path path;
@@ -396,7 +440,8 @@ static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t 
                                : status;
 }
 
-/* Reports a failure in a file under its final name: the temporary one means nothing to the user. */
+/* Reports a failure in a file under its final name: the temporary one means nothing to the user.
+   Errors about another path, as that of a model that is copied from, keep it. Returns `status`. */
 static coffer_status model_writer_file_fail(const coffer_model_writer *writer, size_t shard, coffer_status status,
                                             coffer_error *err)
 {
@@ -408,8 +453,9 @@ static coffer_status model_writer_file_fail(const coffer_model_writer *writer, s
     return is_file ? coffer__fail_path(err, status, named.text) : status;
 }
 
-/* Finishes the file under its temporary name. The caller must be the only user of the file; the mutex is not held,
-   since this may wait for the device. */
+/* Finishes the file: it becomes complete under its temporary name, durable if the publication is.
+   The caller must be the only user of the file; the mutex is not held, since this may wait for the
+   device while other threads write other files. */
 static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     model_writer_file *file = &writer->files[shard];
@@ -424,7 +470,8 @@ static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Fails when the writer takes nothing more. With the mutex held. */
+/* Fails when the writer takes nothing more. With the mutex held: the answer holds until the mutex
+   is released. */
 static coffer_status model_writer_usable(const coffer_model_writer *writer, coffer_error *err)
 {
     return writer->finished || writer->failed
@@ -433,13 +480,16 @@ static coffer_status model_writer_usable(const coffer_model_writer *writer, coff
                : COFFER_OK;
 }
 
-/* Begins a call that writes to a file. The file stays open until model_writer_leave. A call that is refused leaves
-   the whole writer failed. */
+/* Begins a call that writes to a file, and takes the mutex for that. The file stays open until
+   model_writer_leave, because `users` keeps others from finishing it. A call that is refused
+   leaves the whole writer failed: the caller cannot know which bytes are missing. After success
+   model_writer_leave must follow, whatever happens. */
 static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     model_writer_file *file = &writer->files[shard];
     coffer_status status = model_writer_usable(writer, err);
+    /* Its writer is freed, and each of its bytes was written: this one would be written twice. */
     if (status == COFFER_OK && file->complete) {
         coffer__fail(err, COFFER_ERR_WRITE_RANGE, "every byte of this file was written already");
         status = coffer__fail_path(err, COFFER_ERR_WRITE_RANGE, coffer_model_writer_shard_name(writer, shard));
@@ -451,15 +501,17 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
         }
     }
     writer->failed = writer->failed || status != COFFER_OK;
+    /* Both counts in the same critical section as the checks: nothing can come between. */
     file->users += status == COFFER_OK;
     writer->working += status == COFFER_OK;
     coffer__os_mutex_unlock(&writer->mutex);
     return status;
 }
 
-/* Ends a call that wrote `size` bytes. The last user of a file that has all its bytes finishes it. That is decided
-   once, under the mutex: `complete` stops any later call from entering. `working` drops only after the file is
-   finished, so coffer_model_writer_finish cannot publish a file that is still being completed. */
+/* Ends a call that wrote `size` bytes, or failed with `status`. The last user of a file that has
+   all its bytes finishes it. That is decided once, under the mutex: `complete` stops any later
+   call from entering. Finishing itself runs without the mutex. `working` drops only after the file
+   is finished, so coffer_model_writer_finish cannot publish a file that is still being completed. */
 static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
                                         coffer_error *err)
 {
@@ -467,8 +519,8 @@ static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shar
     model_writer_file *file = &writer->files[shard];
     file->users--;
     file->left -= status == COFFER_OK ? size : 0;
-    /* Only bytes of writes that succeeded count, and the writer of the file refuses those that overlap. So `left`
-       is 0 only when every byte of the file was written once. */
+    /* Only bytes of writes that succeeded count, and the writer of the file refuses those that
+       overlap. So `left` is 0 only when every byte of the file was written once. */
     const bool finishes = file->left == 0 && file->users == 0;
     file->complete = finishes;
     coffer__os_mutex_unlock(&writer->mutex);
@@ -484,6 +536,7 @@ static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shar
     return status;
 }
 
+/* As any other refusal, it makes the writer fail. */
 static coffer_status model_writer_no_tensor(coffer_model_writer *writer, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
@@ -494,8 +547,9 @@ static coffer_status model_writer_no_tensor(coffer_model_writer *writer, coffer_
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
-/* Empty writes return early. They must not open a file: for a file of empty tensors, the first would finish it and
-   the next be refused. */
+/* Empty writes return early. They must not open a file: for a file of empty tensors, the first
+   would finish it and the next be refused. Such files are made by coffer_model_writer_finish. The
+   file's writer checks offset and size. */
 coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, uint64_t offset, const void *bytes,
                                         uint64_t size, coffer_error *err)
 {
@@ -508,6 +562,7 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
     if (size == 0) {
         return COFFER_OK;
     }
+    /* The plan does not change, so it is read without the mutex. */
     const size_t shard = writer->shards.shard_of[i];
     coffer_status status = model_writer_enter(writer, shard, err);
     if (status == COFFER_OK) {
@@ -519,13 +574,14 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 
-/* Reports the progress of one file as that of all. */
+/* Reports the progress of one file as that of all, in bytes. Used by the thread that copies only. */
 typedef struct model_writer_progress {
     const coffer_read_options *options;
     uint64_t before; /* bytes of the files that are complete */
     uint64_t total;
 } model_writer_progress;
 
+/* `total` is that of one file, which the user is not told. */
 static int model_writer_progress_call(void *ctx, uint64_t done, uint64_t total)
 {
     const model_writer_progress *progress = ctx;
@@ -533,8 +589,9 @@ static int model_writer_progress_call(void *ctx, uint64_t done, uint64_t total)
     return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
 }
 
-/* Copies sorted by file. `sorted` has them in the form that the writer of a file takes, with the number that the
-   tensor has there. */
+/* Copies sorted by file, and within a file as they were given; its writer sorts them again by
+   place. `sorted` has them in the form that the writer of a file takes, with the number that the
+   tensor has there. Both arrays have `count` entries. */
 typedef struct model_writer_copies {
     const coffer_model_writer *writer;
     const coffer_copy *all;
@@ -543,6 +600,7 @@ typedef struct model_writer_copies {
     coffer_copy *sorted;
 } model_writer_copies;
 
+/* Reads only the plan, which does not change. Called after all `to` were checked. */
 static bool model_writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const model_writer_copies *copies = ctx;
@@ -550,6 +608,7 @@ static bool model_writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
     return shard_of[copies->all[a].to] < shard_of[copies->all[b].to];
 }
 
+/* The order counts in 32 bits. After a failure model_writer_free_copies releases what there is. */
 static coffer_status model_writer_new_copies(model_writer_copies *copies, coffer_error *err)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
@@ -561,6 +620,7 @@ static coffer_status model_writer_new_copies(model_writer_copies *copies, coffer
     return copies->order != NULL && copies->sorted != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* Releases what there is; the same counts as in model_writer_new_copies. */
 static void model_writer_free_copies(const model_writer_copies *copies)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
@@ -568,8 +628,9 @@ static void model_writer_free_copies(const model_writer_copies *copies)
     coffer__free_array(allocator, copies->sorted, copies->count, sizeof *copies->sorted);
 }
 
-/* Checks what the writer of a file would not see: that there is a file for the tensor, and that the sizes match
-   even if the copy is of no bytes, which no writer is asked to do. */
+/* Checks what the writer of a file would not see: that there is a file for the tensor, and that
+   the sizes match even if the copy is of no bytes, which no writer is asked to do. Whether the
+   tensor belongs to its model is left to the writer of the file. */
 static coffer_status model_writer_check_copy(const coffer_model_writer *writer, const coffer_copy *copy,
                                              coffer_error *err)
 {
@@ -587,8 +648,9 @@ static coffer_status model_writer_check_copy(const coffer_model_writer *writer, 
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, copy->tensor->name, copy->tensor->name_len);
 }
 
-/* Checks all copies, so that nothing is written if one of them is wrong, and sorts them by file. The sort gets a
-   copy of the struct to look at, as it changes the order. */
+/* Checks all copies, so that nothing is written if one of them is wrong in itself, and sorts them
+   by file. *total becomes their bytes. The comparison gets a copy of the struct to look at, as the
+   sort changes the order. Needs no lock. */
 static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint64_t *total, coffer_error *err)
 {
     coffer_status status = model_writer_new_copies(copies, err);
@@ -603,20 +665,23 @@ static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint6
         coffer__sort(copies->order, copies->count, model_writer_copy_before, &given);
         for (size_t i = 0; i < copies->count; i++) {
             const coffer_copy *copy = &copies->all[copies->order[i]];
+            /* The number of the declaration becomes that in the file. */
             copies->sorted[i] = (coffer_copy){ copies->writer->place[copy->to], copy->model, copy->tensor };
         }
     }
     return status;
 }
 
-/* Copies those from `first` on that go to the same file, in one call, so that they can become few large moves.
-   *next becomes the first that goes to another file. */
+/* Copies those from `first` on that go to the same file, in one call, so that they can become few
+   large moves. *next becomes the first that goes to another file. Copies of no bytes at all are
+   passed over, as an empty write is. */
 static coffer_status model_writer_copy_file(coffer_model_writer *writer, const model_writer_copies *copies,
                                             size_t first, size_t *next, model_writer_progress *progress,
                                             coffer_error *err)
 {
     uint64_t size = 0;
     const size_t shard = writer->shards.shard_of[copies->all[copies->order[first]].to];
+    /* The copies are sorted by file, so those of this one follow each other. */
     for (*next = first; *next < copies->count; (*next)++) {
         if (writer->shards.shard_of[copies->all[copies->order[*next]].to] != shard) {
             break;
@@ -634,12 +699,14 @@ static coffer_status model_writer_copy_file(coffer_model_writer *writer, const m
         status = coffer_writer_copy(writer->files[shard].writer, copies->sorted + first, *next - first, &options, err);
         status = model_writer_leave(writer, shard, size, status, err);
     }
+    /* Also after a failure; then nothing more is told. */
     progress->before += size;
     return status;
 }
 
-/* Copies file by file. All copies are checked before the first byte is written; a failure later leaves the writer
-   failed. */
+/* Copies file by file, so that each file is finished, and made durable, as soon as it is complete.
+   All copies are checked before the first byte is written; a failure later leaves the writer
+   failed. Other threads may write and copy to the same files. */
 coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer_copy *copies, size_t count,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -651,6 +718,7 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     model_writer_progress progress = { .options = &known };
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status == COFFER_OK) {
+        /* The copy has the size of this version of the struct, whatever the caller's had. */
         known.struct_size = sizeof known;
         status = model_writer_sort_copies(&sorted, &progress.total, err);
     }
@@ -663,11 +731,13 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* Finishes the files that no write has finished. They have only empty tensors, or else bytes are missing, which
-   their writers report. */
+/* Finishes the files that no write has finished. They have only empty tensors, or else bytes are
+   missing, which their writers report. `finished` is set and no call is in progress, so this needs
+   no lock. */
 static coffer_status model_writer_finish_files(coffer_model_writer *writer, coffer_error *err)
 {
     for (size_t s = 0; s < writer->shards.count; s++) {
+        /* A write has finished it. */
         if (writer->files[s].complete) {
             continue;
         }
@@ -683,7 +753,8 @@ static coffer_status model_writer_finish_files(coffer_model_writer *writer, coff
     return COFFER_OK;
 }
 
-/* Writes the temporary names of the files to `text`, each with its NUL. */
+/* Writes the temporary names of the files to `text`, `text_size` bytes for each, with a NUL;
+   names[i] becomes the one of file i. */
 static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__name *names, char *text,
                                      size_t text_size)
 {
@@ -697,8 +768,9 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
     }
 }
 
-/* Opens the complete files as one model, under their temporary names. The digests for the index are computed from
-   what the files record, and not from memory, so the index is right about what is on disk. */
+/* Opens the complete files as one model, under their temporary names. The digests for the index
+   are computed from what the files record, and not from memory, so the index is right about what
+   is on disk. Only headers are read. The caller closes the model; the names were copied. */
 static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
 {
     const size_t count = writer->shards.count;
@@ -706,6 +778,7 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.allocator = &writer->allocator;
     options.max_header_size = writer->options.max_header_size;
+    /* Headers alone are read, so there is nothing to map. */
     options.access = COFFER_READ;
     coffer_status status = COFFER_ERR_MEMORY;
     coffer__name *names = coffer__alloc_array(&writer->allocator, count, sizeof *names, err);
@@ -722,7 +795,9 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     return status;
 }
 
-/* Writes the index again, now that the digests of all files are known. */
+/* Writes the index again, now that the digests of all files are known. It is still before the
+   decision: a crash here leaves an index under its temporary name, which names the same files at
+   any moment, and so the save is undone. */
 static coffer_status model_writer_record(coffer_model_writer *writer, coffer_error *err)
 {
     coffer *model = NULL;
@@ -735,14 +810,16 @@ static coffer_status model_writer_record(coffer_model_writer *writer, coffer_err
     if (status != COFFER_OK) {
         return status;
     }
+    /* Overwrites the index that was written first, which has room for the digests. */
     status = model_writer_put_index(writer, &content, err);
     coffer__content_free(&content);
     return status;
 }
 
-/* `finished` is set whatever happens, so a second call or a late write is refused. The order is that of
-   publication.h: every file is complete under its temporary name, then the index is final, then the publication
-   decides. */
+/* `finished` is set whatever happens, so a second call or a late write is refused. The order is
+   that of publication.h: every file is complete under its temporary name, then the index is final,
+   then the publication decides. Until that decision a failure leaves the old model, and freeing
+   removes the new files; after it the error is COFFER_ERR_UNFINISHED. */
 coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {
@@ -753,6 +830,7 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     if (status == COFFER_OK && writer->working > 0) {
         status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
+    /* Set with the mutex held and before anything is finished: no call can begin after this. */
     writer->finished = true;
     coffer__os_mutex_unlock(&writer->mutex);
     if (status == COFFER_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rewrite needs of the writer of models and other callers do not: what an older model had stays. */
+/* What a rewrite needs of the writer of models and other callers do not: what an older model had
+   stays. Everything else about a model writer is in coffer/write.h. */
 #ifndef COFFER_WRITE_MODEL_WRITER_H
 #define COFFER_WRITE_MODEL_WRITER_H
 
@@ -14,7 +15,8 @@ typedef struct coffer__model_writer_keeps {
     const coffer__index_members *members; /* of the index's metadata */
 } coffer__model_writer_keeps;
 
-/* coffer_model_writer_open with what is kept. *writer is not changed on failure. */
+/* coffer_model_writer_open with what is kept; `keeps` itself is copied. The folder is locked
+   until the writer is freed. *writer is not changed on failure, and the new files are removed. */
 coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
                                         const coffer__model_writer_keeps *keeps,
                                         const coffer_model_writer_options *given, coffer_error *err);

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a save, and the repair of an interrupted one; publication.h has the names and their order.
+ * The steps of a save, and the repair of an interrupted one; publication.h has the names and their
+ * order.
  *
- * Every step is a rename or an unlink that finds out by itself whether it was done before. So finishing an
- * interrupted save runs the same code as saving: publication_settle starts at the decision and skips whatever is
- * done. Where a save is durable, publication_sync stands between two steps whose order on the device matters.
+ * Every step is a rename or an unlink that finds out by itself whether it was done before. So
+ * finishing an interrupted save runs the same code as saving: publication_settle starts at the
+ * decision and skips whatever is done. Where a save is durable, publication_sync stands between two
+ * steps whose order on the device matters: a file system may otherwise store renames in another
+ * order than they were made.
+ *
+ * Everything here runs in one thread, under the lock of the folder. Other processes that save take
+ * the same lock; programs that only read do not, which is why each step by itself must leave a
+ * folder that they read correctly or refuse.
  */
 #include "publication.h"
 
@@ -24,6 +31,7 @@
 #include <string.h>
 
 #define PUBLICATION_FORCED ".coffer-force"
+/* Bytes of .coffer-force; publication.h has the layout. */
 #define PUBLICATION_FORCED_SIZE 32
 
 static const char publication_magic[8] = { 'C', 'O', 'F', 'F', 'O', 'R', 'C', 'E' };
@@ -35,8 +43,8 @@ bool coffer__publication_name(coffer__path *out, const char *file)
     return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
 }
 
-/* Makes all names at once, before anything is touched: a path that is too long must fail here and not after the
-   decision. */
+/* Makes all names at once, before anything is touched: a path that is too long must fail here
+   and not after the decision. False if one of them is too long. */
 static bool publication_make_names(coffer__publication *publication, const char *path)
 {
     return coffer__path_copy(&publication->path, path) && coffer__saved_index_name(&publication->index, path, "") &&
@@ -49,7 +57,7 @@ static bool publication_make_names(coffer__publication *publication, const char 
 
 /* ---- whose names they are ---------------------------------------------------------------------------------------- */
 
-/* Fails unless nothing lies under the name, or a file that an interrupted save may have left. Without this check,
+/* Fails unless there is nothing under the name, or a file that an interrupted save may have left. Without this check,
    anybody who can create files in a sticky folder could plant a .coffer-ready there and have the next save rename
    and remove files on their behalf. `moved` is true for a file that was renamed and not created, which keeps the
    owner it had (coffer__saved_is_own). */
@@ -71,8 +79,9 @@ static coffer_status publication_check_own(const coffer__publication *publicatio
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
 }
 
-/* Checks every name that is read. `shadow` is not among them: an old model that was moved aside is only ever
-   removed. */
+/* Checks every name that is read. `shadow` is not among them: an old model that was moved aside
+   is only ever removed. The folder must be locked, so that no other save changes them between
+   this check and their use. */
 static coffer_status publication_check_all_own(const coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publication_check_own(publication, publication->fresh.text, false, err);
@@ -87,10 +96,10 @@ static coffer_status publication_check_all_own(const coffer__publication *public
     return status == COFFER_OK ? publication_check_own(publication, publication->old.text, true, err) : status;
 }
 
-/* ---- an index that lies there ------------------------------------------------------------------------------------ */
+/* ---- an index that is there -------------------------------------------------------------------------------------- */
 
-/* The files that an index names. The names point into `text`, so both live and go together; `read` tells that they
-   exist. */
+/* The files that an index names, in byte order. The names point into `text`, so both are
+   released together; `read` tells that they exist. A list of zeros names nothing. */
 typedef struct publication_list {
     const coffer_allocator *allocator;
     coffer__whole text;
@@ -98,6 +107,7 @@ typedef struct publication_list {
     bool read;
 } publication_list;
 
+/* Can be called twice, and for a list that was never read. */
 static void publication_free_list(publication_list *list)
 {
     if (list->read) {
@@ -107,8 +117,10 @@ static void publication_free_list(publication_list *list)
     list->read = false;
 }
 
-/* Reads the files that an index names. An empty file names none: the list of a model without tensors, and the note
-   that there was no old index, are stored like that. On failure the list is empty and needs no release. */
+/* Reads the files that an index names. An empty file names none: the list of a model without
+   tensors, and the note that there was no old index, are stored like that. On failure the list
+   is empty and needs no release. COFFER_ERR_NOT_FOUND, COFFER_ERR_MEMORY and COFFER_ERR_IO tell
+   the caller what the failure means for a repair. */
 static coffer_status publication_read_list(publication_list *list, const char *path, const coffer_allocator *allocator,
                                            coffer_error *err)
 {
@@ -160,8 +172,10 @@ static bool publication_file(coffer__path *out, const char *path, const coffer__
     return coffer__path_sibling(out, path, name) && coffer__shards_path_fits(out->text);
 }
 
-/* Whether the new model has an index to publish. A model of one file passes through a list too, which names that
-   file alone, or nothing if it has no tensors; such a list is removed in the end and does not become an index. */
+/* Whether the new model has an index to publish. A model of one file passes through a list too,
+   which names that file alone, or nothing if it has no tensors; such a list is removed in the
+   end and does not become an index. It is read from the list, as a recovery has no caller who
+   could say. */
 static bool publication_is_sharded(const publication_list *list, const char *path)
 {
     const char *name = path + coffer__path_name_at(path);
@@ -170,12 +184,16 @@ static bool publication_is_sharded(const publication_list *list, const char *pat
 
 /* ---- one step at a time ------------------------------------------------------------------------------------------ */
 
-/* Makes the renames so far durable. Does nothing for a save that is not durable. */
+/* Makes the renames so far durable. Does nothing for a save that is not durable: that one
+   survives a crash of the process at any point, but after a power cut the steps may be on the
+   device in any order. */
 static int publication_sync(const coffer__publication *publication)
 {
     return publication->durable && publication->directory >= 0 ? coffer__os_sync_names(publication->directory) : 0;
 }
 
+/* The message for an old model of one file that may not be removed. That model is
+   unchanged then. */
 static coffer_status publication_shadowed(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_SHADOWED,
@@ -189,6 +207,7 @@ static coffer_status publication_shadowed(const char *path, coffer_error *err)
    the file is never visible under its final name with wider rights than before. */
 static int publication_take_rights(const coffer__publication *publication, const char *file, const char *name)
 {
+    /* In this order: the file of the same name, the old model of one file, the old index. */
     const char *const olds[] = { name, publication->shadow.text, publication->old.text };
     coffer__os_info info = { .kind = COFFER__OS_OTHER };
     const char *old = NULL;
@@ -197,6 +216,8 @@ static int publication_take_rights(const coffer__publication *publication, const
     for (size_t i = 0; i < sizeof olds / sizeof olds[0] && old == NULL; i++) {
         old = coffer__os_inspect(olds[i], true, &info) == 0 ? olds[i] : NULL;
     }
+    /* Nothing is replaced, or nothing that has rights to take over: then the umask has decided. That
+       the new file is gone is found by the rename. */
     if (old == NULL || info.kind != COFFER__OS_REGULAR || coffer__os_open(file, COFFER__OS_READ, false, &fd) != 0) {
         return 0;
     }
@@ -228,8 +249,10 @@ static coffer_status publication_rename(const coffer__publication *publication, 
     return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
 }
 
-/* Gives all new files their names. An empty list is that of a model without tensors, which is one file with the
-   name `path`. */
+/* Gives all new files their names. An empty list is that of a model without tensors, which is
+   one file with the name `path`. Stops at the first failure: those before it have their names,
+   and the next repair skips them. A loader finds no model during that, unless the new model is
+   one file. */
 static coffer_status publication_rename_all(const coffer__publication *publication, const publication_list *list,
                                             coffer_error *err)
 {
@@ -246,8 +269,9 @@ static coffer_status publication_rename_all(const coffer__publication *publicati
     return status;
 }
 
-/* An index that names nothing. It records that there was no index before, so that recovery can tell this from an
-   index that has yet to move. */
+/* An index that names nothing. It records that there was no index before, so that recovery can
+   tell this from an index that has yet to move. Created only where nothing is, so it never
+   truncates a file. */
 static int publication_make_empty(const char *path)
 {
     int fd = -1;
@@ -317,6 +341,7 @@ static coffer_status publication_set_aside(const coffer__publication *publicatio
 {
     const char *path = publication->path.text;
     int os_error = 0;
+    /* The single file moves first: loaders prefer it to an index. */
     if (sharded && coffer__os_exists(path)) {
         const coffer_status status = publication_check_forced(publication, err);
         if (status != COFFER_OK) {
@@ -329,7 +354,8 @@ static coffer_status publication_set_aside(const coffer__publication *publicatio
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "move the old model aside", path, os_error);
 }
 
-/* Returns true when no file of that name is left, including when there was none. */
+/* Returns true when no file of that name is left, including when there was none: an earlier run
+   may have removed it. */
 static bool publication_unlink(const char *path)
 {
     const int os_error = coffer__os_unlink(path);
@@ -353,8 +379,9 @@ static bool publication_remove(const coffer__publication *publication, const pub
     return all;
 }
 
-/* Reads what the new index names. A new model of one file has no index; then its file must exist, or nothing may be
-   removed. */
+/* Reads what the new index names. A new model of one file has no index; then its file must
+   exist, or nothing may be removed: without either, the files that the old index names may be
+   all that is left of any model. */
 static coffer_status publication_read_new(const coffer__publication *publication, publication_list *now)
 {
     const coffer_status status = publication_read_list(now, publication->index.text, &publication->allocator, NULL);
@@ -384,8 +411,10 @@ static void publication_tidy(const coffer__publication *publication)
     }
 }
 
-/* Everything from the decision to the end. It is also the recovery: each step finds out whether it was done, so
-   running it again after a crash at any point gives the same result. */
+/* Everything from the decision to the end: steps 3 to 6. It is also the recovery: each step
+   finds out whether it was done, so running it again after a crash at any point gives the same
+   result. On failure .coffer-ready is still there, unless the last publication_sync failed, and
+   so the next open or recovery continues here. What publication_tidy cannot do is no failure. */
 static coffer_status publication_settle(const coffer__publication *publication, coffer_error *err)
 {
     publication_list list;
@@ -407,8 +436,8 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     if (status != COFFER_OK) {
         return status;
     }
-    /* All files have their names. They must be durable under them before the index is, or a crash could leave an
-       index that names files of the old model. */
+    /* Step 5. All files have their names. They must be durable under them before the index is,
+       or a crash could leave an index that names files of the old model. */
     int os_error = sharded ? publication_take_rights(publication, publication->ready.text, publication->index.text) : 0;
     os_error = os_error == 0 ? publication_sync(publication) : os_error;
     if (os_error == 0) {
@@ -423,14 +452,18 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     return COFFER_OK;
 }
 
+/* Removes the temporary file of `file`. A name that is too long cannot have one, so that counts
+   as removed. */
 static bool publication_unlink_new(const char *file)
 {
     coffer__path temporary;
     return !coffer__publication_name(&temporary, file) || publication_unlink(temporary.text);
 }
 
-/* Removes the new files, whichever of them exist, and then the list of them. The list goes only when every file is
-   gone: it is the only record of their names, so what cannot be removed now is found again by the next save. */
+/* Removes the new files, whichever of them exist, and then the list of them. The list goes only
+   when every file that it names is gone: it is the only record of their names, so what cannot be
+   removed now is found again by the next save. The old model is not touched, as a save that is
+   undone was not decided on. Failures are not reported. */
 static void publication_undo(const coffer__publication *publication, const char *list_path)
 {
     publication_list list;
@@ -453,10 +486,15 @@ static void publication_undo(const coffer__publication *publication, const char 
 
 /* ---- what a crash left ------------------------------------------------------------------------------------------- */
 
-/* Finishes, undoes or tidies up what a crash left. It is not an error if there is nothing to do. A save that was
-   decided on goes first, because its files and those of a save that was still being written may have the same
-   temporary names, and after settling none of them carries such a name any more. A repair is always durable: it
-   cannot know what the interrupted save had promised. */
+/*
+ * Finishes, undoes or tidies up what a crash left. It is not an error if there is nothing to do. A
+ * save that was decided on goes first, because its files and those of a save that was still being
+ * written may have the same temporary names, and after settling none of them carries such a name
+ * any more. A repair is always durable: it cannot know what the interrupted save had promised.
+ *
+ * Called with the folder locked and the names checked, so no save is in progress: whatever is found
+ * was interrupted.
+ */
 static coffer_status publication_repair(coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -480,9 +518,10 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
     return status;
 }
 
-/* Locks the folder. The lock belongs to the descriptor and ends with it, also when the process dies. On a file
-   system without locks for folders the save goes on without one; there, users must not save the same model twice at
-   once. */
+/* Locks the folder, without waiting: a save may take hours. The lock belongs to the descriptor
+   and ends with it, also when the process dies. On a file system without locks for folders the
+   save continues without one; there, users must not save the same model twice at once. What is
+   known of the folder is read from the descriptor, so it is about the folder that is locked. */
 static coffer_status publication_lock(coffer__publication *publication, coffer_error *err)
 {
     coffer__path folder;
@@ -510,6 +549,7 @@ static coffer_status publication_enter(coffer__publication *publication, const c
     if (!publication_make_names(publication, path)) {
         return coffer__trouble(err, "save a model under that name", path, ENAMETOOLONG);
     }
+    /* The folder stays locked after a failure, too; coffer__publication_close unlocks it. */
     coffer_status status = publication_lock(publication, err);
     if (status == COFFER_OK) {
         status = publication_check_all_own(publication, err);
@@ -520,6 +560,7 @@ static coffer_status publication_enter(coffer__publication *publication, const c
     return status;
 }
 
+/* The lock is held for the repair only. */
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__publication publication = { .allocator = *allocator, .directory = -1 };
@@ -560,14 +601,16 @@ coffer_status coffer__publication_open(coffer__publication *publication, const c
     if (one_file && sharded && !force) {
         return publication_shadowed(path, err);
     }
-    /* With COFFER_SYNC_REPLACE only a save that replaces something needs to be durable: there is nothing else to
-       lose. */
+    /* With COFFER_SYNC_REPLACE only a save that replaces something needs to be durable: there is
+       nothing else to lose. */
     const bool replaces = one_file || coffer__os_exists(publication->index.text);
     publication->durable = sync == COFFER_SYNC_ALWAYS || (sync == COFFER_SYNC_REPLACE && replaces);
     return COFFER_OK;
 }
 
-/* Writes a small file whole. */
+/* Writes a small file whole. Unless `in_place`, it appears under its name complete or not at
+   all. It is as durable as the save, before the next step begins. On failure a file that is not
+   written in place is discarded. */
 static coffer_status publication_write(const coffer__publication *publication, const char *path, const void *bytes,
                                        size_t size, bool in_place, coffer_error *err)
 {
@@ -588,6 +631,8 @@ static coffer_status publication_write(const coffer__publication *publication, c
     return sink.ops->publish(&sink, err);
 }
 
+/* `begun` is set before writing, so that coffer__publication_close tidies up after a failure,
+   too: it ignores what does not exist. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err)
 {
@@ -598,8 +643,10 @@ coffer_status coffer__publication_begin(coffer__publication *publication, const 
     return publication_write(publication, publication->fresh.text, index, size, again, err);
 }
 
-/* Looks again for a model of one file at `path`: it may have been put there after coffer__publication_open. If
-   it may be removed, .coffer-force says which one, so that recovery can do the same after a crash. */
+/* Looks again for a model of one file at `path`: it may have been put there after
+   coffer__publication_open, by a program that takes no lock. If it may be removed, .coffer-force
+   says which one, so that recovery can do the same after a crash. It is written before the
+   decision: afterwards it would be too late to ask. */
 static coffer_status publication_decide_on_shadow(const coffer__publication *publication, coffer_error *err)
 {
     uint8_t bytes[PUBLICATION_FORCED_SIZE];
@@ -619,9 +666,10 @@ static coffer_status publication_decide_on_shadow(const coffer__publication *pub
     return publication_write(publication, publication->forced.text, bytes, sizeof bytes, false, err);
 }
 
-/* Makes the decision, after which the save can only go forward. A .coffer-old beside an index is left from an
-   earlier save that could not be tidied up. It is removed first, because together with .coffer-ready it would mean
-   that somebody else saved since. */
+/* Makes the decision (step 2), after which the save can only go forward. A .coffer-old beside an
+   index is left from an earlier save that could not be tidied up. It is removed first, and
+   durably, because together with .coffer-ready it would mean that somebody else saved since. A
+   failure leaves the old model, and everything new can still be removed. */
 static coffer_status publication_decide(coffer__publication *publication, coffer_error *err)
 {
     const coffer_status status = publication_decide_on_shadow(publication, err);
@@ -649,8 +697,11 @@ static coffer_status publication_unfinished(const char *path, const coffer_error
     return coffer__fail_errno(err, COFFER_ERR_UNFINISHED, cause->os_error);
 }
 
-/* Until publication_decide succeeds, a failure leaves the old model and coffer__publication_close removes the new
-   files. Afterwards `begun` is false, so closing removes nothing. */
+/* Until publication_decide succeeds, a failure leaves the old model and
+   coffer__publication_close removes the new files. Afterwards `begun` is false, so closing
+   removes nothing: the new files are the model now, although a crash may still leave it to a
+   recovery to give them their names. The decision is durable before the old model moves, or a
+   power cut could leave neither. */
 coffer_status coffer__publication_finish(coffer__publication *publication, coffer_error *err)
 {
     coffer_error cause;
@@ -660,15 +711,18 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
         return status;
     }
     publication->begun = false;
+    /* A failure from here on becomes COFFER_ERR_UNFINISHED, with its cause in the message. */
     const int os_error = publication_sync(publication);
     status = os_error == 0 ? publication_settle(publication, &cause)
                            : coffer__trouble(&cause, "make the decision durable", path, os_error);
     return status == COFFER_OK ? COFFER_OK : publication_unfinished(path, &cause, err);
 }
 
-/* The new files are removed while the folder is still locked: afterwards the names may be those of another save. */
+/* The new files are removed while the folder is still locked: afterwards the names may be those
+   of another save. May be called twice, and after coffer__publication_open has failed. */
 void coffer__publication_close(coffer__publication *publication)
 {
+    /* Not decided on: the old model stays, and the new files go. */
     if (publication->begun) {
         publication_undo(publication, publication->fresh.text);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces the files of a model with those of a new one. Nobody who asks for a model there ever gets files of both:
+ * Replaces the files of a model with those of a new one. No program that loads a model there ever gets files of both:
  * a crash can leave the old model, the new one, or a folder without an index, which loaders refuse. `path` is
- * always what the model would be called as one file, FOLDER/NAME.safetensors. These files may lie beside it:
+ * always what the model would be called as one file, FOLDER/NAME.safetensors. These files may be beside it:
  *
  *   NAME.safetensors.index.json.coffer-new     the new index, while the new files are being written
  *   NAME.safetensors.index.json.coffer-ready   the new index, when all new files are complete
@@ -43,6 +43,8 @@
 #include "paths.h"
 #include "saved.h"
 
+/* One save, from coffer__publication_open to coffer__publication_close. For one thread at a
+   time. The folder is locked all that time, so other processes cannot save in it. */
 typedef struct coffer__publication {
     coffer_allocator allocator;
     coffer__path path;
@@ -68,14 +70,16 @@ typedef struct coffer__publication {
    may be put there: COFFER_ERR_SHADOWED. coffer__publication_close follows in any case. */
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err);
-/* Fails when something lies at the path that a file cannot replace. It is asked for every file of the new model
+/* Fails when there is something at the path that a file cannot replace. It is asked for every file of the new model
    before the decision, since there is no way back afterwards. */
 coffer_status coffer__publication_check(const char *path, coffer_error *err);
-/* Writes the new index. From then on coffer__publication_close removes it and the new files. It may be called again
-   until the end, with an index of the same files. */
+/* Writes the new index, of `size` bytes, or an empty file for a model that has none. From then
+   on coffer__publication_close removes it and the new files, also after a failure. It may be
+   called again until the end, with an index of the same files and the same size: it is
+   overwritten in place then, and a crash must find the same files in any mixture of the two. */
 coffer_status coffer__publication_begin(coffer__publication *publication, const void *index, size_t size,
                                         coffer_error *err);
-/* The name under which a file of the model is written; false if it is too long. */
+/* The name under which a file of the model is written, FILE.coffer-new; false if it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
 /* Publishes the files, each of which is complete under its temporary name. After a failure either the old model is
    there, or the error is COFFER_ERR_UNFINISHED and the next open finishes the save. COFFER_ERR_SHADOWED if a model
@@ -84,7 +88,7 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
 /* Unlocks the folder. Before the decision it also removes every new file. */
 void coffer__publication_close(coffer__publication *publication);
 
-/* Finishes or undoes an interrupted save. COFFER_ERR_UNFINISHED if what lies there does not count. */
+/* Finishes or undoes an interrupted save. COFFER_ERR_UNFINISHED if what is there does not count. */
 coffer_status coffer__publication_recover(const char *path, const coffer_allocator *allocator, coffer_error *err);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records digests of a whole model in its index. They follow from what the files record, so no data is read, and
- * only the index is written, under the lock of the folder that savers hold.
+ * Records digests of a whole model in its index. They follow from what the files record, so no data
+ * is read, and only the index is written, under the lock of the folder that savers hold.
+ *
+ * The new index replaces the old one by a rename, so a crash or a failure leaves the old index or
+ * the new one, whole. Programs that load the model need no lock.
  */
 #include "alloc.h"
 #include "content.h"
@@ -18,7 +21,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* One call, from beginning to end. record_content_free releases whatever there is of it. */
+/* One call, from beginning to end. record_content_free releases whatever there is of it, in any
+   state: it begins as zeros, except for `folder`. */
 typedef struct record_content_job {
     coffer_edit_options options;
     coffer_allocator allocator;
@@ -33,11 +37,13 @@ typedef struct record_content_job {
     size_t fresh_size;
 } record_content_job;
 
+/* For allocations that fill no error of their own. */
 static coffer_status record_content_no_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's index");
 }
 
+/* The lock of the folder goes last, with its descriptor. */
 static void record_content_free(record_content_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
@@ -52,7 +58,9 @@ static void record_content_free(record_content_job *job)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* Opens the model that is to be recorded: one that has a local index, which can be replaced. */
+/* Opens the model that is to be recorded: one that has a local index, which can be replaced. It
+   is read and not mapped, as someone may truncate a file in the meantime. On failure `model` may
+   be set; record_content_free closes it. */
 static coffer_status record_content_open(record_content_job *job, const char *path, coffer_error *err)
 {
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
@@ -63,6 +71,7 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
     if (status != COFFER_OK) {
         return status;
     }
+    /* A set without an index has nowhere to record, and an index on a server cannot be replaced. */
     const coffer__several *several = job->model->several;
     if (several == NULL || several->index_path == NULL || job->model->web != NULL) {
         coffer__fail(
@@ -73,8 +82,10 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
     return COFFER_OK;
 }
 
-/* Locks the folder, in which savers of models exclude each other. A file system without locks for folders goes
-   without. The index itself may be a link; the lock is that of the folder where savers of the model work. */
+/* Locks the folder, in which savers of models exclude each other. It does not wait for them. A
+   file system without locks for folders does without. The index itself may be a link; the lock
+   is that of the folder where savers of the model work, and so not that of the folder that the
+   link leads to. `job->path` becomes the index itself, which is what will be replaced. */
 static coffer_status record_content_lock(record_content_job *job, const char *index, coffer_error *err)
 {
     coffer__path folder;
@@ -82,6 +93,7 @@ static coffer_status record_content_lock(record_content_job *job, const char *in
     if (status != COFFER_OK) {
         return status;
     }
+    /* The folder of the index as it was named, not of what a link leads to. */
     int os_error = coffer__path_directory(&folder, index) ? 0 : ENAMETOOLONG;
     if (os_error == 0) {
         os_error = coffer__os_open_directory(folder.text, &job->folder);
@@ -97,11 +109,14 @@ static coffer_status record_content_lock(record_content_job *job, const char *in
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
 
-/* Makes the values of both members, one after the other in one block. */
+/* Makes the values of both members, one after the other in one block, which the job owns;
+   `values` point into it. Each is base64 with a prefix, so it needs no escapes, as
+   coffer__index_write_records demands. */
 static coffer_status record_content_write_texts(record_content_job *job, coffer__name values[COFFER__INDEX_RECORDS],
                                                 coffer_error *err)
 {
     const coffer__content *content = &job->content;
+    /* One digest for the whole, and one for each file. */
     const size_t one = (size_t)coffer__record_text_len(content->algorithm, 1);
     const size_t all = (size_t)coffer__record_text_len(content->algorithm, content->count);
     job->texts_len = one + all;
@@ -111,12 +126,14 @@ static coffer_status record_content_write_texts(record_content_job *job, coffer_
     }
     coffer__record_text_write(job->texts, content->algorithm, content->digest, 1);
     coffer__record_text_write(job->texts + one, content->algorithm, content->shards, content->count);
+    /* By number of the member; no NUL ends them. */
     values[COFFER__INDEX_CONTENT] = (coffer__name){ job->texts, one };
     values[COFFER__INDEX_SHARDS] = (coffer__name){ job->texts + one, all };
     return COFFER_OK;
 }
 
-/* Makes the new text of the index: only the recorded values change, every other byte stays. */
+/* Makes the new text of the index: only the recorded values change, every other byte stays. It
+   is measured first and then written. */
 static coffer_status record_content_splice(record_content_job *job, const coffer__index *index,
                                            const coffer__name values[COFFER__INDEX_RECORDS], coffer_error *err)
 {
@@ -129,7 +146,9 @@ static coffer_status record_content_splice(record_content_job *job, const coffer
     return COFFER_OK;
 }
 
-/* Reads the index and makes its new text. The index is read again here, under the lock. */
+/* Reads the index and makes its new text. The index is read again here, under the lock, because
+   the text that is changed must be the one that is replaced. The parsed index points into `old`
+   and is not needed afterwards; both texts stay with the job to be compared. */
 static coffer_status record_content_make(record_content_job *job, coffer_error *err)
 {
     coffer__index index;
@@ -142,6 +161,7 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
     if (status != COFFER_OK) {
         return status;
     }
+    /* The parsed text tells where the values are that are replaced, or where they can be added. */
     status = coffer__index_read(&index, job->old.bytes, job->old.size, &job->allocator, err);
     if (status == COFFER_OK) {
         status = record_content_splice(job, &index, values, err);
@@ -150,7 +170,8 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
     return status;
 }
 
-/* Replaces the index by a new file with the new text, atomically. */
+/* Replaces the index by a new file with the new text, atomically. If writing fails the new file
+   is discarded and the old index stays; publish releases the sink also when it fails. */
 static coffer_status record_content_publish(const record_content_job *job, coffer_error *err)
 {
     coffer__sink sink;
@@ -169,13 +190,16 @@ static coffer_status record_content_publish(const record_content_job *job, coffe
     return sink.ops->publish(&sink, err);
 }
 
-/* Does everything about the index, under the lock. An index that records the same digests already is not touched. */
+/* Does everything about the index, under the lock. An index that records the same digests
+   already is not touched: it keeps its time of change, so that calling again is harmless and
+   copies of the model stay equal. */
 static coffer_status record_content_edit(record_content_job *job, coffer_edit_way *way, coffer_error *err)
 {
     coffer_status status = record_content_make(job, err);
     if (status != COFFER_OK) {
         return status;
     }
+    /* The same length and the same bytes: nothing to do. */
     if (job->fresh_size == job->old.size && memcmp(job->fresh, job->old.bytes, job->old.size) == 0) {
         *way = COFFER_EDITED_NOTHING;
         return COFFER_OK;
@@ -184,16 +208,21 @@ static coffer_status record_content_edit(record_content_job *job, coffer_edit_wa
     return record_content_publish(job, err);
 }
 
-/* Opens the model twice. The first time tells where its index is, and so which folder to lock. The second time,
-   under the lock, tells what its files record, when no saver can change them any more. */
+/* Opens the model twice. The first time tells where its index is, and so which folder to lock.
+   The second time, under the lock, tells what its files record, when no saver can change them
+   any more. Between the two another saver may have replaced the model; then the digests are
+   those of the model that is there now, by the same index path. Errors name the index, except
+   those that are about a file of the model. */
 static coffer_status record_content_run(record_content_job *job, const char *path, coffer_edit_way *way,
                                         coffer_error *err)
 {
+    /* First without the lock, as the folder is not known yet. */
     coffer_status status = record_content_open(job, path, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__path index;
+    /* The path is copied, because closing the model releases it. */
     (void)coffer__path_copy(&index, job->model->several->index_path);
     status = record_content_lock(job, index.text, err);
     if (status == COFFER_OK) {
@@ -204,6 +233,7 @@ static coffer_status record_content_run(record_content_job *job, const char *pat
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, index.text);
     }
+    /* Under the lock: what the files record now. */
     status = coffer__content_compute(&job->content, job->model, err);
     if (status != COFFER_OK) {
         return status; /* it names the file */
@@ -226,6 +256,8 @@ coffer_status coffer_record_content(const char *path, const coffer_edit_options 
         return status;
     }
     job.allocator = *coffer__allocator_or_libc(job.options.allocator);
+    /* Set before anything can fail, so that record_content_free can release a job that has not
+       begun. */
     job.content.allocator = job.allocator;
     status = record_content_run(&job, path, &taken, err);
     record_content_free(&job);

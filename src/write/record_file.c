@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records digests in a file: they are computed, and the rest is an edit of the metadata. For several files this is
- * done in each of them, and then in their index (record_content.c).
+ * Records digests in a file: they are computed, and the rest is an edit of the metadata. For
+ * several files this is done in each of them, and then in their index (record_content.c).
+ *
+ * No lock is held while a file is hashed, which may take long. Instead the edit, which takes the
+ * lock of the file, checks that the file is still the one that was hashed. A crash leaves what a
+ * crash of an edit leaves (edit.c).
  */
 #include "alloc.h"
 #include "edit.h"
@@ -13,8 +17,9 @@
 
 #include <string.h>
 
-/* What becomes the text of the digests: one for each tensor, in order of the names. `digests` and `order` are by
-   number of the tensor, `records` is by name. */
+/* What becomes the text of the digests: one for each tensor, in order of the names. `digests`
+   and `order` are by number of the tensor, `records` is by name. Each array has `count` entries,
+   those of `records` as close together as the algorithm's digests are. */
 typedef struct record_file_job {
     const coffer *model;
     coffer_algorithm algorithm;
@@ -26,7 +31,9 @@ typedef struct record_file_job {
     size_t text_len;
 } record_file_job;
 
-/* The length of the text is counted in 64 bits, and has to fit in memory here. */
+/* Allocates all of it before hashing, so that a lack of memory is found before the work. The
+   length of the text is counted in 64 bits, and has to fit in memory here. After a failure
+   record_file_free releases what there is. */
 static coffer_status record_file_new(record_file_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
     const uint64_t text_len = coffer__record_text_len(job->algorithm, job->count);
@@ -42,6 +49,7 @@ static coffer_status record_file_new(record_file_job *job, const coffer_allocato
     return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* Releases what there is; pointers that were not set are NULL. */
 static void record_file_free(record_file_job *job, const coffer_allocator *allocator)
 {
     coffer__free_array(allocator, job->text, job->text_len, 1);
@@ -50,7 +58,9 @@ static void record_file_free(record_file_job *job, const coffer_allocator *alloc
     coffer__free_array(allocator, job->digests, job->count, sizeof *job->digests);
 }
 
-/* Hashes all tensors, then puts their digests in byte order of the names, as the format of the text demands. */
+/* Hashes all tensors, then puts their digests in byte order of the names, as the format of the
+   text demands. What is recorded is the digest that covers name, dtype and shape as well as the
+   data (record.h). */
 static coffer_status record_file_hash(record_file_job *job, const coffer_edit_options *options, coffer_error *err)
 {
     coffer_digest_options hashing = COFFER_DIGEST_OPTIONS_INIT;
@@ -62,6 +72,7 @@ static coffer_status record_file_hash(record_file_job *job, const coffer_edit_op
         return status;
     }
     const size_t size = coffer_algorithm_digest_size(job->algorithm);
+    /* The digests come in the order of the numbers; the list is in byte order of the names. */
     coffer_sort_by_name(job->model, job->order);
     for (size_t i = 0; i < job->count; i++) {
         memcpy(job->records + i * size, job->digests[job->order[i]].record, size);
@@ -70,8 +81,10 @@ static coffer_status record_file_hash(record_file_job *job, const coffer_edit_op
     return COFFER_OK;
 }
 
-/* Edits the file that was hashed and no other: COFFER_ERR_CHANGED if it was replaced or written to since. The edit
-   reports no progress, since hashing was nearly all of the work and was reported. */
+/* Edits the file that was hashed and no other: COFFER_ERR_CHANGED if it was replaced or written
+   to since, as the digests would not be its own. The edit reports no progress, since hashing was
+   nearly all of the work and was reported. The options were copied by this version of the
+   library, so their size is set to that of its struct. */
 static coffer_status record_file_edit(const record_file_job *job, const char *path, const coffer_edit_options *options,
                                       coffer_edit_way *way, coffer_error *err)
 {
@@ -83,6 +96,8 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
     return coffer__edit_only(path, hashed, &edit, 1, &silent, way, err);
 }
 
+/* Records digests in the one file of `model`, which is at `path`. On failure the file is as it
+   was. */
 static coffer_status record_file(const coffer *model, const char *path, coffer_algorithm algorithm,
                                  const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
@@ -101,13 +116,15 @@ static coffer_status record_file(const coffer *model, const char *path, coffer_a
 
 /* ---- several files ----------------------------------------------------------------------------------------------- */
 
-/* Reports the progress of one file as that of all. */
+/* Reports the progress of one file as that of all. Both counts are bytes of tensors; `before`
+   counts the files that are done. */
 typedef struct record_file_progress {
     const coffer_edit_options *options;
     uint64_t before;
     uint64_t total;
 } record_file_progress;
 
+/* Called with counts of one file; `total` is therefore not what the user is told. */
 static int record_file_tell(void *ctx, uint64_t done, uint64_t total)
 {
     const record_file_progress *progress = ctx;
@@ -115,8 +132,10 @@ static int record_file_tell(void *ctx, uint64_t done, uint64_t total)
     return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
 }
 
-/* Records digests in every file. *way becomes the way that did most among those that the files took. A failure
-   leaves the files before it recorded; calling again goes on, as recording the same digests again changes nothing. */
+/* Records digests in every file. Each is opened again by its own path, and is then a model of
+   one file, so coffer_record_digests calls itself no deeper than this. *way becomes the way that
+   did most among those that the files took. A failure leaves the files before it recorded;
+   calling again completes the rest, as recording the same digests again changes nothing. */
 static coffer_status record_files(const coffer *model, coffer_algorithm algorithm, const coffer_edit_options *options,
                                   coffer_edit_way *way, coffer_error *err)
 {
@@ -127,6 +146,7 @@ static coffer_status record_files(const coffer *model, coffer_algorithm algorith
     telling.progress = options->progress == NULL ? NULL : record_file_tell;
     telling.progress_ctx = &progress;
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        /* The total is known before the first file, so that progress never jumps back. */
         progress.total += coffer_table_data_size(coffer_shard_table(model, i));
     }
     *way = COFFER_EDITED_NOTHING;
@@ -141,8 +161,9 @@ static coffer_status record_files(const coffer *model, coffer_algorithm algorith
 
 /* ---- what is at a path ------------------------------------------------------------------------------------------- */
 
-/* Records in what the path leads to. A folder may hold a single file: then the file is edited, and errors name the
-   path as it was given. */
+/* Records in what the path leads to. A folder may hold a single file: then the file is edited,
+   and errors name the path as it was given. The index comes after all files, because its digests
+   follow from what they record; a failure before that leaves it as it was. */
 static coffer_status record_any(const coffer *model, const char *path, coffer_algorithm algorithm,
                                 coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
@@ -151,8 +172,10 @@ static coffer_status record_any(const coffer *model, const char *path, coffer_al
         const coffer_status status = record_file(model, coffer_shard_path(model, 0), algorithm, options, way, err);
         return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
     }
+    /* Several files, or an index even of one. */
     coffer_edit_way of_index = COFFER_EDITED_NOTHING;
     coffer_status status = record_files(model, algorithm, options, way, err);
+    /* The index, if there is one. Files of a set without an index record their own digests only. */
     if (status == COFFER_OK && coffer_index_metadata(model, NULL) != NULL) {
         options->struct_size = sizeof *options;
         status = coffer_record_content(path, options, &of_index, err);
@@ -161,7 +184,8 @@ static coffer_status record_any(const coffer *model, const char *path, coffer_al
     return status;
 }
 
-/* *way is set on success only. */
+/* *way is set on success only. The model is opened for the time of the call, and not mapped: see
+   below. */
 coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm, const coffer_edit_options *options,
                                     coffer_edit_way *way, coffer_error *err)
 {

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans the files of a model and writes their index: see shards.h for the rules. A plan numbers the file of each
- * tensor first (shards_fill), and then sorts the tensors by file (shards_order).
+ * Plans the files of a model and writes their index: see shards.h for the rules. A plan numbers the
+ * file of each tensor first (shards_fill), and then sorts the tensors by file (shards_order). Both
+ * take time linear in the number of tensors; a balanced plan fills at most 66 times, as it searches
+ * a limit of 64 bits.
+ *
+ * Names, shapes and metadata are read from the arena of the header, where the declarations keep
+ * them. The plan copies none of them, so the header must not be changed while the plan is in use.
  */
 #include "shards.h"
 
@@ -22,6 +27,7 @@
 
 /* ---- which tensor goes where ------------------------------------------------------------------------------------- */
 
+/* The name has no NUL at its end; it points into the arena of the header. */
 static const char *shards_tensor_name(const coffer_header *header, uint32_t i, size_t *name_len)
 {
     const declared_tensor *tensor = &coffer__header_tensors(header)[i];
@@ -29,8 +35,9 @@ static const char *shards_tensor_name(const coffer_header *header, uint32_t i, s
     return header->arena.bytes + tensor->name_at;
 }
 
-/* Gives the tensors of the file that was being filled its number. They are among those from `from` to `to`; the
-   others there are too large and have a file of their own already. */
+/* Gives the tensors of the file that was being filled its number. They are among those from
+   `from` to `to`; the others there are too large and have a file of their own already. The
+   ranges of two files do not overlap, so closing all of them is linear. */
 static void shards_close(coffer__shards *shards, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -41,9 +48,11 @@ static void shards_close(coffer__shards *shards, size_t from, size_t to)
     shards->count++;
 }
 
-/* Fills files up to `room` bytes. A tensor larger than `limit` gets a file of its own at once, so its number is
-   lower than that of the file being filled around it, which gets its number when it is closed. `used` never exceeds
-   `room`, so `room - used` cannot wrap around. Returns how many files were filled, without those of one large
+/* Fills files up to `room` bytes. A tensor larger than `limit` gets a file of its own at once,
+   so its number is lower than that of the file being filled around it, which gets its number
+   when it is closed. `used` never exceeds `room`, so `room - used` cannot wrap around; for that,
+   `room` must not be below the largest tensor that is not above the limit. What an earlier call
+   assigned is overwritten. Returns how many files were filled, without those of one large
    tensor. */
 static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit, uint64_t room)
 {
@@ -79,8 +88,10 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
     return filled;
 }
 
-/* The lowest room for which no more files are filled than for the limit itself: a binary search, since more room
-   never means more files. No room below the largest tensor that shares a file is possible. */
+/* The lowest room for which no more files are filled than for the limit itself: a binary search,
+   since more room never means more files. No room below the largest tensor that shares a file is
+   possible. Tensors above the limit have files of their own whatever the room is, so they are
+   not counted. Leaves the assignment of its last try in the plan. */
 static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit)
 {
     const size_t filled = shards_fill(shards, tensors, limit, limit);
@@ -89,6 +100,7 @@ static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor 
         low = tensors[i].size <= limit && tensors[i].size > low ? tensors[i].size : low;
     }
     for (uint64_t high = limit; low < high;) {
+        /* `high` is always enough, and nothing below `low` is. */
         const uint64_t middle = low + (high - low) / 2;
         if (shards_fill(shards, tensors, limit, middle) <= filled) {
             high = middle;
@@ -99,23 +111,28 @@ static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor 
     return low;
 }
 
-/* A counting sort by file, which keeps the order of declaration within each file. While tensors are placed,
-   first[s] moves to the end of file s, which is where file s + 1 begins; the memmove puts the beginnings back. */
+/* A counting sort by file, which keeps the order of declaration within each file. While tensors
+   are placed, first[s] moves to the end of file s, which is where file s + 1 begins; the memmove
+   puts the beginnings back. `first` must be zero before, as it was allocated, so this runs once
+   for a plan. */
 static void shards_order(coffer__shards *shards)
 {
     for (size_t i = 0; i < shards->tensor_count; i++) {
+        /* Counted one entry further on, so that the sums are where the files begin. */
         shards->first[shards->shard_of[i] + 1]++;
     }
     for (size_t i = 0; i < shards->count; i++) {
         shards->first[i + 1] += shards->first[i];
     }
     for (size_t i = 0; i < shards->tensor_count; i++) {
+        /* In order of declaration, so that is the order within each file, too. */
         shards->order[shards->first[shards->shard_of[i]]++] = (uint32_t)i;
     }
     memmove(shards->first + 1, shards->first, shards->count * sizeof *shards->first);
     shards->first[0] = 0;
 }
 
+/* For coffer__names, which asks for names by number. */
 static coffer__name shards_name_of(const void *ctx, uint32_t i)
 {
     coffer__name name;
@@ -123,8 +140,8 @@ static coffer__name shards_name_of(const void *ctx, uint32_t i)
     return name;
 }
 
-/* Checks the names of all tensors. The header of each file would only notice two tensors of one name in the same
-   file. */
+/* Checks the names of all tensors. The header of each file would only notice two tensors of one
+   name in the same file, and the index would have the name twice. */
 static coffer_status shards_check_names(const coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
     coffer__names names = {
@@ -141,6 +158,8 @@ static coffer_status shards_check_names(const coffer__shards *shards, const coff
     return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, name.text, name.len);
 }
 
+/* The sum is what the index states as total_size. It is checked here once, so no sum of some of
+   the tensors can overflow later: neither that of a file nor that of what is left to write. */
 static coffer_status shards_sum(coffer__shards *shards, const declared_tensor *tensors, coffer_error *err)
 {
     for (size_t i = 0; i < shards->tensor_count; i++) {
@@ -153,6 +172,7 @@ static coffer_status shards_sum(coffer__shards *shards, const declared_tensor *t
 
 /* ---- which metadata the index has -------------------------------------------------------------------------------- */
 
+/* Compares in byte order. Keys have a length and no NUL at their end. */
 static int shards_compare_keys(const coffer_header *header, uint32_t a, uint32_t b)
 {
     const declared_pair *pairs = coffer__header_pairs(header);
@@ -160,12 +180,14 @@ static int shards_compare_keys(const coffer_header *header, uint32_t a, uint32_t
                                  header->arena.bytes + pairs[b].key_at, pairs[b].key_len);
 }
 
+/* Pairs of equal keys are not ordered by this; coffer__sort orders them by their number. */
 static bool shards_pair_before(const void *ctx, uint32_t a, uint32_t b)
 {
     return shards_compare_keys(ctx, a, b) < 0;
 }
 
-/* Every item is equal to every other, and coffer__sort orders equal items by their numbers. */
+/* Every item is equal to every other, and coffer__sort orders equal items by their numbers. So
+   sorting by this gives ascending numbers. */
 static bool shards_never_before(const void *ctx, uint32_t a, uint32_t b)
 {
     (void)ctx;
@@ -174,6 +196,7 @@ static bool shards_never_before(const void *ctx, uint32_t a, uint32_t b)
     return false;
 }
 
+/* Whether pair `i` has that key. `wanted` has a NUL at its end, the key has not. */
 static bool shards_is_key(const coffer_header *header, uint32_t i, const char *wanted)
 {
     const declared_pair *pair = &coffer__header_pairs(header)[i];
@@ -181,7 +204,9 @@ static bool shards_is_key(const coffer_header *header, uint32_t i, const char *w
            0;
 }
 
-/* Keys that the index sets itself, and "format", which is each file's own. */
+/* Keys that the index sets itself, and "format", which is each file's own. A declared value for
+   one of them would contradict what the index says of its own files, or make a key twice, which
+   readers refuse. */
 static bool shards_is_index_key(const coffer_header *header, uint32_t i)
 {
     bool found = shards_is_key(header, i, "format") || shards_is_key(header, i, "total_size");
@@ -191,8 +216,10 @@ static bool shards_is_index_key(const coffer_header *header, uint32_t i)
     return found;
 }
 
-/* Takes the last pair of each key: sorted by key, equal keys are ordered by number, so the last of a run counts.
-   The chosen pairs are put back in the order of their declaration. */
+/* Takes the last pair of each key, as declaring a key again replaces its value: sorted by key,
+   equal keys are ordered by number, so the last of a run counts. The chosen pairs are put back
+   in the order of their declaration. Writing to the front of the array is safe, because no more
+   pairs were chosen than read. */
 static void shards_choose_pairs(coffer__shards *shards, const coffer_header *header)
 {
     const size_t count = coffer__header_pair_count(header);
@@ -202,18 +229,22 @@ static void shards_choose_pairs(coffer__shards *shards, const coffer_header *hea
     coffer__sort(shards->pairs, count, shards_pair_before, header);
     for (size_t i = 0; i < count; i++) {
         const uint32_t pair = shards->pairs[i];
+        /* A later value for the same key follows in the sorted order. */
         const bool replaced = i + 1 < count && shards_compare_keys(header, pair, shards->pairs[i + 1]) == 0;
         if (!replaced && !shards_is_index_key(header, pair)) {
             shards->pairs[shards->pair_count++] = pair;
         }
     }
+    /* Back into the order of declaration, which is that of their numbers. */
     coffer__sort(shards->pairs, shards->pair_count, shards_never_before, NULL);
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* There are never more files than tensors, except for the one file of a model without tensors; `first` has one
-   entry more than files. */
+/* There are never more files than tensors, except for the one file of a model without tensors;
+   `first` has one entry more than files, hence the 2. All arrays are sized by what is known
+   before planning, so coffer__shards_free can compute the sizes again. On failure it releases
+   what there is. */
 static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
 {
     const size_t count = shards->tensor_count;
@@ -227,7 +258,8 @@ static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
     return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
-/* Does what every plan begins with: room, names that differ, and the size of all tensors. */
+/* Does what every plan begins with: room, names that differ, and the size of all tensors. On
+   failure nothing is left to free, but freeing is allowed. */
 static coffer_status shards_begin(coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
     *shards = (coffer__shards){ .allocator = header->allocator,
@@ -246,8 +278,8 @@ static coffer_status shards_begin(coffer__shards *shards, const coffer_header *h
     return status;
 }
 
-/* shards_least_room leaves the assignment of its last try behind, so the files are filled again with the room it
-   found. */
+/* shards_least_room leaves the assignment of its last try in the plan, which need not be that of
+   the room it returns. So the files are filled again with that room. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err)
 {
@@ -263,6 +295,8 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
     return COFFER_OK;
 }
 
+/* `shard_of` ascends, so a file begins wherever its value changes. Files are counted and not
+   taken over by number: one that has lost all its tensors leaves no gap. */
 coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *header, const uint32_t *shard_of,
                                   coffer_error *err)
 {
@@ -272,6 +306,7 @@ coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *h
     }
     shards->count = 1;
     for (size_t i = 0; i < shards->tensor_count; i++) {
+        /* The first file was counted already; a model without tensors has it, too. */
         shards->count += i > 0 && shard_of[i] != shard_of[i - 1];
         shards->shard_of[i] = (uint32_t)(shards->count - 1);
     }
@@ -280,7 +315,9 @@ coffer_status coffer__shards_keep(coffer__shards *shards, const coffer_header *h
     return COFFER_OK;
 }
 
-/* Shapes are in the arena of the header, aligned for their type. */
+/* Declares in the order of the plan, so tensor `at` of the file has the number at - first[shard]
+   in `to`. Every file has all metadata, as a file may be read without its index. Shapes are in
+   the arena of the header, aligned for their type. */
 coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_header *header, size_t shard,
                                      coffer_header *to, coffer_error *err)
 {
@@ -300,6 +337,7 @@ coffer_status coffer__shards_declare(const coffer__shards *shards, const coffer_
     return status;
 }
 
+/* Sizes are computed as in shards_allocate. May be called again, and for a plan of zeros. */
 void coffer__shards_free(coffer__shards *shards)
 {
     const size_t count = shards->tensor_count;
@@ -315,8 +353,10 @@ void coffer__shards_free(coffer__shards *shards)
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
 
-/* Puts the digest of the whole, or those of the files, as a member. When the text is only measured, its length is
-   all that is needed, so the digests need not be known yet. */
+/* Puts the digest of the whole, or those of the files, as a member. When the text is only
+   measured, its length is all that is needed, so the digests need not be known yet. That is how
+   room for them is made before the data are written. The text is base64 with a prefix and needs
+   no escapes. */
 static void shards_put_record(coffer__index_text *text, size_t record, const coffer__content *content)
 {
     const char *key = coffer__index_record_key(record);
@@ -326,6 +366,7 @@ static void shards_put_record(coffer__index_text *text, size_t record, const cof
     COFFER__INDEX_PUT(text, ",\n    ");
     coffer__index_put_string(text, key, coffer__text_len(key));
     COFFER__INDEX_PUT(text, ": \"");
+    /* Measuring needs only the length. */
     if (text->out != NULL) {
         coffer__record_text_write(text->out + text->size, content->algorithm,
                                   is_content ? content->digest : content->shards, count);
@@ -334,6 +375,7 @@ static void shards_put_record(coffer__index_text *text, size_t record, const cof
     COFFER__INDEX_PUT(text, "\"");
 }
 
+/* Puts one declared pair. Key and value are UTF-8, as the header refuses any other. */
 static void shards_put_pair(coffer__index_text *text, const coffer_header *header, const declared_pair *pair)
 {
     COFFER__INDEX_PUT(text, ",\n    ");
@@ -342,6 +384,10 @@ static void shards_put_pair(coffer__index_text *text, const coffer_header *heade
     coffer__index_put_string(text, header->arena.bytes + pair->value_at, pair->value_len);
 }
 
+/* total_size comes first, then the members of an older index, byte for byte, then what was
+   declared, unless an older member has the same key, and last the digests. No key can come
+   twice: members never have keys that the index sets, and shards_choose_pairs left those out,
+   too. */
 static void shards_put_metadata(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
                                 const coffer__shards_index *index)
 {
@@ -365,6 +411,7 @@ static void shards_put_metadata(coffer__index_text *text, const coffer__shards *
     COFFER__INDEX_PUT(text, "\n  }");
 }
 
+/* Puts the tensors by file, and in each file as declared. */
 static void shards_put_weights(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
                                const coffer__shards_index *index)
 {
@@ -377,7 +424,8 @@ static void shards_put_weights(coffer__index_text *text, const coffer__shards *s
     }
 }
 
-/* The same code measures and writes, so both agree. */
+/* The same code measures and writes, so both agree. It allocates nothing and cannot fail; the
+   caller has given as many bytes as the call with `out` NULL has returned. */
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const coffer__shards_index *index)
 {

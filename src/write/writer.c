@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer: a header, a sink, and an account of the bytes that came. A piece is entered in the account before it
- * is written, so two pieces that overlap never both reach the sink. Writing itself holds no lock. The first failure
- * is final: nothing is published after it.
+ * The writer: a header, a sink, and an account of the bytes that came. A piece is entered in the
+ * account before it is written, so two pieces that overlap never both reach the sink. No lock is
+ * held while bytes are written. The first failure is final: nothing is published after it.
  *
- * Ownership: the header is the caller's and must live as long as the writer. The sink belongs to the writer from
- * the moment it is open until it is published or discarded, which happens exactly once (`sink_open`). The mutex
- * guards the account, the digests and the state; whoever writes holds a count in `writing`, so that finishing
- * cannot overtake a write in progress.
+ * Ownership: the header is the caller's and must live as long as the writer. The sink belongs to
+ * the writer from the moment it is open until it is published or discarded, which happens exactly
+ * once (`sink_open`).
+ *
+ * Threads: the mutex guards the account, the digests and the state. Every call that writes is
+ * counted in `writing` while it runs, so finishing cannot overtake a write in progress. A call
+ * takes the mutex twice: to be admitted, and to report how it ended.
+ *
+ * The life of a file without digests: sink opened, header written, pieces written, published. With
+ * digests the header is written last, because it contains them; until then its place in the file is
+ * empty. After a crash, a sink that hides its file until it is published shows none.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -26,8 +33,12 @@
 
 #include <string.h>
 
+/* Bytes in one call of a sink. size_t can hold it on every machine, and an offset is not limited
+   by it. */
 #define WRITER_LARGEST_WRITE ((size_t)1 << 30)
-/* Small tensors from fickle sources are verified together, up to this many bytes. */
+/* Small tensors from fickle sources are read and verified together, up to this many bytes, so that
+   a remote source is not asked for each of them alone. It also bounds the memory of a batch,
+   unless a single tensor is larger. */
 #define WRITER_BATCH_SIZE ((size_t)64 << 20)
 
 struct coffer_writer {
@@ -46,7 +57,7 @@ struct coffer_writer {
     bool failed;
 };
 
-/* Where the sink of a new writer comes from. */
+/* Where the sink of a new writer comes from. Exactly one of path, fd, memory and custom is set. */
 typedef struct writer_target {
     const char *path; /* or one of the others */
     const int *fd;
@@ -58,13 +69,15 @@ typedef struct writer_target {
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
-/* Adds the path to an error, if the writer has one. */
+/* Adds the path of the new file to an error, if the writer has one. */
 static coffer_status writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err)
 {
     return writer->path == NULL ? status : coffer__fail_path(err, status, writer->path);
 }
 
-/* A writer that was not finished discards its sink: a file that is being written never appears under its name. */
+/* A writer that was not finished discards its sink: a file that is being written never appears
+   under its name. It may be freed in any state, also half built by writer_new, but not while
+   another thread is in a call. */
 void coffer_writer_free(coffer_writer *writer)
 {
     if (writer == NULL) {
@@ -83,7 +96,8 @@ void coffer_writer_free(coffer_writer *writer)
     coffer__free(&allocator, writer, sizeof *writer);
 }
 
-/* NULL without memory. The result can be freed at any time. */
+/* Returns NULL when there is no memory or no mutex. The result can be freed at any time. The path
+   is copied, as the caller's string need not outlive the call that opens the writer. */
 static coffer_writer *writer_new(const coffer_allocator *allocator, const char *path)
 {
     coffer_writer *made = coffer__alloc_zeroed(allocator, sizeof *made);
@@ -106,8 +120,9 @@ static coffer_writer *writer_new(const coffer_allocator *allocator, const char *
     return made;
 }
 
-/* Exactly one of the target's members says where to. `taken` is set whether opening works or not, so that the
-   caller knows who must discard. */
+/* Opens the sink that the target asks for. `taken` is set whether opening works or not, so that
+   the caller knows who must discard a custom sink. Nothing has been written when this fails, and
+   what was at the path is unchanged. */
 static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_target *target,
                                          const coffer_writer_options *options, coffer_error *err)
 {
@@ -116,6 +131,7 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
     if (target->path != NULL) {
         status = coffer__sink_path(&writer->sink, allocator, target->path, options->sync, options->in_place, err);
         if (status == COFFER_OK && options->replaces != NULL) {
+            /* It looks at the path when the file is published, and not now. */
             coffer__sink_path_only(&writer->sink, coffer__source_seen(&options->replaces->shards->source));
         }
     } else if (target->fd != NULL) {
@@ -134,7 +150,9 @@ static coffer_status writer_open_sink_of(coffer_writer *writer, const writer_tar
     return status;
 }
 
-/* Writes any number of bytes, in pieces of at most WRITER_LARGEST_WRITE for each call of the sink. */
+/* Writes any number of bytes, in pieces of at most WRITER_LARGEST_WRITE for each call of the sink.
+   The range was entered in the account before, unless it is the header, so no other thread writes
+   there. A failure can leave any part of it written; the caller then marks the writer as failed. */
 static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_t *bytes, uint64_t size,
                                 coffer_error *err)
 {
@@ -151,7 +169,10 @@ static coffer_status writer_put(coffer_writer *writer, uint64_t at, const uint8_
     return COFFER_OK;
 }
 
-/* Opens the sink and writes the header there, unless it must wait for the digests in it. */
+/* Opens the sink and writes the header there, unless it must wait for the digests in it. The size
+   is announced before the first byte, so a disk that is too full is found now, unless the sink
+   keeps holes and therefore waits. On failure the sink may be open; coffer_writer_free then
+   discards it. */
 static coffer_status writer_begin(coffer_writer *writer, const writer_target *target,
                                   const coffer_writer_options *options, const void *header_bytes, uint64_t header_size,
                                   coffer_error *err)
@@ -162,8 +183,8 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     }
     /* The header was validated when it was built, so its end and the data's add up. */
     const uint64_t file_size = coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table);
-    /* Space is not reserved before the first data come: only then is it known whether they have holes, which
-       reserved space would fill. */
+    /* Space is not reserved before the first data come: only then is it known whether they have
+       holes, which reserved space would fill. */
     writer->sink.sparse = writer->sink.keeps_holes && coffer_table_data_size(writer->table) > 0;
     status = writer->sink.ops->reserve(&writer->sink, file_size, err);
     if (status == COFFER_OK && options->digests != COFFER_NO_ALGORITHM) {
@@ -176,8 +197,9 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     return writer_put(writer, 0, header_bytes, header_size, err);
 }
 
-/* Builds the header before the sink is opened, so a header that is not valid touches no file. The built bytes and
-   the table belong to the header. */
+/* Builds the header before the sink is opened, so an invalid header touches no file. Room for
+   digests is made before that, because a built header cannot grow. The built bytes and the table
+   belong to the header and stay valid as long as it does. */
 static coffer_status writer_open_known(coffer_writer **writer, coffer_header *header, const writer_target *target,
                                        const coffer_writer_options *options, coffer_error *err)
 {
@@ -204,6 +226,7 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a writer");
     }
+    /* From here on freeing the writer undoes everything. */
     made->header = header;
     made->table = table;
     status = writer_begin(made, target, options, bytes, size, err);
@@ -215,8 +238,10 @@ static coffer_status writer_open_known(coffer_writer **writer, coffer_header *he
     return COFFER_OK;
 }
 
-/* `replaces` promises that the path leads to the model's file until the new one takes its name, which only a sink
-   of a path that is not in place can keep. */
+/* Refuses options that the target cannot keep. `replaces` promises that the path leads to the
+   model's file until the new one gets its name. Only a sink that renames can keep that: one of a
+   path that is not in place. The model must be one file whose source remembers what it opened, or
+   there is nothing to compare the path with. */
 static coffer_status writer_check_options(const coffer_writer_options *options, const writer_target *target,
                                           coffer_error *err)
 {
@@ -235,6 +260,9 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
                : coffer__fail(err, COFFER_ERR_ARGUMENT, "the option `replaces` needs a model that is one file");
 }
 
+/* What all ways to open have in common. After a failure *writer is NULL, unless it is the header
+   that is missing. The options are copied, since a caller that was compiled with an older header
+   has a shorter struct. */
 static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
                                  const coffer_writer_options *options, coffer_error *err)
 {
@@ -253,6 +281,7 @@ static coffer_status writer_open(coffer_writer **writer, coffer_header *header, 
     return status == COFFER_OK || target->path == NULL ? status : coffer__fail_path(err, status, target->path);
 }
 
+/* Also sets *writer to NULL, as a failure to open does. */
 static coffer_status writer_no_target(coffer_writer **writer, coffer_error *err)
 {
     if (writer != NULL) {
@@ -282,8 +311,10 @@ coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *h
     return memory == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
 }
 
-/* The caller was promised that exactly one of the sink's functions publish and discard is called. If the writer
-   fails before it takes the sink, that has to be done here. */
+/* The caller was promised that exactly one of the sink's functions finish and discard is called.
+   If opening fails before the writer has taken the sink, no writer exists to do that, so it is
+   done here. Afterwards coffer_writer_free does it. What has no write_at is no sink, and is left
+   alone. */
 coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                       const coffer_writer_options *options, coffer_error *err)
 {
@@ -301,6 +332,8 @@ coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *hea
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
+/* Says which bytes of which tensor were refused, and why (`what`). Always returns
+   COFFER_ERR_WRITE_RANGE. */
 static coffer_status writer_range_error(const coffer_tensor *tensor, const char *what, uint64_t offset, uint64_t size,
                                         coffer_error *err)
 {
@@ -309,7 +342,9 @@ static coffer_status writer_range_error(const coffer_tensor *tensor, const char 
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, tensor->name, tensor->name_len);
 }
 
-/* Fails when the writer takes nothing more. With the mutex held. */
+/* Fails when the writer takes nothing more. With the mutex held: the answer holds until the mutex
+   is released. A write that was admitted before another one failed still completes, but nothing is
+   published. */
 static coffer_status writer_usable(const coffer_writer *writer, coffer_error *err)
 {
     return writer->finished || writer->failed
@@ -323,8 +358,11 @@ static coffer_status writer_no_tensor(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "no tensor of that number was declared");
 }
 
-/* Enters bytes of a tensor in the account, as a range of the file; ranges that overlap are refused. With the mutex
-   held. */
+/* Enters bytes of a tensor in the account, as a range of the file; ranges that overlap are
+   refused. With the mutex held, so of two threads that write the same byte one is refused before
+   it has written anything. An empty range is not entered: the account has no empty ranges, and an
+   empty tensor needs no write. The bounds are compared without adding, since offset and size are
+   the caller's and their sum may exceed 64 bits. */
 static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset, uint64_t size,
                                   coffer_error *err)
 {
@@ -348,7 +386,9 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
     return COFFER_OK;
 }
 
-/* Checks a piece before it is written, and enters it. With the mutex held. */
+/* Checks a piece before it is written, and enters it. With the mutex held. A piece larger than the
+   address space can only be a mistake, but only the 64-bit size says so, and the hasher and the
+   sink take a size_t. */
 static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
                                   const void *bytes, uint64_t size, coffer_error *err)
 {
@@ -369,8 +409,10 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
     return status;
 }
 
-/* Reserves the space for all tensors before the first bytes of one are written, for a sink that has waited for
-   that. With the mutex held. */
+/* Reserves the space for all tensors before the first bytes of one are written, for a sink that
+   has waited for that. With the mutex held, so it happens once. `sparse` is cleared first: the
+   sink must not make more holes in space that is being reserved, and other threads may be copying
+   to it. */
 static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
 {
     if (!writer->sink.sparse) {
@@ -381,15 +423,19 @@ static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
         &writer->sink, coffer_table_data_offset(writer->table) + coffer_table_data_size(writer->table), err);
 }
 
-/* Counts a write that was admitted. One that was not makes the writer fail, since the caller cannot know which
-   bytes are missing. With the mutex held. */
+/* Counts a write that was admitted. One that was refused makes the writer fail, since the caller
+   cannot know which bytes are missing. With the mutex held, in the same critical section as the
+   admission: otherwise finishing could come between the two and publish a file that is still being
+   written. */
 static void writer_began(coffer_writer *writer, coffer_status admitted)
 {
     writer->failed = writer->failed || admitted != COFFER_OK;
     writer->writing += admitted == COFFER_OK;
 }
 
-/* Ends a write. Its failure is the writer's, also if other threads are still writing. */
+/* Ends a write. Its failure is the writer's, also if other threads are still writing. Takes the
+   mutex. The caller must not touch the sink afterwards, because another thread may finish the
+   writer as soon as `writing` is 0. */
 static void writer_ended(coffer_writer *writer, coffer_status status)
 {
     coffer__os_mutex_lock(&writer->mutex);
@@ -398,7 +444,9 @@ static void writer_ended(coffer_writer *writer, coffer_status status)
     coffer__os_mutex_unlock(&writer->mutex);
 }
 
-/* Hashes a piece that was claimed, without the mutex: the claim makes the hasher this thread's own. */
+/* Hashes a piece that was claimed, without the mutex: the claim makes the hasher this thread's
+   own. If the update fails the claim is not released. That does no harm, as the writer has failed
+   then and the hasher is freed with it. */
 static coffer_status writer_hash(coffer_writer *writer, size_t i, coffer_hasher *hasher, const void *bytes,
                                  uint64_t size, coffer_error *err)
 {
@@ -411,9 +459,10 @@ static coffer_status writer_hash(coffer_writer *writer, size_t i, coffer_hasher 
     return status;
 }
 
-/* Everything that depends on other threads happens under the mutex at once: whether the writer is usable, the
-   account, reserving, and the claim of the hasher. Hashing and writing run without it, so pieces of any number of
-   threads go to the device at the same time. */
+/* Everything that depends on other threads happens under the mutex at once: whether the writer is
+   usable, the account, reserving, and the claim of the hasher. Hashing and writing run without it,
+   so pieces of any number of threads go to the device at the same time. An empty piece is
+   admitted, so that its place is checked, but claims no hasher and reserves nothing. */
 coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offset, const void *bytes, uint64_t size,
                                   coffer_error *err)
 {
@@ -428,13 +477,16 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
         status = writer_set_aside(writer, err);
     }
     if (status == COFFER_OK && size > 0 && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
+        /* Only after the piece was entered: of overlapping pieces one alone gets here. */
         status = coffer__writer_digests_claim(&writer->digests, &writer->sink, i, offset, &hasher, err);
     }
+    /* Still in the critical section of the checks, so finishing cannot come between. */
     writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
     if (status != COFFER_OK) {
         return writer_fail(writer, status, err);
     }
+    /* Without the mutex from here on; the bytes are entered as this call's own. */
     if (hasher != NULL) {
         status = writer_hash(writer, i, hasher, bytes, size, err);
     }
@@ -451,13 +503,15 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 
-/* Copies of tensors that are planned together. `order` sorts them by place in the new file, those that go through
-   memory last; copies that are neighbours in both files become one move, so a whole shard can be one call of the
-   system. */
+/* Copies of tensors that are planned together. `order` sorts them by place in the new file, those
+   that go through memory last; copies that are neighbours in both files become one move, so a
+   whole shard can be one call of the system. The first `steady` of `order` are the copies that
+   `moves` consists of; the rest are copied in batches. */
 typedef struct writer_copies {
     const coffer_writer *writer;
     const coffer_copy *all;
     size_t count;
+    /* Both arrays have `count` entries and are allocated once for a call. */
     uint32_t *order;    /* by place in the new file */
     coffer__row *moves; /* `count` of them, or fewer */
     size_t move_count;
@@ -469,15 +523,17 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
     return coffer_header_at(copies->writer->header, copies->all[i].to);
 }
 
-/* Whether a tensor has to go through memory. A fickle source may answer differently the second time, so the bytes
-   that were verified must be the ones that are written. */
+/* Whether a tensor has to go through memory. A fickle source may answer differently the second
+   time, so the bytes that were verified must be the ones that are written. Of a model that was
+   opened without verifying, no tensor is fickle, whatever its source is. */
 static bool writer_copy_is_fickle(const writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
     return coffer__trust_is_fickle(coffer__model_shard(copy->model, copy->tensor));
 }
 
-/* By place in the new file, those that go through memory last. */
+/* By place in the new file, those that go through memory last. Empty tensors may share a place;
+   the sort then keeps the order in which they were given. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const bool fickle = writer_copy_is_fickle(ctx, a);
@@ -486,7 +542,10 @@ static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
                : !fickle;
 }
 
-/* Checks what can be checked of one copy before anything is entered in the account. */
+/* Checks what can be checked of one copy before anything is entered in the account: both tensors
+   exist, the source file is long enough for the one to copy, and the sizes are equal. dtype and
+   shape are not compared, so the bytes of a tensor may be declared as something else of the same
+   size. */
 static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_tensor *target, coffer_error *err)
 {
     const coffer__shard *shard = copy->model == NULL ? NULL : coffer__model_shard(copy->model, copy->tensor);
@@ -505,7 +564,9 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
     return coffer__fail_tensor(err, COFFER_ERR_WRITE_RANGE, target->name, target->name_len);
 }
 
-/* Adds a move, or extends the last one where both the source and the place in the new file go on. */
+/* Adds a move, or extends the last one if both the source and the place in the new file continue.
+   There are never more moves than copies, so the array has room. The sums do not overflow, since
+   both tensors lie inside files that were validated. */
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
@@ -524,7 +585,8 @@ static void writer_plan_move(writer_copies *copies, uint32_t i)
     }
 }
 
-/* The order counts in 32 bits. */
+/* Allocates the plan. The order counts in 32 bits, so more copies than that are refused; their
+   array alone would need 96 GiB. After a failure writer_free_copies releases what there is. */
 static coffer_status writer_new_copies(writer_copies *copies, coffer_error *err)
 {
     const coffer_allocator *allocator = &copies->writer->allocator;
@@ -547,7 +609,9 @@ static void writer_free_copies(writer_copies *copies)
     coffer__free_array(allocator, copies->order, copies->count, sizeof *copies->order);
 }
 
-/* Checks every copy, orders them and makes moves of them. */
+/* Checks every copy, orders them and makes moves of those that are steady. Needs no lock: it reads
+   only the header and the models, which do not change. Nothing was entered or written when it
+   fails. */
 static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err)
 {
     for (size_t i = 0; i < copies->count; i++) {
@@ -557,8 +621,8 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
         }
         copies->order[i] = (uint32_t)i;
     }
-    /* The sort gets a copy to look at, as it changes the order. */
-    const writer_copies given = *copies; /* for the sort to read while it changes the order */
+    /* The comparison gets a copy of the struct, as the sort changes `order`. */
+    const writer_copies given = *copies;
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
     while (copies->steady < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->steady])) {
         writer_plan_move(copies, copies->order[copies->steady++]);
@@ -566,9 +630,10 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     return COFFER_OK;
 }
 
-/* Whether one of the sources has holes. They stay holes in the new file if space is not reserved. The moves are in
-   the order of the new file, so the moves from one source mostly follow each other and each source is asked about
-   once. */
+/* Whether one of the sources has holes. They stay holes in the new file if space is not reserved.
+   The moves are in the order of the new file, so the moves from one source mostly follow each
+   other. So the system is asked about each source about once, and the list of sources seen need
+   not be kept. */
 static bool writer_copies_holes(const writer_copies *copies)
 {
     const coffer__source *seen = NULL;
@@ -581,8 +646,10 @@ static bool writer_copies_holes(const writer_copies *copies)
     return false;
 }
 
-/* Enters every copy in the account. Space is reserved now unless the sources have holes to keep. With the mutex
-   held. */
+/* Enters every copy in the account. Space is reserved now unless the sources have holes to keep.
+   With the mutex held. If one copy is refused, those before it stay in the account without being
+   written. That does no harm: writer_began then marks the writer as failed, and it is never
+   published. */
 static coffer_status writer_admit_copies(coffer_writer *writer, const writer_copies *copies, coffer_error *err)
 {
     coffer_status status = writer_usable(writer, err);
@@ -596,8 +663,9 @@ static coffer_status writer_admit_copies(coffer_writer *writer, const writer_cop
     return status;
 }
 
-/* A move could not be read. Names the file, and the tensor at the offset that the error states, or else the first
-   one of the move. */
+/* A move could not be read. A move may cover many tensors, so this names the one at the offset
+   that the error states, or else the first one of the move, and its file. It searches all copies:
+   a failure is rare, and an index of places would be kept for nothing else. */
 static coffer_status writer_cannot_read(const writer_copies *copies, const coffer__row *move, coffer_status status,
                                         coffer_error *err)
 {
@@ -615,13 +683,14 @@ static coffer_status writer_cannot_read(const writer_copies *copies, const coffe
     return status;
 }
 
-/* With digests, half of the work is hashing and half is copying. The progress of each is reported as half of the
-   whole. */
+/* With digests, half of the work is hashing and half is copying. The progress of each is reported
+   as half of the whole, so the caller sees one count that rises from 0 to the total once. */
 typedef struct writer_half {
     const coffer_read_options *options;
     bool second;
 } writer_half;
 
+/* `total` is the same for both halves; the two parts of it add up, also if it is odd. */
 static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
 {
     const writer_half *half = ctx;
@@ -629,18 +698,28 @@ static int writer_tell_half(void *ctx, uint64_t done, uint64_t total)
     return half->options->progress(half->options->progress_ctx, so_far, total);
 }
 
-/* Computes the digests of what is to be moved, from its source, because the system copies the bytes past this
-   program. The transfer's digests serve twice: if the source records digests by the same algorithm, each tensor is
-   compared with its record, and then they become the digests of the new file. The writer's digests are set under
-   the mutex, and only after everything has succeeded. */
+/*
+ * Computes the digests of what is to be moved, from its source, because the system copies the bytes
+ * without showing them to this program. Reading back from the sink would do as well, but not every
+ * sink can be read back.
+ *
+ * The digests serve twice. If the source records digests by the same algorithm, each tensor is
+ * compared with its record, which makes it verified; then they become the digests of the new file.
+ * So the tensors are read once less.
+ *
+ * No lock is held while hashing. The writer's digests are set under the mutex, and only after
+ * everything has succeeded: a digest that was set is never computed again.
+ */
 static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copies *copies,
                                         const coffer__transfer_options *options, coffer_error *err)
 {
+    /* One digest and one row for each steady copy, in the order of the copies. */
     uint8_t(*data)[COFFER_LARGEST_DIGEST_SIZE] =
         coffer__alloc_array(&writer->allocator, copies->steady, sizeof *data, err);
     coffer__row *rows = coffer__alloc_array(&writer->allocator, copies->steady, sizeof *rows, err);
     size_t failed = copies->steady;
     coffer__transfer_options hashing = *options;
+    /* A failure is about a row of the hashing, not about a move. */
     hashing.failed = &failed;
     coffer_status status = data == NULL || rows == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
@@ -651,6 +730,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     if (status == COFFER_OK) {
         status = coffer__transfer(rows, copies->steady, &hashing, err);
     }
+    /* The transfer knows rows only; the tensor and its file are named here. */
     if (status != COFFER_OK && failed < copies->steady) {
         const coffer_copy *copy = &copies->all[copies->order[failed]];
         coffer__model_fail(err, status, coffer__model_shard(copy->model, copy->tensor), copy->tensor);
@@ -673,8 +753,10 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     return status;
 }
 
-/* Copies what is not fickle straight to the sink. Tensors of a model that was opened to verify are verified before
-   the first byte is copied; those that writer_hash_copies has judged are not due any more. */
+/* Copies what is not fickle straight to the sink, without the mutex. Tensors of a model that was
+   opened to verify are verified before the first byte is copied; those that writer_hash_copies has
+   judged are not due any more. A steady source is taken to give the same bytes when it is read
+   for the copy. */
 static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copies *copies,
                                         const coffer_read_options *options, coffer_error *err)
 {
@@ -687,6 +769,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
         moving.progress = options->progress == NULL ? NULL : writer_tell_half;
         moving.progress_ctx = &half;
         status = writer_hash_copies(writer, copies, &moving, err);
+        /* What is told from here on is the copying. */
         half.second = true;
     }
     for (size_t i = 0; i < copies->steady && status == COFFER_OK; i++) {
@@ -696,6 +779,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
     if (status != COFFER_OK) {
         return status;
     }
+    /* All bytes that are moved were verified, where that was asked for. */
     status = coffer__land_in_sink(&writer->sink, copies->moves, copies->move_count, &moving, err);
     /* `failed` is set only if reading failed. A failure of writing is about the new file. */
     if (failed < copies->move_count) {
@@ -706,10 +790,12 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
 
 /* ---- copies through memory --------------------------------------------------------------------------------------- */
 
-/* Tensors of one model that are read, verified and written together: one large one, or several small ones side by
-   side in memory. */
+/* Tensors of one model that are read, verified and written together: one large one, or several
+   small ones side by side in memory. */
 typedef struct writer_batch {
     const writer_copies *copies;
+    /* `size` is the sum of the tensors in bytes; `bytes` has one byte more, and the arrays have one entry
+       for each tensor. */
     size_t first; /* in the order of the copies */
     size_t count;
     size_t size;
@@ -724,7 +810,9 @@ static const coffer_copy *writer_batch_copy(const writer_batch *batch, size_t i)
     return &batch->copies->all[batch->copies->order[batch->first + i]];
 }
 
-/* Takes the next copies of the same model, as many as fit. The first always fits, whatever its size. */
+/* Takes the next copies of the same model, as many as fit in WRITER_BATCH_SIZE. The first always
+   fits, whatever its size, or a large tensor could never be copied. The caller has compared its
+   size with SIZE_MAX; others are added only while the sum stays within WRITER_BATCH_SIZE. */
 static void writer_fill_batch(writer_batch *batch)
 {
     const coffer_copy *first = writer_batch_copy(batch, 0);
@@ -742,7 +830,10 @@ static void writer_fill_batch(writer_batch *batch)
     }
 }
 
-/* After a failure writer_free_batch still releases what there is. */
+/* Allocates what a batch needs. A tensor that no block can hold leaves all pointers NULL and fails
+   in the same way as one for which there is no memory. One byte more is allocated than is needed,
+   because coffer__alloc gives NULL for none and tensors may be empty. After a failure
+   writer_free_batch still releases what there is. */
 static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
 {
     const coffer_allocator *allocator = &batch->copies->writer->allocator;
@@ -760,6 +851,7 @@ static coffer_status writer_new_batch(writer_batch *batch, coffer_error *err)
                               "no memory for the %u bytes of a tensor: remote tensors are verified in memory", size);
 }
 
+/* Releases what there is, by the count and size that writer_fill_batch has set. */
 static void writer_free_batch(const writer_batch *batch)
 {
     const coffer_allocator *allocator = &batch->copies->writer->allocator;
@@ -769,7 +861,8 @@ static void writer_free_batch(const writer_batch *batch)
     coffer__free(allocator, batch->bytes, batch->size + 1);
 }
 
-/* Lays the tensors of the batch side by side. The rows hash the same memory that the targets fill. */
+/* Lays the tensors of the batch side by side. The rows hash the same memory that the targets fill,
+   so they are used only after the targets were read. Digests go to data[i]. */
 static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algorithm)
 {
     size_t at = 0;
@@ -783,8 +876,10 @@ static void writer_plan_batch(const writer_batch *batch, coffer_algorithm algori
     }
 }
 
-/* Computes the digests that the writer records, from memory. The file that the tensors came from may record others,
-   by another algorithm. */
+/* Computes the digests that the writer records, from memory. The file that the tensors came from
+   may record others, by another algorithm, so those of verifying cannot be taken. Hashing runs
+   without the mutex, setting with it. It reports no progress, as reading the same bytes has
+   reported it. */
 static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch *batch, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = &writer->allocator };
@@ -797,8 +892,9 @@ static coffer_status writer_hash_batch(coffer_writer *writer, const writer_batch
     return status;
 }
 
-/* Reads and verifies the batch, hashes it if the writer records digests, and writes it from the same memory, so
-   what is written is what was verified. */
+/* Reads and verifies the batch, hashes it if the writer records digests, and writes it from the
+   same memory, so what is written is what was verified. Errors of reading name the source, those
+   of writing the new file. */
 static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch *batch,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -814,19 +910,22 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
     }
     for (size_t i = 0; i < batch->count && status == COFFER_OK; i++) {
         const coffer_read_target *target = &batch->targets[i];
+        /* Neighbours in memory need not be neighbours in the file. */
         const uint64_t to = coffer_header_at(writer->header, writer_batch_copy(batch, i)->to)->offset;
         status = writer_put(writer, to, target->buffer, target->buffer_size, err);
     }
     return status == COFFER_OK ? status : writer_fail(writer, status, err);
 }
 
-/* Reports the progress of some copies as that of all. */
+/* Reports the progress of some copies as that of all. `before` counts the bytes of those that were
+   copied earlier, `total` those of the whole call. */
 typedef struct writer_part {
     const coffer_read_options *options;
     uint64_t before;
     uint64_t total;
 } writer_part;
 
+/* `total` is that of some copies, which the user is not told. */
 static int writer_tell_part(void *ctx, uint64_t done, uint64_t total)
 {
     const writer_part *part = ctx;
@@ -834,8 +933,9 @@ static int writer_tell_part(void *ctx, uint64_t done, uint64_t total)
     return part->options->progress(part->options->progress_ctx, part->before + done, part->total);
 }
 
-/* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by batch. It ends the
-   write that writer_began counted. */
+/* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by
+   batch. One batch exists at a time, so memory does not grow with the number of copies. It ends
+   the write that writer_began counted, whatever happens, or the writer could never be finished. */
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -850,9 +950,12 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     if (copies->steady > 0 || copies->count == 0) {
         status = writer_copy_steady(writer, copies, &telling, err);
     }
+    /* What was moved counts as done before the first batch. */
     for (size_t i = 0; i < copies->steady; i++) {
         part.before += copies->all[copies->order[i]].tensor->size;
     }
+    /* The fickle ones. After a failure the batch may be empty and `i` stay, but then the loop ends
+       by the status. */
     for (size_t i = copies->steady; i < copies->count && status == COFFER_OK;) {
         writer_batch batch = { .copies = copies, .first = i };
         status = writer_new_batch(&batch, err);
@@ -867,8 +970,9 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     return status;
 }
 
-/* A failure of planning counts as a write that was not admitted: the writer is unusable afterwards, as after any
-   failure. */
+/* Planning runs without the mutex, since it may sort many thousands of copies; admission and the
+   count are one critical section. A failure of planning counts as a write that was not admitted:
+   the writer is unusable afterwards, as after any failure. */
 coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copies, size_t count,
                                  const coffer_read_options *options, coffer_error *err)
 {
@@ -902,14 +1006,17 @@ done:
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* Names the tensor that the first missing byte of the file, at `gap`, belongs to. The table lists tensors by
-   offset, and one of them ends after the gap, so the loop ends. */
+/* Names the tensor that the first missing byte of the file, at `gap`, belongs to. The table lists
+   tensors by offset, and one of them ends after the gap, so the loop ends. Called only after
+   writer_ready found a gap before the end of the data, so there is a tensor that is not empty.
+   With the mutex held, as it reads the account. */
 static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, coffer_error *err)
 {
     const coffer_tensor *tensor = coffer_table_at(writer->table, 0);
     for (size_t i = 1; tensor->offset + tensor->size <= gap; i++) {
         tensor = coffer_table_at(writer->table, i);
     }
+    /* How much of that tensor there is, for the message. */
     const uint64_t covered = coffer__spans_covered(&writer->spans, tensor->offset, tensor->offset + tensor->size);
     coffer__fail_at(err, COFFER_ERR_MISSING_DATA, gap, "tensor %q has %u of its %u bytes; nothing was published",
                     tensor->name, (size_t)tensor->name_len, covered, tensor->size);
@@ -917,8 +1024,10 @@ static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, c
     return coffer__fail_tensor(err, COFFER_ERR_MISSING_DATA, tensor->name, tensor->name_len);
 }
 
-/* Checks that the file is complete. Tensors follow each other without gaps, so the account must be one range from
-   the first byte of the data to the last. With the mutex held. */
+/* Checks that the file is complete. Tensors follow each other without gaps, so the account must be
+   one range from the first byte of the data to the last; there is no list of tensors to keep. With
+   the mutex held: afterwards the caller sets `finished` before it lets the mutex go, so the answer
+   stays true. */
 static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err)
 {
     const coffer_status status = writer_usable(writer, err);
@@ -929,12 +1038,15 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer cannot finish while a write is in progress");
     }
     const uint64_t begin = coffer_table_data_offset(writer->table);
+    /* The first byte that is missing; the end of the data if none is. */
     const uint64_t gap = coffer__spans_gap(&writer->spans, begin);
     return gap == begin + coffer_table_data_size(writer->table) ? COFFER_OK : writer_missing(writer, gap, err);
 }
 
-/* Writes the header, which waited for the digests. It was built with room for them, so it has the same size as
-   before and the data stay where they are. */
+/* Writes the header, which waited for the digests. It was built with room for them, so it has the
+   same size as before and the data stay where they are. Needs no lock: `finished` keeps all other
+   calls away. The digests go into a copy, because the built bytes belong to the header, which the
+   caller may still read. */
 static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err)
 {
     const void *built = NULL;
@@ -957,9 +1069,10 @@ static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err
     return status;
 }
 
-/* `finished` is set under the mutex before anything is published, so a write that comes late is refused and cannot
-   change a file that is becoming visible. publish releases the sink also when it fails; hence `sink_open` is
-   cleared before. */
+/* `finished` is set under the mutex before anything is published, so a write that comes late is
+   refused and cannot change a file that is becoming visible. Everything after that runs without
+   the mutex, since making a file durable may take long. A failure at any point leaves the writer
+   unusable, and unless publishing itself had begun, coffer_writer_free discards the file. */
 coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
 {
     if (writer == NULL) {
@@ -967,6 +1080,7 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
     }
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_ready(writer, err);
+    /* Either the writer is finished now, or it has failed for good. */
     writer->finished = writer->finished || status == COFFER_OK;
     writer->failed = writer->failed || status != COFFER_OK;
     coffer__os_mutex_unlock(&writer->mutex);

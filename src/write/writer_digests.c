@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The digests of a writer: see writer_digests.h.
+ *
+ * A tensor goes through these states. Untouched: no hasher, nothing hashed. Hashing: it has a
+ * hasher, and each piece that continues it is claimed, hashed without the mutex, and released.
+ * Done: its digest is in `data`. Lost: a piece came out of order; the tensor never becomes done by
+ * its pieces, and is hashed from the sink when the writer finishes. Copies go from untouched to
+ * done directly (coffer__writer_digests_set).
+ *
+ * The header is built with zeros where the digests will be. Their text has a fixed length for an
+ * algorithm and a count, so replacing the zeros changes no offset, and data can be written before
+ * the digests are known.
+ */
 #include "writer_digests.h"
 
 #include "alloc.h"
@@ -32,7 +45,8 @@ static coffer_status writer_digests_no_room(coffer_error *err)
                         "before the header is built (coffer_header_reserve_digests)");
 }
 
-/* Sets a key to digests that are all zero: as long as the real ones, which replace them in place. */
+/* Sets a key to digests that are all zero: as long as the real ones, which replace them in
+   place. One digest more than needed is allocated, as a block of no bytes is NULL. */
 static coffer_status writer_digests_set_zero(coffer_header *header, const char *key, coffer_algorithm algorithm,
                                              size_t count, coffer_error *err)
 {
@@ -53,6 +67,9 @@ static coffer_status writer_digests_set_zero(coffer_header *header, const char *
     return status;
 }
 
+/* Room for both records: the list of the tensors' digests, and the digest of the metadata. The length
+   of the list depends on the number of tensors, so with a tensor declared later it is wrong: a writer
+   sets it again if the header is not built by then, and refuses the header otherwise. */
 coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
 {
     if (header == NULL || coffer_algorithm_digest_size(algorithm) == 0) {
@@ -64,7 +81,8 @@ coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algori
                                : status;
 }
 
-/* Whether a built header has the room. */
+/* Whether a built header has the room: the value is exactly as long as the real one will be.
+   What it says now does not matter, as it will be overwritten. */
 static bool writer_digests_has_room(const coffer_table *table, const char *key, coffer_algorithm algorithm,
                                     size_t count)
 {
@@ -98,7 +116,9 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
 
 /* ---- while pieces come ------------------------------------------------------------------------------------------- */
 
-/* The header is written last, which a sink that takes its bytes in order cannot do. */
+/* The header is written last, which a sink that takes its bytes in order cannot do. On failure
+   the caller still calls coffer__writer_digests_deinit once `algorithm` is set, which is from
+   the moment there is something to release. */
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
                                           coffer_algorithm algorithm, const coffer__sink *sink,
                                           const coffer_allocator *allocator, coffer_error *err)
@@ -121,6 +141,8 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
     return coffer_hasher_new(&digests->spare, algorithm, allocator, err);
 }
 
+/* Releases the hashers of tensors that were begun and not finished, too: those that are lost,
+   and those of a writer that failed. */
 void coffer__writer_digests_deinit(coffer__writer_digests *digests)
 {
     for (size_t i = 0; i < digests->count; i++) {
@@ -130,8 +152,15 @@ void coffer__writer_digests_deinit(coffer__writer_digests *digests)
     coffer__free_array(&digests->allocator, digests->tensors, digests->count, sizeof *digests->tensors);
 }
 
-/* `busy` covers two threads that write consecutive pieces at the same time: the second counts as out of order, as
-   it would have to wait for the first. */
+/*
+ * With the mutex held. `busy` covers two threads that write consecutive pieces at the same time:
+ * the second counts as out of order, as it would have to wait for the first, and writing must not
+ * wait for hashing. The first piece is hashed to its end, but in vain, as the whole tensor is read
+ * back later.
+ *
+ * A new hasher is made only if no spare one is left, so a writer that gets its tensors one after
+ * the other makes one in all.
+ */
 coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, const coffer__sink *sink, size_t i,
                                            uint64_t offset, coffer_hasher **hasher, coffer_error *err)
 {
@@ -145,6 +174,7 @@ coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, cons
                                                          "what was written there cannot be read back, so with digests "
                                                          "the pieces of a tensor must come in order");
     }
+    /* The first piece: take the spare hasher, or make one. */
     if (tensor->hasher == NULL) {
         tensor->hasher = digests->spare;
         digests->spare = NULL;
@@ -158,7 +188,8 @@ coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, cons
     return status;
 }
 
-/* Keeps one hasher for the next tensor. Writers mostly write one tensor at a time, so one is enough. */
+/* Keeps one hasher for the next tensor. Writers mostly write one tensor at a time, so one is
+   enough. coffer_hasher_finish leaves it as new. */
 static void writer_digests_put_back(coffer__writer_digests *digests, coffer__writer_digest *tensor)
 {
     if (digests->spare == NULL) {
@@ -169,14 +200,16 @@ static void writer_digests_put_back(coffer__writer_digests *digests, coffer__wri
     tensor->hasher = NULL;
 }
 
-/* A tensor can become lost while one of its pieces is hashed. Its hasher then waits for deinit, and the digest
-   comes from the sink. */
+/* With the mutex held. A tensor can become lost while one of its pieces is hashed. Its hasher
+   then waits for deinit, and the digest comes from the sink. The last piece is known by the
+   count of bytes: pieces in order that do not overlap reach the size of the tensor exactly once. */
 coffer_status coffer__writer_digests_release(coffer__writer_digests *digests, size_t i, uint64_t size,
                                              coffer_error *err)
 {
     coffer__writer_digest *tensor = &digests->tensors[i];
     tensor->busy = false;
     tensor->hashed += size;
+    /* More pieces are to come, or none of them counts. */
     if (tensor->lost || tensor->hashed < coffer_header_at(digests->header, i)->size) {
         return COFFER_OK;
     }
@@ -187,6 +220,8 @@ coffer_status coffer__writer_digests_release(coffer__writer_digests *digests, si
     return status;
 }
 
+/* With the mutex held. For a tensor that is copied whole: nobody else writes to it, as all its
+   bytes are in the account, so it has no hasher. */
 void coffer__writer_digests_set(coffer__writer_digests *digests, size_t i, const uint8_t *data)
 {
     coffer__writer_digest *tensor = &digests->tensors[i];
@@ -196,14 +231,18 @@ void coffer__writer_digests_set(coffer__writer_digests *digests, size_t i, const
 
 /* ---- when all is there ------------------------------------------------------------------------------------------- */
 
+/* What the sink gives to the transfer in the place of a source. Called from any of its threads,
+   which read_at allows. */
 static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
     coffer__sink *sink = ctx;
     return sink->ops->read_at(sink, offset, buffer, size, err);
 }
 
-/* Hashes what did not come in order, from the sink. Tensors without bytes are among them, as no piece of them ever
-   came. */
+/* Hashes what did not come in order, from the sink. Tensors without bytes are among them, as no
+   piece of them ever came; for those alone a sink without read_at is fine, since nothing is read
+   for an empty row. Any other tensor that is not done was lost, which claim allows only where
+   the sink can be read back. Runs when nobody writes any more, without the mutex. */
 static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
 {
     /* The sink poses as a source, so the one transfer hashes what was written, with as many threads as ever. Its
@@ -219,6 +258,7 @@ static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, c
     for (size_t i = 0; i < digests->count; i++) {
         const coffer_tensor *tensor = coffer_header_at(digests->header, i);
         if (!digests->tensors[i].done) {
+            /* The digest goes straight to its tensor. */
             rows[row_count++] = (coffer__row){ .source = &source,
                                                .offset = tensor->offset,
                                                .size = tensor->size,
@@ -240,7 +280,9 @@ static bool writer_digests_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
 }
 
-/* Writes the list's text; `records` and `order` have room for every tensor. */
+/* Makes the record of each tensor from the digest of its data, and writes the list's text.
+   `order` and `records` are the caller's, with room for every tensor; `text` has the length that
+   coffer__record_text_len gives. */
 static coffer_status writer_digests_write_list(coffer__writer_digests *digests, uint32_t *order, uint8_t *records,
                                                char *text, coffer_error *err)
 {
@@ -249,6 +291,7 @@ static coffer_status writer_digests_write_list(coffer__writer_digests *digests, 
     for (size_t i = 0; i < digests->count; i++) {
         order[i] = (uint32_t)i;
     }
+    /* The list is in byte order of the names, whatever the order of the file. */
     coffer__sort(order, digests->count, writer_digests_before, digests->header);
     coffer_status status = coffer_hasher_new(&hasher, digests->algorithm, &digests->allocator, err);
     for (size_t i = 0; i < digests->count && status == COFFER_OK; i++) {
@@ -262,8 +305,10 @@ static coffer_status writer_digests_write_list(coffer__writer_digests *digests, 
     return status;
 }
 
-/* Replaces the zeros of the built header by the list of digests, and then by the digest of the metadata, which
-   covers the list. Both are exactly as long as what was there. */
+/* Replaces the zeros of the built header by the list of digests, and then by the digest of the
+   metadata, which covers the list and so comes second. Both are exactly as long as what was
+   there, so the new header has `size` bytes, too. `digest` must live until the text is written,
+   as the plan points into it. */
 static coffer_status writer_digests_splice(const coffer__writer_digests *digests, const coffer_table *table,
                                            const char *list, size_t list_len, const uint8_t *built, uint8_t *bytes,
                                            size_t size, coffer_error *err)
@@ -282,13 +327,15 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
     return status;
 }
 
-/* Hashes what is missing, makes the list, and puts it into a copy of the built header. The caller writes that copy. */
+/* Hashes what is missing, makes the list, and puts it into a copy of the built header. The
+   caller writes that copy. Called once, after the last write has ended, so it needs no lock. */
 coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__sink *sink,
                                             const coffer_table *table, const uint8_t *built, uint8_t *bytes,
                                             size_t size, coffer_error *err)
 {
     const coffer_allocator *allocator = &digests->allocator;
-    /* At most as large as the header, which holds the digests in base64. */
+    /* At most as large as the header, which holds the digests in base64. The records themselves
+       are shorter than their text, so the same length serves for both. */
     const size_t list_len = (size_t)coffer__record_text_len(digests->algorithm, digests->count);
     const size_t order_size = (digests->count + 1) * sizeof(uint32_t);
     uint32_t *order = coffer__alloc(allocator, order_size);
