@@ -5,7 +5,7 @@
  * verify it.
  *
  * A fickle source (a URL, the caller's functions) may answer differently the next time it is asked. So having been
- * verified once counts for nothing there: a tensor that is read whole is hashed every time, and parts and slices
+ * verified once proves nothing there: a tensor that is read whole is hashed every time, and parts and slices
  * are cut from a copy in memory that was verified as a whole. The last of these copies stays with the model for the
  * next slice.
  */

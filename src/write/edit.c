@@ -704,6 +704,12 @@ static coffer_status edit_read_and_plan(edit_job *job, const coffer_edit *edits,
     return status == COFFER_OK ? edit_plan(job, edits, count, err) : status;
 }
 
+static coffer_status edit_look_again(edit_job *job, coffer_error *err)
+{
+    const int os_error = coffer__os_inspect_fd(job->fd, &job->info);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "examine the file", NULL, os_error);
+}
+
 /* Moves the data while nobody else has the file open, since a reader with an open descriptor would
    see its tensors move. Then the header is read again and the edit is done within it. The claim
    lasts until both are complete. Whatever happens between, the claim is released at the end. If the
@@ -723,9 +729,12 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     }
     coffer_status status = edit_put_room_in(job, shift, err);
     if (status == COFFER_OK) {
-        /* The file has another size and header now; its tensors and its other metadata are the same. */
+        /* The file has another size, other times and another header now; its tensors and its other metadata are the
+           same. What is compared with the file from here on is the file as this edit left it. */
         edit_forget_header(job);
-        job->info.size += shift;
+        status = edit_look_again(job, err);
+    }
+    if (status == COFFER_OK) {
         status = edit_read_and_plan(job, edits, count, err);
     }
     if (status == COFFER_OK) {

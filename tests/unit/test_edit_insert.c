@@ -31,6 +31,7 @@ static struct {
     int insert;      /* the errno of putting in; 0: it works */
     int claim;       /* the same of leases; -1: the system is asked */
     bool clones;     /* ranges can be cloned */
+    bool whole;      /* files can be cloned as a whole */
     bool fail_after; /* when blocks were put in, writing fails */
     bool broken;     /* … as it does now */
     bool dies;       /* the process ends instead of putting in */
@@ -121,7 +122,10 @@ int ioctl(int fd, unsigned long request, ...)
     va_end(arguments);
     if (request == FICLONE) {
         errno = EOPNOTSUPP;
-        return -1;
+        if (world.whole) {
+            move_rest((int)(intptr_t)argument, 0, fd, 0);
+        }
+        return world.whole ? 0 : -1;
     }
     if (request == FICLONERANGE) {
         const struct file_clone_range *range = argument;
@@ -226,6 +230,20 @@ static uint64_t assert_model(const char *licence)
 }
 
 /* ---- putting room in ----------------------------------------------------------------------------------------------------- */
+
+/* As on XFS, which can do both: the clone takes the place of the file into which room was put, and of no other. */
+static void room_is_put_in_where_files_are_cloned(void **state)
+{
+    (void)state;
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    struct timespec times[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
+    assert_int_equal(utimensat(AT_FDCWD, work_path("model"), times, 0), 0);
+    world.whole = true;
+    assert_int_equal(insert("none", &way, NULL), COFFER_OK);
+    assert_int_equal(way, COFFER_EDITED_INSERT);
+    assert_int_equal(world.inserts, 1);
+    (void)assert_model("none");
+}
 
 static void room_is_put_in(void **state)
 {
@@ -450,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(room_is_put_in),
+        TEST(room_is_put_in_where_files_are_cloned),
         TEST(digests_stay_true),
         TEST(where_it_cannot_be_done),
         TEST(somebody_has_it_open),
