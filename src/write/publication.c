@@ -471,7 +471,10 @@ static void publication_undo(const coffer__publication *publication, const char 
     const char *path = publication->path.text;
     /* A model of one file, or of no tensors, has its temporary file here even if the list does not name it. */
     bool all = publication_unlink_new(path);
-    if (publication_read_list(&list, list_path, &publication->allocator, NULL) == COFFER_OK) {
+    const coffer_status status = publication_read_list(&list, list_path, &publication->allocator, NULL);
+    /* After a failure of memory or I/O the next try may succeed, so the list stays for it. */
+    all = all && status != COFFER_ERR_MEMORY && status != COFFER_ERR_IO;
+    if (status == COFFER_OK) {
         for (size_t i = 0; i < list.index.shard_count; i++) {
             const bool known = publication_file(&file, path, &list.index.shards[i].file);
             all = (!known || publication_unlink_new(file.text)) && all;

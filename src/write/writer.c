@@ -266,10 +266,12 @@ static coffer_status writer_check_options(const coffer_writer_options *options, 
 static coffer_status writer_open(coffer_writer **writer, coffer_header *header, const writer_target *target,
                                  const coffer_writer_options *options, coffer_error *err)
 {
+    if (writer != NULL) {
+        *writer = NULL;
+    }
     if (writer == NULL || header == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a writer needs a header and a place for its handle");
     }
-    *writer = NULL;
     coffer_writer_options known;
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status == COFFER_OK) {

@@ -14,11 +14,13 @@
 #include "os.h"
 #include "support_child.h"
 #include "support_file.h"
+#include "support_memory.h"
 #include "support_model.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TENSORS 4
 /* A save that came to no call worth a test would make every test here pass. */
@@ -230,6 +232,38 @@ static void test_kill_recovery(void **state)
         }
     }
     assert_int_equal(seen, 7);
+}
+
+/* The list of the new files stays as long as one of them does: without it nothing would know their names. */
+static void test_recovery_without_memory(void **state)
+{
+    (void)state;
+    make_models(TWO_FILES, TWO_FILES);
+    unsigned kept = 0;
+    bool killed = true;
+    for (unsigned k = 1; killed; k++) {
+        snapshot_restore(&old);
+        (void)child_run_killed(run_save, NULL, k, &killed);
+        if (!there_is(INDEX ".coffer-new")) {
+            continue;
+        }
+        memory_meter meter;
+        const coffer_allocator allocator = metered_allocator(&meter);
+        coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+        options.allocator = &allocator;
+        meter.fail_at = 1;
+        (void)coffer_recover(work_path("model.safetensors"), &options, NULL);
+        snapshot left = snapshot_take();
+        for (size_t i = 0; i < left.count; i++) {
+            const bool is_new =
+                strncmp(left.files[i].name, "model-", 6) == 0 && strstr(left.files[i].name, ".coffer-new") != NULL;
+            assert_true(!is_new || there_is(INDEX ".coffer-new"));
+            kept += is_new;
+        }
+        snapshot_free(&left);
+        assert_recovers();
+    }
+    assert_true(kept > 0);
 }
 
 /* ---- failures -------------------------------------------------------------------------------------------------------- */
@@ -762,6 +796,7 @@ int main(void)
         TEST(test_kill_over_shards),
         TEST(test_kill_over_one_file),
         TEST(test_kill_recovery),
+        TEST(test_recovery_without_memory),
         TEST(test_failures),
         TEST(test_only_named_files_go),
         TEST(test_old_index_of_a_stranger),
