@@ -59,7 +59,9 @@ typedef struct coffer__http_request {
     coffer__authorities *authorities; /* … unless they were read; or NULL */
     bool head_only;                   /* no body is wanted: HEAD */
     uint64_t timeout_ms;
-    /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. */
+    /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. The
+       pieces come in order, each at most 256 KiB, on the thread that runs the exchange. The head in
+       *reply is complete by then, and reply->body counts the bytes before this piece. */
     bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
     void *ctx;
     const coffer__watch *watch; /* may be NULL */
@@ -77,11 +79,13 @@ typedef enum coffer__http_end {
     COFFER__HTTP_FAILED    /* anything else */
 } coffer__http_end;
 
-/* False if there is no memory. */
+/* Opens a line; false if there is no memory. Nothing is connected yet. A line may be used for any
+   hosts in turn: libcurl keeps the connections, and finds the one that fits. */
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line);
 void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line);
 /* Runs one exchange. *reply is filled as far as the answer came. If it did not end as DONE, *words
-   say what happened; they are static. */
+   say what happened; they are static. *reply is valid after every end, with status 0 where not even
+   a status line came. The line may be used for the next exchange whatever the end was. */
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words);

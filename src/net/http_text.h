@@ -18,9 +18,12 @@ typedef struct coffer__content_range {
     uint64_t size; /* COFFER__HTTP_UNKNOWN for `*` */
 } coffer__content_range;
 
-/* Whether the line `text` is `name: value`, in any case; then the value without space around it. */
+/* Whether the line `text` is `name: value`, in any case; then the value without space around it.
+   `name` is in lower case. *value points into `text`. A line without a colon right after the name
+   is not that field: RFC 9112 forbids space there, because proxies have read it differently. */
 bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len);
-/* Reads a number: digits and nothing else, below 2^64. */
+/* Reads a number: digits and nothing else, below 2^64. No sign, no space and no fraction. *value is
+   unspecified after false. */
 bool coffer__http_number(const char *text, size_t text_len, uint64_t *value);
 /* False for whatever is not exactly one of the two forms, with FIRST <= LAST < SIZE. */
 bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range);
@@ -37,8 +40,9 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32]);
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size);
 /* The same as an object store sends it, in <Code>…</Code>. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size);
-/* Whether a validator may be sent in If-Range: a quoted text without `W/` before it, and without control characters,
-   which could end a line of the request. */
+/* Whether a validator may be sent in If-Range: a quoted text without `W/` before it, and without
+   control characters, which could end a line of the request. A weak one says that two versions mean
+   the same and not that their bytes are equal, so RFC 9110 does not allow it for ranges. */
 bool coffer__http_is_strong(const char *etag);
 
 #endif

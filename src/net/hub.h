@@ -21,6 +21,8 @@
 #define COFFER__HUB_MOST_REVISION 128
 #define COFFER__HUB_MOST_FILE 1024
 
+/* Read once, and constant afterwards. The token is only ever sent where coffer__hub_is_host says
+   so, and appears in no message. */
 typedef struct coffer__hub {
     coffer__url endpoint; /* without a slash at its end */
     coffer__url usual;    /* the default one, to which the token may go, too */
@@ -29,7 +31,8 @@ typedef struct coffer__hub {
     bool offline;
 } coffer__hub;
 
-/* A repository, and perhaps a file in it. */
+/* A repository, and perhaps a file in it. Every text in it has been checked: none is a path that
+   leads upwards, and none has a control character. */
 typedef struct coffer__hub_name {
     const char *kind;                         /* "models", "datasets" or "spaces" */
     char owner[128];                          /* "" when it has none */
@@ -39,7 +42,8 @@ typedef struct coffer__hub_name {
 } coffer__hub_name;
 
 /* Reads the environment. `token` takes precedence over it, "" for none; with NULL the environment
-   decides. */
+   decides. COFFER_ERR_ARGUMENT for an endpoint that is no URL, and for a token that could not be
+   sent. */
 coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err);
 /* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
@@ -62,7 +66,8 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
 /* The URL at which the Hub lists the files of the repository at its revision, and says which commit that is. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err);
-/* Whether a revision is a commit, which never changes, and not a branch or tag. */
+/* Whether a revision is a commit, which never changes, and not a branch or tag. 40 hexadecimal
+   digits in lower case, as git writes a SHA-1. */
 bool coffer__hub_is_commit(const char *revision);
 
 #endif

@@ -19,6 +19,7 @@ struct curl_waitfd;
 
 /* CURLcode: how a transfer ended. */
 enum {
+    /* Only those that http.c tells apart. */
     COFFER__CURLE_OK = 0,
     COFFER__CURLE_COULDNT_RESOLVE_PROXY = 5,
     COFFER__CURLE_COULDNT_RESOLVE_HOST = 6,
@@ -87,7 +88,8 @@ enum {
     COFFER__CURLINFO_SSL_VERIFYRESULT = 0x20000D /* a long: of OpenSSL, X509_V_* */
 };
 
-/* The first fields of curl_version_info_data, those of CURLVERSION_FIRST. */
+/* The first fields of curl_version_info_data, those of CURLVERSION_FIRST. Later versions of the
+   struct append fields, so reading these is valid for every libcurl. */
 typedef struct coffer__curl_version {
     unsigned age;
     const char *version;
@@ -97,7 +99,8 @@ typedef struct coffer__curl_version {
     const char *ssl_version; /* "OpenSSL/3.0.20"; NULL without TLS */
 } coffer__curl_version;
 
-/* CURLMsg. */
+/* CURLMsg. `whatever` comes first in libcurl's union as well. It has the size of a pointer, and so
+   has the union. */
 typedef struct coffer__curl_message {
     unsigned kind;
     void *easy;
@@ -107,6 +110,9 @@ typedef struct coffer__curl_message {
     } data;
 } coffer__curl_message;
 
+/* The functions that are used, by the names of libcurl without `curl_`. Constant once
+   coffer__libcurl_open has filled it; libcurl's handles are what must not be shared between
+   threads. */
 typedef struct coffer__libcurl {
     coffer__os_library library;
     unsigned (*global_init)(long flags);
