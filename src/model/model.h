@@ -22,7 +22,8 @@
 
 #define COFFER__LISTED_SIZE sizeof(const coffer_tensor *) /* of an item of the list of tensors */
 
-/* What makes several files one model. */
+/* What makes several files one model. Constant after open. What a selection has left out is in none
+   of the lists, but counted in file_count. */
 typedef struct coffer__several {
     coffer__taking_turns turns;
     coffer_allocator allocator; /* takes turns; used by the shards and this struct */
@@ -47,6 +48,8 @@ typedef struct coffer__several {
     size_t index_path_size;
 } coffer__several;
 
+/* The handle. `shards` has shard_count items, at least one in a model that was handed out, and
+   never moves: sources and pool point into it. */
 struct coffer {
     coffer_allocator allocator;
     size_t shard_count;
@@ -61,6 +64,7 @@ struct coffer {
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err);
 /* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL without memory. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
+/* Called once for a model, before any file is opened. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err);
 
 /* The shard of a tensor; NULL if the model did not hand out that tensor. The pointer is not read, so it may be any. */

@@ -12,6 +12,7 @@
 #define COFFER__NO_NAME UINT32_MAX
 
 typedef struct coffer__name {
+    /* Bytes, which need not be UTF-8 and have no NUL unless it is said. Borrowed. */
     const char *text;
     size_t len;
 } coffer__name;

@@ -12,7 +12,9 @@
 /* How often something that somebody changes in between is looked at. */
 #define COFFER__OPEN_MOST_ROUNDS 16u
 
-/* open_file.c: takes over `source`, of the file `path` or of none (NULL): opens a model from it or closes it. */
+/* open_file.c: takes over `source`, of the file `path` or of none (NULL): opens a model from it or
+   closes it. The path is used to look at the file again and is not kept; coffer__open_hand_out
+   keeps one. */
 coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
                                   const coffer_open_options *options, coffer_error *err);
 /* Hands out what was opened, under its path or URL; or closes it if that fails, or if `status` says that something
@@ -25,7 +27,8 @@ coffer_status coffer__open_file(coffer **model, const char *path, const coffer_o
 /* open_folder.c: the model that a folder holds. Failures carry the path. */
 coffer_status coffer__open_folder(coffer **model, const char *path, const coffer_open_options *options,
                                   coffer_error *err);
-/* open_url.c: a file, an index, a folder or a repository of the Hub at a URL. Failures carry the URL. */
+/* open_url.c: a file, an index, a folder or a repository of the Hub at a URL. Failures carry the
+   URL. `options` is not constant because it is the context of the watch; it is not changed. */
 coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err);
 
 #endif
