@@ -141,8 +141,8 @@ static coffer_status content_hash(content_lists *all, coffer__content *content, 
     return status;
 }
 
-/* Reads the list of every file first, so nothing is hashed if one of them has none or one by another algorithm. On
-   failure *content owns nothing. */
+/* Reads the list of every file first, so nothing is hashed if one of them has none or one by
+   another algorithm. On failure *content owns nothing. */
 coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err)
 {
     content_lists all;

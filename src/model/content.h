@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests of a whole model, which its index records in its metadata: that of its content (record.h), and that of
- * the content of each file by itself. Both follow from the lists of digests that the files record, in which the
- * tensors are in byte order of their names. So comparing them reads no data: a list that does not belong to the
- * file, or a file that does not belong to the index, is of another version. The texts are those of record.h; the
- * order of the files' digests means nothing.
+ * Digests of a whole model, which its index records in its metadata: that of its content
+ * (record.h), and that of the content of each file by itself. Both follow from the lists of digests
+ * that the files record, in which the tensors are in byte order of their names. So comparing them
+ * reads no data: a list that does not belong to the file, or a file that does not belong to the
+ * index, is of another version. The texts are those of record.h; the order of the files' digests
+ * means nothing.
  */
 #ifndef COFFER_MODEL_CONTENT_H
 #define COFFER_MODEL_CONTENT_H
@@ -29,8 +30,8 @@ coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffe
 /* Makes room for the digests of `count` files, all zero. */
 coffer_status coffer__content_new(coffer__content *content, coffer_algorithm algorithm, size_t count,
                                   const coffer_allocator *allocator, coffer_error *err);
-/* Computes the digests of a model from what its files record, all by one algorithm. COFFER_ERR_NO_DIGESTS,
-   COFFER_ERR_DIGESTS with the path. */
+/* Computes the digests of a model from what its files record, all by one algorithm.
+   COFFER_ERR_NO_DIGESTS, COFFER_ERR_DIGESTS with the path. */
 coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err);
 /* Allowed after any failure of the two above, and more than once. */
 void coffer__content_free(coffer__content *content);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors in memory without a copy: where the map of a model has them, and whether it has them whole and aligned.
- * Maps live until the model is closed, and so do the pointers handed out here.
+ * Tensors in memory without a copy: where the map of a model has them, and whether it has them
+ * whole and aligned. Maps live until the model is closed, and so do the pointers handed out here.
  */
 #include "error.h"
 #include "model.h"

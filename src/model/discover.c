@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model a folder holds: see discover.h. The folder is listed once, and everything is decided from that list,
- * so the decision does not mix two moments. Only the search for traces of an interrupted save lists it again.
+ * Which model a folder holds: see discover.h. The folder is listed once, and everything is decided
+ * from that list, so the decision does not mix two moments. Only the search for traces of an
+ * interrupted save lists it again.
  */
 #include "discover.h"
 
@@ -29,8 +30,8 @@ static bool discover_is(coffer__name name, const char *wanted)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* The names of interest of a folder. `names` points into `text`, so it is made only when all names are there and
-   the text moves no more. */
+/* The names of interest of a folder. `names` points into `text`, so it is made only when all names
+   are there and the text moves no more. */
 typedef struct discover_list {
     const coffer_allocator *allocator;
     char *text; /* the names of interest, each with its NUL */
@@ -163,7 +164,8 @@ static coffer_status discover_path(coffer__found *found, const char *folder, con
     return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
 }
 
-/* A search for what an interrupted save has left. Where anybody may make files, anybody can fake such a name. */
+/* A search for what an interrupted save has left. Where anybody may make files, anybody can fake
+   such a name. */
 typedef struct discover_search {
     const discover_list *list;
     const char *folder;
@@ -331,8 +333,8 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         return discover_path(found, folder, index->text, err);
     }
     coffer__shard_name parts;
-    /* There is no index. The names are sorted, so if all are of the set of the first one, they are that set in
-       order. */
+    /* There is no index. The names are sorted, so if all are of the set of the first one, they are
+       that set in order. */
     const bool is_set = coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len);
     const coffer_status status = is_set || list->count > 1 ? discover_check_whole(list, folder, err) : COFFER_OK;
     if (status != COFFER_OK) {

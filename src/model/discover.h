@@ -8,8 +8,8 @@
  *   the only *.safetensors, or the only set of PREFIX-00001-of-00003.safetensors, complete, without an index
  *   beside model_index.json, a pipeline: the above of transformer/, else of unet/
  *
- * Names that begin with a dot are ignored. A folder in which more than one model could be meant is refused, and so
- * is a set without an index while traces of an interrupted save lie beside it.
+ * Names that begin with a dot are ignored. A folder in which more than one model could be meant is
+ * refused, and so is a set without an index while traces of an interrupted save are beside it.
  */
 #ifndef COFFER_MODEL_DISCOVER_H
 #define COFFER_MODEL_DISCOVER_H

@@ -2,10 +2,11 @@
 /*
  * Reads the index of a model of many files: see index.h for its contract.
  *
- * Reading is two steps. The text is parsed into entries, in its order, whose strings borrow from the text (or from
- * `escaped`, if they have escapes). Then the entries are put in order: their names are indexed, which finds names
- * that occur twice, and their files are listed and numbered. Weight maps mostly name one file many times in a row.
- * So files are compared by runs of entries, and the number of names to look up is that of the runs.
+ * Reading is two steps. The text is parsed into entries, in its order, whose strings borrow from
+ * the text (or from `escaped`, if they have escapes). Then the entries are put in order: their
+ * names are indexed, which finds names that occur twice, and their files are listed and numbered.
+ * Weight maps mostly name one file many times in a row. So files are compared by runs of entries,
+ * and the number of names to look up is that of the runs.
  *
  * Nothing here recurses on input, and memory is bounded by a multiple of the text, which is at most
  * COFFER__INDEX_MOST_BYTES.
@@ -105,9 +106,9 @@ static coffer_status index_key(coffer__index *index, coffer__json *json, coffer_
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
 /* Reads the total size if it is a whole number: in digits, or as Python writes a float that is
-   whole. Any other value is left unread, and noted by whoever compares it. "4305.0" is what some
-   writers produce, which sum in floats. A sign, an exponent or another fraction is not understood,
-   nor is a number beyond 64 bits, and none of this is a reason to refuse a model. */
+   whole. Any other value is left unread, and noted by the code that compares it. "4305.0" is what
+   some writers produce, which sum in floats. A sign, an exponent or another fraction is not
+   understood, nor is a number beyond 64 bits, and none of this is a reason to refuse a model. */
 static void index_total_size(coffer__index *index, const uint8_t *text, size_t len)
 {
     uint64_t value = 0;
@@ -389,8 +390,8 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
     return COFFER_OK;
 }
 
-/* Runs of entries with the same file. The first entry of every file begins a run, so the files are found among the
-   runs. */
+/* Runs of entries with the same file. The first entry of every file begins a run, so the files are
+   found among the runs. */
 typedef struct index_runs {
     const coffer__index *index;
     uint32_t *starts;
@@ -426,8 +427,8 @@ static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Lists the files that the runs name. For a file of several runs coffer__names_find returns the first run, so each
-   file is listed once. */
+/* Lists the files that the runs name. For a file of several runs coffer__names_find returns the
+   first run, so each file is listed once. */
 static coffer_status index_find_files(coffer__index *index, index_runs *runs, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -556,7 +557,8 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
     if (numbers == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors matches. */
+    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors
+       matches. */
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
     for (size_t i = 0; i < index->count; i++) {

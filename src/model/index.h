@@ -4,10 +4,10 @@
  *
  *       {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
  *
- * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or
- * null; what it has besides total_size does not matter, and unknown members are skipped. Offsets in failures are
- * bytes of the index. Nothing is opened here, and names of files are only judged by coffer__place_check_name, which
- * see.
+ * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata`
+ * may be missing or null; what it has besides total_size does not matter, and unknown members are
+ * skipped. Offsets in failures are bytes of the index. Nothing is opened here, and names of files
+ * are only judged by coffer__place_check_name, which see.
  */
 #ifndef COFFER_MODEL_INDEX_H
 #define COFFER_MODEL_INDEX_H
@@ -24,7 +24,8 @@ typedef struct coffer__index_span {
     size_t len;
 } coffer__index_span;
 
-/* What the metadata record of the whole model, in this order: its content digest, and those of its files. */
+/* What the metadata record of the whole model, in this order: its content digest, and those of its
+   files. */
 enum { COFFER__INDEX_CONTENT, COFFER__INDEX_SHARDS, COFFER__INDEX_RECORDS };
 
 /* One member of the weight_map. Both names borrow from the text or from `escaped`. 32 bits are

@@ -106,8 +106,8 @@ static coffer_status list_folder(const files_listing *listing, const char *path,
     return status;
 }
 
-/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named as one of a set,
-   the whole set is listed. */
+/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named
+   as one of a set, the whole set is listed. */
 coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator, coffer_file_visitor visit,
                                 void *ctx, coffer_error *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the Hub says of a repository: which commit a revision is, and which files it has. It takes one request.
- * Nothing depends on the answer, as mirrors may not have it: without one, names are guessed.
+ * What the Hub says of a repository: which commit a revision is, and which files it has. It takes
+ * one request. Nothing depends on the answer, as mirrors may not have it: without one, names are
+ * guessed.
  */
 #ifndef COFFER_MODEL_LISTING_H
 #define COFFER_MODEL_LISTING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking things up in an open model. A single file's table answers by itself; several files have lists over their
- * tables.
+ * Looking things up in an open model. A single file's table answers by itself; several files have
+ * lists over their tables.
  */
 #include "model.h"
 

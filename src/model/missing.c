@@ -26,7 +26,8 @@ void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__
    them exist. */
 coffer_status coffer__missing_fail(const coffer__missing *missing, size_t total, const char *why, coffer_error *err)
 {
-    /* If one file is missing the error has its path anyway. A format may leave out the last arguments. */
+    /* If one file is missing the error has its path anyway. A format may leave out the last
+       arguments. */
     static const char *const formats[] = {
         "%u of the model's %u files do not exist: %s",
         "%u of the model's %u files do not exist: %s: %q",

@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* How many descriptors are kept open: more than threads that read at once, and few of those a process may have. */
+/* How many descriptors are kept open: more than threads that read at once, and few of those a
+   process may have. */
 #define MODEL_DESCRIPTORS 64u
 
 static coffer_status model_no_memory(coffer_error *err)
@@ -139,8 +140,8 @@ static void model_several_free(coffer *model)
     coffer__free(&model->allocator, several, sizeof *several);
 }
 
-/* Shards go first: their sources use the pool, and their memory comes from the allocator that `several` holds. The
-   client of a URL goes after all sources that use it. */
+/* Shards go first: their sources use the pool, and their memory comes from the allocator that
+   `several` holds. The client of a URL goes after all sources that use it. */
 void coffer_close(coffer *model)
 {
     if (model == NULL) {

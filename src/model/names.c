@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index over names: see names.h. It is a hash table with linear probing, at most half full. A slot has the hash
- * beside the item, so most look-ups compare one name only. Names are not copied: name_of returns them.
+ * An index over names: see names.h. It is a hash table with linear probing, at most half full. A
+ * slot has the hash beside the item, so most look-ups compare one name only. Names are not copied:
+ * name_of returns them.
  *
- * The hash is fixed, and whoever writes a file can choose names that collide. So building counts its steps. If they
- * exceed what names that were not chosen need by far, the table is given up for a sorted list.
+ * The hash is fixed, and the writer of a file can choose names that collide. So building counts its
+ * steps. If they exceed what names that were not chosen need by far, the table is given up for a
+ * sorted list.
  */
 #include "names.h"
 
@@ -117,7 +119,8 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     if (names->count > UINT32_MAX / 2 || names->count > SIZE_MAX / 64) {
         return names_no_memory(err);
     }
-    /* At most half of the slots are used. Items are stored as number + 1, in 32 bits, with 0 for an empty slot. */
+    /* At most half of the slots are used. Items are stored as number + 1, in 32 bits, with 0 for an
+       empty slot. */
     names->slot_count = 4;
     while (names->slot_count < 2 * names->count) {
         names->slot_count *= 2;

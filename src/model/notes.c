@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes of a model: those of its shards together, and what is legal but odd about several files as a whole. */
+/* Notes of a model: those of its shards together, and what is legal but odd about several files as
+   a whole. */
 #include "alloc.h"
 #include "error.h"
 #include "several.h"

@@ -93,8 +93,8 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not
-       for ever. */
+    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried
+       again, but not for ever. */
     bool again = true;
     for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && again; round++) {
         status = open_path(model, path, &known, err);

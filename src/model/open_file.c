@@ -47,7 +47,8 @@ coffer_status coffer__open_file(coffer **model, const char *path, const coffer_o
     }
     coffer *made = NULL;
     status = coffer__open_source(&made, &source, path, options, err);
-    /* This is checked whether the header was understood or not: what was read may have been the middle of an edit. */
+    /* This is checked whether the header was understood or not: what was read may have been the
+       middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);
     return coffer__open_hand_out(model, made, path, again == COFFER_OK ? status : again, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be saving a model in it.
- * So what was opened counts only if the folder is then seen to hold the same model; otherwise it is opened again,
- * up to COFFER__OPEN_MOST_ROUNDS times.
+ * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be
+ * saving a model in it. So what was opened counts only if the folder is then seen to hold the same
+ * model; otherwise it is opened again, up to COFFER__OPEN_MOST_ROUNDS times.
  */
 #include "opening.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for by the names that
- * loaders give them. The URL's text is read once, by the client that the model owns; what is opened are locations that
- * the client makes of it. The text goes along for those who read what is shown.
+ * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for
+ * by the names that loaders give them. The URL's text is read once, by the client that the model
+ * owns; what is opened are locations that the client makes of it. The text goes along for those who
+ * read what is shown.
  */
 #include "opening.h"
 
@@ -136,9 +137,9 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
 /* For a model that will be fetched from the Hub: asks once which commit the revision is and which
    files it has, and uses that commit from then on. So all files are of one commit, even if the
    branch moves during a long download. *url then points into *at. If the Hub does not answer,
-   nothing changes. It does nothing for a single file on the server, which is of one version anyway, and nothing
-   without `to_fetch`: a model that is only read is guarded by its validators. A mirror without this
-   part of the Hub's interface costs one request. */
+   nothing changes. It does nothing for a single file on the server, which is of one version anyway,
+   and nothing without `to_fetch`: a model that is only read is guarded by its validators. A mirror
+   without this part of the Hub's interface costs one request. */
 static coffer_status open_settle(const char **url, coffer__path *at, coffer__web *web, coffer__listing *listing,
                                  const coffer_open_options *options, coffer_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to open a model, of which coffer_open chooses by path or URL. Options were checked before, and *model is
- * NULL. A model that is handed out has its path.
+ * The ways to open a model, of which coffer_open chooses by path or URL. Options were checked
+ * before, and *model is NULL. A model that is handed out has its path.
  */
 #ifndef COFFER_MODEL_OPENING_H
 #define COFFER_MODEL_OPENING_H
@@ -17,8 +17,8 @@
    keeps one. */
 coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
                                   const coffer_open_options *options, coffer_error *err);
-/* Hands out what was opened, under its path or URL; or closes it if that fails, or if `status` says that something
-   before has. */
+/* Hands out what was opened, under its path or URL; or closes it if that fails, or if `status` says
+   that something before has. */
 coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *path, coffer_status status,
                                     coffer_error *err);
 /* One file. Failures do not carry the path. */

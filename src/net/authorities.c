@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-/* OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a chain may end in any trusted certificate, not only in one that signed itself.
-   libcurl sets it, too. */
+/* OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a chain may end in any trusted certificate, not only in one
+   that signed itself. libcurl sets it, too. */
 #define AUTHORITIES_PARTIAL_CHAIN 0x80000ul
-/* A "folder" without certificates. If neither a file nor a folder is set, some libcurls load OpenSSL's defaults. */
+/* A "folder" without certificates. If neither a file nor a folder is set, some libcurls load
+   OpenSSL's defaults. */
 #define AUTHORITIES_NOWHERE "/dev/null"
-/* How many pointers at the beginning of an SSL_CTX are looked at. The structure is several times as large in every
-   OpenSSL and in everything derived from it, so reading them is safe. */
+/* How many pointers at the beginning of an SSL_CTX are looked at. The structure is several times as
+   large in every OpenSSL and in everything derived from it, so reading them is safe. */
 #define AUTHORITIES_WORDS 8
 
 /* What is used of OpenSSL. The library is never closed: libcurl keeps it in the process anyway. */
@@ -103,7 +104,8 @@ static void authorities_usual(const coffer__libcurl *curl, void *easy, const cha
     }
 }
 
-/* Only OpenSSL 3: its interface is known and stable. Every failure here only costs time later, so none is reported. */
+/* Only OpenSSL 3: its interface is known and stable. Every failure here only costs time later, so
+   none is reported. */
 void coffer__authorities_open(coffer__authorities *authorities, const coffer__libcurl *curl, const char *file)
 {
     /* The version is checked first: OpenSSL 1.1, LibreSSL, GnuTLS and others name themselves

@@ -9,15 +9,15 @@
 
 /* How much libcurl reads at a time: the largest pieces that `take` gets. */
 #define HTTP_BUFFER_SIZE (256L << 10)
-/* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the body. A server
-   must not be able to keep us reading lines for ever. */
+/* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the
+   body. A server must not be able to keep us reading lines for ever. */
 #define HTTP_MOST_LINES ((uint64_t)256 << 10)
-/* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less is treated as one
-   that sends nothing. */
+/* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less
+   is treated as one that sends nothing. */
 #define HTTP_LEAST_RATE ((uint64_t)128)
 
-/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread that asks, and libcurl
-   calls back on that thread only. */
+/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread
+   that asks, and libcurl calls back on that thread only. */
 typedef struct http_exchange {
     const coffer__libcurl *curl;
     const coffer__http_request *request;
@@ -338,7 +338,8 @@ static bool http_handshake_broke(const http_exchange *exchange)
     return !http_says(exchange->detail, lasting);
 }
 
-/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of these. */
+/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of
+   these. */
 static const char http_expired[] = "its certificate has expired";
 static const char http_early[] = "its certificate is not valid yet, by the clock of this machine";
 static const char http_other_name[] = "its certificate is for another name";

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request, one answer, over one connection that stays open for the next request. There is no policy here:
- * redirects and failures are reported to the caller, and an answer of any status is an answer. The fields of the
- * answer's head are read before its body, which is handed on piece by piece as it arrives, so that bytes are stored
- * where they belong at once. The head is complete when the blank line came that ends it.
+ * One request, one answer, over one connection that stays open for the next request. There is no
+ * policy here: redirects and failures are reported to the caller, and an answer of any status is an
+ * answer. The fields of the answer's head are read before its body, which is handed on piece by
+ * piece as it arrives, so that bytes are stored where they belong at once. The head is complete
+ * when the blank line came that ends it.
  *
- * An exchange has one deadline, which moves: the whole head must come within `timeout_ms`, and after it enough of
- * the body in each `timeout_ms`. A head without end, or a byte now and then, does not extend it.
+ * An exchange has one deadline, which moves: the whole head must come within `timeout_ms`, and
+ * after it enough of the body in each `timeout_ms`. A head without end, or a byte now and then,
+ * does not extend it.
  *
- * A line belongs to one thread at a time. Proxies, and exceptions from them, are libcurl's business; it reads its own
- * environment variables.
+ * A line belongs to one thread at a time. Proxies, and exceptions from them, are libcurl's
+ * business; it reads its own environment variables.
  */
 #ifndef COFFER_NET_HTTP_H
 #define COFFER_NET_HTTP_H
@@ -21,10 +23,10 @@
 #include "source.h"
 #include "url.h"
 
-/* What keeps the connection open: a multi handle, which owns the connections of its easy handles. Each request gets
-   an easy handle of its own, because some libcurls (7.88 of Debian 12) have a bug with one that is used again: it
-   keeps a pointer into the freed head of the last answer, and writes there if the next answer begins with a
-   blank. */
+/* What keeps the connection open: a multi handle, which owns the connections of its easy handles.
+   Each request gets an easy handle of its own, because some libcurls (7.88 of Debian 12) have a bug
+   with one that is used again: it keeps a pointer into the freed head of the last answer, and
+   writes there if the next answer begins with a blank. */
 typedef struct coffer__http_line {
     void *multi;
 } coffer__http_line;

@@ -18,7 +18,8 @@ static bool http_is_space(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* `name` is in lower case. The value loses the white space around it, the end of the line included. */
+/* `name` is in lower case. The value loses the white space around it, the end of the line
+   included. */
 bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len)
 {
     size_t at = 0;
@@ -271,7 +272,8 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
             return false;
         }
         bits = bits << 6 | (uint32_t)value;
-        /* Four characters are three bytes. The second, third and fourth character each complete one. */
+        /* Four characters are three bytes. The second, third and fourth character each complete
+           one. */
         if (i % 4 != 0) {
             digest[i / 4 * 3 + i % 4 - 1] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hub's names, paths and URLs: see hub.h. Names come from users and from servers, and become paths in the file
- * system and URLs. So each component is checked once, when it is read (hub_is_component), and everything else may
- * rely on that: no name leads out of the cache or of the repository.
+ * The Hub's names, paths and URLs: see hub.h. Names come from users and from servers, and become
+ * paths in the file system and URLs. So each component is checked once, when it is read
+ * (hub_is_component), and everything else may rely on that: no name leads out of the cache or of
+ * the repository.
  */
 #include "hub.h"
 
@@ -129,8 +130,9 @@ static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_e
                          : hub_take_token(hub, "the content of the file with the Hub's token", text, len, err);
 }
 
-/* The token that the caller gave, or else that of the environment, unless HF_HUB_DISABLE_IMPLICIT_TOKEN forbids that. A
-   variable takes precedence over the file that logging in writes. */
+/* The token that the caller gave, or else that of the environment, unless
+   HF_HUB_DISABLE_IMPLICIT_TOKEN forbids that. A variable takes precedence over the file that
+   logging in writes. */
 static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer__path *home, coffer_error *err)
 {
     coffer__path file;
@@ -254,8 +256,8 @@ static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *
     return hub_is_path(name->revision, to);
 }
 
-/* Kinds of repositories; the first is the default. The kind of a name points to one of these texts, so kinds are
-   compared by address. */
+/* Kinds of repositories; the first is the default. The kind of a name points to one of these texts,
+   so kinds are compared by address. */
 static const char *const hub_kinds[] = { "models", "datasets", "spaces" };
 
 /* Skips the kind, where one is stated. "models/" is not skipped: the Hub's own URLs do not have it,
@@ -341,8 +343,8 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
-/* The file's name up to its last slash, or all of it. The room has one byte more than a file's name, for the slash of
-   the longest folder. */
+/* The file's name up to its last slash, or all of it. The room has one byte more than a file's
+   name, for the slash of the longest folder. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
 {
     const size_t all = coffer__text_len(name->file);
@@ -420,14 +422,15 @@ bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, ch
     return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
-/* A part of a URL, and which of its characters are not written as %XX. A slash in a revision must become %2F, and one
-   in a file's name must not. */
+/* A part of a URL, and which of its characters are not written as %XX. A slash in a revision must
+   become %2F, and one in a file's name must not. */
 typedef struct hub_part {
     const char *text;
     const char *keep;
 } hub_part;
 
-/* Joins the parts to the endpoint and reads the result like any URL, so that there is one way to make one. */
+/* Joins the parts to the endpoint and reads the result like any URL, so that there is one way to
+   make one. */
 static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts, size_t count, coffer__url *url,
                                   coffer_error *err)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, in the local cache and on
- * the server. A few repositories have no owner; `hf://name@revision` is one, with its revision.
+ * The Hugging Face Hub: what `hf://[datasets/|spaces/]owner/name[@revision][/file]` means, in the
+ * local cache and on the server. A few repositories have no owner; `hf://name@revision` is one,
+ * with its revision.
  *
  *   cache     CACHE/models--OWNER--NAME/refs/REVISION           a text file with the commit
  *             CACHE/models--OWNER--NAME/snapshots/COMMIT/FILE   the file
  *   server    ENDPOINT/OWNER/NAME/resolve/REVISION/FILE
  *
- * All clients of the Hub share that cache. It is only read here. For datasets and spaces, `datasets` or `spaces`
- * replaces `models`, and stands before OWNER on the server. The environment says where both are, and which token is
- * for the Hub; docs/network.md has the variables.
+ * All clients of the Hub share that cache. It is only read here. For datasets and spaces,
+ * `datasets` or `spaces` replaces `models`, and stands before OWNER on the server. The environment
+ * says where both are, and which token is for the Hub; docs/network.md has the variables.
  */
 #ifndef COFFER_NET_HUB_H
 #define COFFER_NET_HUB_H
@@ -45,7 +46,8 @@ typedef struct coffer__hub_name {
    decides. COFFER_ERR_ARGUMENT for an endpoint that is no URL, and for a token that could not be
    sent. */
 coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err);
-/* Reads a text that begins with hf://. Names that could lead out of a folder are refused: COFFER_ERR_URL. */
+/* Reads a text that begins with hf://. Names that could lead out of a folder are refused:
+   COFFER_ERR_URL. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err);
 /* Writes the name as hf:// text, with another revision; false if that is too long. */
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text);
@@ -63,7 +65,8 @@ bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, ch
 /* The URL of the file at a revision. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
                               coffer__url *url, coffer_error *err);
-/* The URL at which the Hub lists the files of the repository at its revision, and says which commit that is. */
+/* The URL at which the Hub lists the files of the repository at its revision, and says which commit
+   that is. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err);
 /* Whether a revision is a commit, which never changes, and not a branch or tag. 40 hexadecimal

@@ -8,7 +8,8 @@
 /* 7.85.0, the first version with CURLOPT_PROTOCOLS_STR. */
 #define LIBCURL_LEAST 0x075500u
 
-/* Which function goes where in the table. coffer__os_library_find stores each by its place in the struct. */
+/* Which function goes where in the table. coffer__os_library_find stores each by its place in the
+   struct. */
 static const struct libcurl_row {
     const char *name;
     size_t place;
@@ -31,7 +32,8 @@ static const struct libcurl_row {
     { "curl_slist_free_all", offsetof(coffer__libcurl, slist_free_all) },
 };
 
-/* All of these have the same interface; they differ in the TLS library. The first one is what most systems have. */
+/* All of these have the same interface; they differ in the TLS library. The first one is what most
+   systems have. */
 static const char *const libcurl_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib" };
 
 /* Functions are looked up before the version is asked for, which is one of them. The table counts

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This declares what is
- * used of its ABI, which has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under
- * names of our own. So every build can open URLs, whether libcurl's headers were there or not.
- * tests/abi/libcurl_abi.c compares all of this with the headers.
+ * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This
+ * declares what is used of its ABI, which has been the same since libcurl.so.4 and only grows:
+ * numbers, structures and functions, under names of our own. So every build can open URLs, whether
+ * libcurl's headers were there or not. tests/abi/libcurl_abi.c compares all of this with the
+ * headers.
  *
- * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's
- * enums.
+ * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the
+ * compiler takes libcurl's enums.
  */
 #ifndef COFFER_NET_LIBCURL_H
 #define COFFER_NET_LIBCURL_H
@@ -41,8 +42,9 @@ enum {
     COFFER__CURLE_HTTP2_STREAM = 92
 };
 
-/* CURLoption. The ten thousands digit says what the argument is: 0 a long, 1 a pointer, 2 a function. easy_setopt is
-   variadic, so an argument of another type would be undefined behaviour. */
+/* CURLoption. The ten thousands digit says what the argument is: 0 a long, 1 a pointer, 2 a
+   function. easy_setopt is variadic, so an argument of another type would be undefined
+   behaviour. */
 enum {
     COFFER__CURLOPT_NOBODY = 44,
     COFFER__CURLOPT_NETRC = 51,
@@ -133,8 +135,8 @@ typedef struct coffer__libcurl {
     void (*slist_free_all)(struct curl_slist *list);
 } coffer__libcurl;
 
-/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may have threads of its
-   own. */
+/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may
+   have threads of its own. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err);
 
 #endif

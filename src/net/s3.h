@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Object stores with the S3 interface: what `s3://bucket/key` means, and what a request needs to be signed. libcurl
- * computes the signature itself (SigV4). Settings come from the variables that Amazon's own tools read, and from
- * nowhere else: no files, no metadata service. Without a key, requests are not signed, which is enough for public
- * buckets.
+ * Object stores with the S3 interface: what `s3://bucket/key` means, and what a request needs to be
+ * signed. libcurl computes the signature itself (SigV4). Settings come from the variables that
+ * Amazon's own tools read, and from nowhere else: no files, no metadata service. Without a key,
+ * requests are not signed, which is enough for public buckets.
  */
 #ifndef COFFER_NET_S3_H
 #define COFFER_NET_S3_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file at a URL, read by range requests. The first request is a guess: it asks for as many bytes as most headers
- * have. Its answer also tells the file's size, so no HEAD request has to come before it. Its bytes are kept.
+ * A file at a URL, read by range requests. The first request is a guess: it asks for as many bytes
+ * as most headers have. Its answer also tells the file's size, so no HEAD request has to come
+ * before it. Its bytes are kept.
  *
  *   206   the bytes that were asked for. Content-Range must say so, byte for byte; it may end early only where
  *         the file ends
@@ -10,14 +11,14 @@
  *         it, and drops what comes before
  *   416   there are no bytes there: to the first request, an empty file
  *
- * What the first answer says of size, ETag and Last-Modified is pinned. A later answer that differs in any of them, or
- * lacks one, is COFFER_ERR_CHANGED: bytes of two versions are never mixed. An answer that breaks off is continued
- * where it ended. The address to which redirects led is remembered, and the original one is asked again when that
- * address has expired, as signed ones do.
+ * What the first answer says of size, ETag and Last-Modified is pinned. A later answer that differs
+ * in any of them, or lacks one, is COFFER_ERR_CHANGED: bytes of two versions are never mixed. An
+ * answer that breaks off is continued where it ended. The address to which redirects led is
+ * remembered, and the original one is asked again when that address has expired, as signed ones do.
  *
- * Who may change what: the first request runs while the source is opened, on one thread, and sets everything that is
- * known of the file. After that only `place` changes, under `lock`, and what is known of the checksum, which only one
- * thread asks for (source.h).
+ * Who may change what: the first request runs while the source is opened, on one thread, and sets
+ * everything that is known of the file. After that only `place` changes, under `lock`, and what is
+ * known of the checksum, which only one thread asks for (source.h).
  */
 #include "source_http.h"
 #include "alloc.h"
@@ -29,13 +30,14 @@
 #include <string.h>
 
 /*
- * As much as a new TCP connection delivers in its first three round trips (10 + 20 + 40 segments of 1448 bytes are
- * 101,360), and more than 9 of 10 headers have. A smaller guess would cost many headers a second request, a larger one
- * would cost all of them a fourth round trip. docs/network.md has the figures.
+ * As much as a new TCP connection delivers in its first three round trips (10 + 20 + 40 segments of
+ * 1448 bytes are 101,360), and more than 9 of 10 headers have. A smaller guess would cost many
+ * headers a second request, a larger one would cost all of them a fourth round trip.
+ * docs/network.md has the figures.
  */
 #define SOURCE_HTTP_FIRST ((size_t)96 << 10)
-/* After this many bytes the count of tries begins again: a long download may break off often, as long as it gets
-   somewhere each time. */
+/* After this many bytes the count of tries begins again: a long download may break off often, as
+   long as it gets somewhere each time. */
 #define SOURCE_HTTP_WORTH ((uint64_t)1 << 20)
 
 /* What is known of one file. Strings are those of the first answer, "" where it had none; they are
@@ -44,7 +46,8 @@ typedef struct coffer__source_http {
     coffer_allocator allocator;
     coffer__web *web;
     coffer__web_address origin;
-    /* COFFER__HTTP_UNKNOWN until the first answer came; constant afterwards, as is most of what follows. */
+    /* COFFER__HTTP_UNKNOWN until the first answer came; constant afterwards, as is most of what
+       follows. */
     uint64_t size;
     char etag[256];
     char modified[64];
@@ -60,8 +63,8 @@ typedef struct coffer__source_http {
     coffer__web_address place; /* where redirects led */
 } source_http;
 
-/* One read in progress: bytes [offset, offset + size) of the file, of which `done` have arrived. It lives on the stack
-   of the thread that reads, so several threads may read at the same time. */
+/* One read in progress: bytes [offset, offset + size) of the file, of which `done` have arrived. It
+   lives on the stack of the thread that reads, so several threads may read at the same time. */
 typedef struct source_http_part {
     source_http *file;
     uint64_t offset;
@@ -334,11 +337,13 @@ static void source_http_conclude(source_http_part *part, const coffer__http_repl
 }
 
 /*
- * Asks once for what is missing, and decides what to do about the answer. COFFER_OK means: done, or ask again.
+ * Asks once for what is missing, and decides what to do about the answer. COFFER_OK means: done, or
+ * ask again.
  *
- * If-Range makes the server send the whole file, with 200, when it has changed; that is judged as a change. Only a
- * strong ETag may be used for it. With an expired address the next question is asked at once, but only once per read:
- * if the original address does not help, it is a failure like any other.
+ * If-Range makes the server send the whole file, with 200, when it has changed; that is judged as a
+ * change. Only a strong ETag may be used for it. With an expired address the next question is asked
+ * at once, but only once per read: if the original address does not help, it is a failure like any
+ * other.
  *
  * If the watch or the options cancel, coffer__web_ask or coffer__web_again says so. What arrived
  * before a failure stays counted in part->done, so the next question asks only for the rest.

@@ -300,9 +300,9 @@ static size_t url_kept(const coffer__url *base, const char *location)
 }
 
 /*
- * A location is joined to its base as text and then read like any URL. So there is one way for text to become a URL,
- * and what a server writes is refused for the same reasons as what a user writes. Only then is the scheme compared:
- * following from https to http would give away what TLS protects.
+ * A location is joined to its base as text and then read like any URL. So there is one way for text
+ * to become a URL, and what a server writes is refused for the same reasons as what a user writes.
+ * Only then is the scheme compared: following from https to http would give away what TLS protects.
  *
  * The message shows the location escaped (%q), since the server chose it.
  */

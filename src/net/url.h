@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * URLs as text. What a user or a server wrote is not trusted: it becomes a URL of printable ASCII in a buffer of fixed
- * size, or is refused. Pure: no I/O, no memory but the caller's.
+ * URLs as text. What a user or a server wrote is not trusted: it becomes a URL of printable ASCII
+ * in a buffer of fixed size, or is refused. Pure: no I/O, no memory but the caller's.
  *
  *     scheme://host[:port]/path[?query]
  *
- * Names and passwords before the host are refused: whatever shows or logs a URL would show them too. A fragment is
- * dropped.
+ * Names and passwords before the host are refused: whatever shows or logs a URL would show them
+ * too. A fragment is dropped.
  */
 #ifndef COFFER_NET_URL_H
 #define COFFER_NET_URL_H
@@ -55,8 +55,8 @@ coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, cons
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
 /* Whether two URLs have the same scheme, host and port: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
-/* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits, "-._~" and what
-   `keep` has as %XX; returns the new length, or 0 when there is no room. */
+/* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits,
+   "-._~" and what `keep` has as %XX; returns the new length, or 0 when there is no room. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep);
 
 #endif

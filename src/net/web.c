@@ -228,7 +228,8 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }
 
-/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the Hub. */
+/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the
+   Hub. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
 {
     address->signs = false;
@@ -361,14 +362,15 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a fresh one. */
+/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a
+   fresh one. */
 typedef struct web_asking {
     const coffer__web_question *question;
     char reason[64]; /* that a refusal's body states, or "" */
 } web_asking;
 
-/* Only the body of an answer with 200 or 206 goes to the one who asked. A refusal's reason is read from
-   the first piece of its body. The rest of a refusal or redirect is read and dropped, up to a
+/* Only the body of an answer with 200 or 206 goes to the one who asked. A refusal's reason is read
+   from the first piece of its body. The rest of a refusal or redirect is read and dropped, up to a
    limit: only a connection whose answer was read to its end can be used again. After a refusal that
    is too long, false ends the connection, and the answer still counts: its head is complete
    (http.h). The bytes are untrusted; coffer__http_error_code takes letters from them and nothing
@@ -385,7 +387,8 @@ static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *
     return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
 }
 
-/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed (304). */
+/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed
+   (304). */
 static bool web_is_redirect(uint32_t status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -458,11 +461,13 @@ static void web_remember(coffer__web_answer *answer)
 }
 
 /*
- * Asks one address after the other, until an answer is no redirect. libcurl could follow redirects, but would then
- * decide itself which credentials go along. Here each request gets those of the address that it goes to, and nothing
- * that belongs to one host is ever sent to the host that it redirects to.
+ * Asks one address after the other, until an answer is no redirect. libcurl could follow redirects,
+ * but would then decide itself which credentials go along. Here each request gets those of the
+ * address that it goes to, and nothing that belongs to one host is ever sent to the host that it
+ * redirects to.
  *
- * A refusal's reason may be in its head (the Hub) or in its body (object stores); the head has precedence.
+ * A refusal's reason may be in its head (the Hub) or in its body (object stores); the head has
+ * precedence.
  *
  * Counting hops bounds the time, whatever the servers do. Each hop has the whole timeout, and asks
  * the same range.
@@ -495,7 +500,8 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         if (answer->reply.reason[0] == '\0') {
             memcpy(answer->reply.reason, asking.reason, sizeof asking.reason);
         }
-        /* REFUSED is also a redirect whose body was too long to be worth reading: its head is complete. */
+        /* REFUSED is also a redirect whose body was too long to be worth reading: its head is
+           complete. */
         const bool heard = answer->end == COFFER__HTTP_DONE || answer->end == COFFER__HTTP_REFUSED;
         if (!heard || !web_is_redirect(answer->reply.status)) {
             return COFFER_OK;

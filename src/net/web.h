@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model has on the network: one client, with the settings of the environment, and with connections that wait to
- * be used again. A question follows redirects, and sends to each host only the credentials that belong to it. Whether a
- * failure is worth another try is decided here as well, in one place.
+ * What a model has on the network: one client, with the settings of the environment, and with
+ * connections that wait to be used again. A question follows redirects, and sends to each host only
+ * the credentials that belong to it. Whether a failure is worth another try is decided here as
+ * well, in one place.
  *
  *     http.h   one exchange over one connection      url.h   text of URLs
  *     web.h    a question: redirects, credentials    hub.h, s3.h   what hf:// and s3:// mean
  *
- * Any number of threads may ask at the same time; each has a line of its own while it does. Only coffer__web_new and
- * coffer__web_read allocate with the caller's allocator.
+ * Any number of threads may ask at the same time; each has a line of its own while it does. Only
+ * coffer__web_new and coffer__web_read allocate with the caller's allocator.
  */
 #ifndef COFFER_NET_WEB_H
 #define COFFER_NET_WEB_H
@@ -45,7 +46,8 @@ typedef struct coffer__web_address {
     bool signs; /* an object store: requests are signed, where there is a key */
 } coffer__web_address;
 
-/* What a URL names. Its text is read once, when the client is made; every other location is made from that one. */
+/* What a URL names. Its text is read once, when the client is made; every other location is made
+   from that one. */
 typedef struct coffer__location {
     coffer__web *web;                       /* who asks for it */
     coffer__web_address address;            /* on the server; of the Hub at the commit, where one is known */
@@ -65,7 +67,8 @@ coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_er
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err);
 
-/* The address where the Hub lists a repository; false in offline mode, or if there is no such address. */
+/* The address where the Hub lists a repository; false in offline mode, or if there is no such
+   address. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
 
 /* Borrowed during coffer__web_ask, with all that it points to. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small file at a URL, read whole by one request: an index or a listing. Its size is not known before, so the memory
- * grows with the body, up to a limit that the caller sets.
+ * A small file at a URL, read whole by one request: an index or a listing. Its size is not known
+ * before, so the memory grows with the body, up to a limit that the caller sets.
  */
 #include "alloc.h"
 #include "error.h"
@@ -64,7 +64,8 @@ static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t
     return true;
 }
 
-/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it was stated. */
+/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it
+   was stated. */
 static coffer_status whole_fail(const whole_body *body, const coffer__web_answer *answer, coffer_error *err)
 {
     switch (body->verdict) {
