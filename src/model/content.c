@@ -39,7 +39,8 @@ void coffer__content_free(coffer__content *content)
 
 /* ---- what the files record --------------------------------------------------------------------------------------- */
 
-/* The lists of all files, and how many digests of each were used. */
+/* The lists of all files, and how many digests of each were used. `lists` and `used` have an item
+   for each shard, `order` one for each tensor. */
 typedef struct content_lists {
     const coffer *model;
     coffer__recorded *lists;
@@ -285,12 +286,14 @@ static coffer_status content_compare(const coffer *model, const content_record *
                                      coffer_error *err)
 {
     const coffer__recorded *shards = &record->parts[COFFER__INDEX_SHARDS];
+    /* Is each open file one of those that are recorded? */
     for (size_t i = 0; i < content->count; i++) {
         if (!coffer__recorded_has(shards, content->shards + i * shards->digest_size)) {
             return content_other_version(model, i, "its tensors are different", err);
         }
     }
     const coffer__several *several = model->several;
+    /* Are as many recorded as the index names? */
     if (shards->count != several->file_count) {
         coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
                      "the index records digests of %u files and names %u: those that exist match, but files of the "
@@ -317,6 +320,7 @@ static coffer_status content_check_by(const coffer *model, const content_record 
     if (status != COFFER_OK) {
         return status;
     }
+    /* All files record one algorithm now, so the digests can be compared. */
     status = coffer__content_compute(&content, model, err);
     if (status != COFFER_OK) {
         return status;

@@ -84,6 +84,7 @@ static bool discover_see(void *ctx, const char *text)
     }
     list->is_pipeline = list->is_pipeline || discover_is(name, "model_index.json");
     list->interrupted = list->interrupted || discover_is_left(name);
+    /* Only files of models and their indices are kept. */
     list->failed = (coffer__name_ends(name, COFFER__FILE_SUFFIX) || coffer__name_ends(name, DISCOVER_INDEX)) &&
                    !discover_add(list, name);
     return !list->failed;
@@ -165,7 +166,7 @@ static coffer_status discover_path(coffer__found *found, const char *folder, con
 }
 
 /* A search for what an interrupted save has left. Where anybody may make files, anybody can fake
-   such a name. */
+   such a name. `model` is used again for each name that is looked at. */
 typedef struct discover_search {
     const discover_list *list;
     const char *folder;
@@ -202,6 +203,7 @@ static bool discover_find_left(void *ctx, const char *text)
         coffer__os_inspect(path, false, &left) != 0 || left.kind != COFFER__OS_REGULAR) {
         return true;
     }
+    /* It counts if this user could recover it, or if its owner has files of the model here. */
     search->found = coffer__saved_counts(path) || discover_owns_one(search, left.owner);
     path[strlen(path) - strlen(strrchr(path, '.')) - strlen(COFFER__INDEX_SUFFIX)] = '\0';
     return !search->found;
@@ -267,6 +269,7 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
         if (have < found->set_count) {
             (void)coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len);
         }
+        /* This one is there. */
         if (parts.number == number) {
             have++;
             continue;
@@ -293,6 +296,7 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
         return COFFER_OK;
     }
     const uint32_t total = parts.total;
+    /* The first number that is not where it should be is the first that is missing. */
     while (have < found->set_count && coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len) &&
            parts.number == have + 1) {
         have++;
@@ -340,6 +344,7 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
     if (status != COFFER_OK) {
         return status;
     }
+    /* No index, no save in progress: all files must be of one set. */
     for (size_t i = 1; i < list->count; i++) {
         if (!coffer__shard_name_same_set(list->names[0], list->names[i])) {
             return discover_ambiguous(list->names[0], list->names[i], "there are", err);

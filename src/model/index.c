@@ -73,6 +73,7 @@ static coffer_status index_string(coffer__index *index, coffer__json *json, coff
         text->text = (const char *)json->in.base + at + 1;
         return COFFER_OK;
     }
+    /* There are escapes: it is read once more, from its quote. */
     json->in.position = at;
     return index_unescape(index, json, text);
 }
@@ -150,6 +151,7 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
         return status;
     }
     coffer__json_space(json);
+    /* The value is skipped to learn where it ends, and looked at afterwards. */
     const size_t at = json->in.position;
     status = coffer__json_skip(json, 2, scratch);
     if (status == COFFER_OK && index_is(key, "total_size")) {
@@ -176,6 +178,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     if (first != '{' && first != 'n') {
         return coffer__json_type_error(json, "the index's metadata", "an object");
     }
+    /* The first pass, which validates. */
     coffer_status status = coffer__json_skip(json, 1, scratch);
     index->metadata_at = (coffer__index_span){ at, json->in.position - at };
     if (status != COFFER_OK || first == 'n') {
@@ -453,6 +456,7 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
     uint32_t twice = 0;
     coffer__names files = { index->allocator, index_shard_name, index, index->shard_count, 0, NULL, NULL };
     const coffer_status status = coffer__names_build(&files, &twice, err);
+    /* Within a run the number is that of the entry before. */
     for (size_t i = 0; status == COFFER_OK && i < index->count; i++) {
         const coffer__name file = index->entries[i].file;
         index->entries[i].shard =
@@ -502,6 +506,7 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
                      COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
     }
+    /* First what the text is, then what it says, then whether that holds together. */
     const coffer_status foreign = index_is_foreign(text, text_size, err);
     if (foreign != COFFER_OK) {
         return foreign;
@@ -648,6 +653,7 @@ static void index_put_metadata(const coffer__index *index, const coffer__name va
 {
     const bool swapped = index->records[COFFER__INDEX_CONTENT].from > index->records[COFFER__INDEX_SHARDS].from;
     const char *old = index->metadata;
+    /* `at` is how much of the old text has been passed on. */
     size_t at = 1; /* after the brace */
     size_t first = at;
     while (first < index->metadata_len && strchr(" \t\r\n", old[first]) != NULL) {
@@ -674,6 +680,7 @@ size_t coffer__index_write_records(const coffer__index *index, const uint8_t *te
     index_text to = { .size = 0 };
     to.out = out;
     const coffer__index_span *span = &index->metadata_at;
+    /* An object: its text with other values. */
     if (index->metadata != NULL) {
         index_put(&to, text, span->from);
         index_put_metadata(index, values, &to);

@@ -72,6 +72,7 @@ static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_er
    find. */
 static uint32_t names_search(const coffer__names *names, coffer__name wanted)
 {
+    /* The lowest place whose name is not before the wanted one. */
     size_t low = 0;
     size_t high = names->sorted == NULL ? 0 : names->count;
     const size_t count = high;

@@ -77,6 +77,7 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
         if (!coffer__shard_name_read(&parts, file.text, file.len)) {
             continue;
         }
+        /* `next` is the first file after this set. */
         while (next < index->shard_count && note_same_set(file, index->shards[next].file)) {
             next++;
         }
@@ -86,6 +87,7 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
     }
 }
 
+/* What a listing of the folder is compared with. */
 typedef struct note_folder {
     coffer__several *several;
     const coffer__index *index;
@@ -117,6 +119,7 @@ static bool note_is_extra(const coffer__index *index, coffer__name name)
         }
         *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
     }
+    /* Not one of them. Is it named like one of its neighbours? */
     return (low > 0 && note_same_prefix(index->shards[low - 1].file, name)) ||
            (low < index->shard_count && note_same_prefix(index->shards[low].file, name));
 }
@@ -228,6 +231,7 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
         note = several->notes[kind];
         about = several->subjects[kind];
     }
+    /* The sum over the shards, with the place of the first. */
     for (size_t i = 0; !of_whole && i < model->shard_count; i++) {
         const coffer_note of_shard = coffer_table_note(model->shards[i].table, kind);
         if (note.count == 0 && of_shard.count > 0) {

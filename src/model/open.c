@@ -51,6 +51,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
         return COFFER_ERR_NOT_FOUND;
     }
     model.text[strlen(path) - (coffer_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    /* No save is in progress: the path is looked at once more. */
     if (!coffer__saved_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
@@ -71,6 +72,7 @@ static coffer_status open_path(coffer **model, const char *path, const coffer_op
         return coffer__several_open(model, path, NULL, options, err);
     }
     const coffer_status status = coffer__open_file(model, path, options, err);
+    /* The file system said so when it was opened as a file. */
     if (status == COFFER_ERR_DIRECTORY) {
         return coffer__open_folder(model, path, options, err);
     }

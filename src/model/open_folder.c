@@ -92,6 +92,7 @@ coffer_status coffer__open_folder(coffer **model, const char *path, const coffer
         still = still || (status != COFFER_OK && status == before);
         before = status;
     }
+    /* The last round opened a model, but it was replaced in the meantime. */
     if (status == COFFER_OK && !still) {
         coffer_close(*model);
         *model = NULL;

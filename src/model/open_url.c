@@ -99,6 +99,7 @@ static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *
             continue;
         }
         status = open_one_url(model, &attempt->at, attempt->url.text, options, err);
+        /* The store may refuse because the name does not exist. */
         const bool refused = attempt->at.address.signs && status == COFFER_ERR_ACCESS;
         if (status != COFFER_ERR_NOT_FOUND && !refused) {
             return status;
@@ -211,6 +212,7 @@ coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_opti
         coffer__web_free(web);
         return status;
     }
+    /* The watch ends with this function. */
     (void)coffer__web_watch(web, NULL);
     (*model)->web = web;
     return COFFER_OK;

@@ -400,6 +400,7 @@ static bool parameters_matches(coffer__name name, coffer__name pattern)
         while (end < pattern.len && pattern.text[end] != '*') {
             end++;
         }
+        /* `.*` of a regular expression is a star, so its dot is no part of the piece. */
         const bool any_dot = regular && end < pattern.len && end > begin && pattern.text[end - 1] == '.';
         const size_t len = end - begin - (any_dot ? 1 : 0);
         at = parameters_find(name, at, pattern.text + begin, len);
@@ -529,6 +530,7 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     const parameters_share none = { 0, 1 };
     const parameters_share one = { 1, 1 };
     const uint64_t bits = parameters_bits(config, method);
+    /* What holds for any method. */
     if (tensor->dtype == COFFER_F8_E8M0) {
         return none;
     }
@@ -538,6 +540,7 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     if (parameters_ends_in_any(name, scales)) {
         return none;
     }
+    /* What each method packs, by the endings of its names. */
     switch (method) {
     case PARAMETERS_GPTQ:
         if (parameters_ends_in_any(name, of_gptq)) {
@@ -650,6 +653,7 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
         parameters_free_config(&config);
         return coffer__fail(err, status, "no memory for the model's configuration");
     }
+    /* After a failure nothing counts as quantised. */
     config.quantised = config.quantised && status == COFFER_OK;
     parameters_count(model, &config, counts);
     parameters_note(&config, counts);

@@ -43,6 +43,7 @@ static bool pattern_set_has(const char *set, uint32_t character, const char **re
     for (bool first = true; *set != '\0' && (first || *set != ']'); first = false) {
         uint32_t low = 0;
         set = pattern_literal(set, &low);
+        /* One character, unless a hyphen makes it a range. */
         uint32_t high = low;
         if (set[0] == '-' && set[1] != '\0' && set[1] != ']') {
             set = pattern_literal(set + 1, &high);
@@ -120,6 +121,7 @@ static bool pattern_run(const char *pattern, pattern_match *match)
         } else if (pattern_takes(pattern, character, &rest)) {
             pattern = rest;
             match->at += size;
+            /* No match here: the last star takes one character more. */
         } else if (match->star != NULL) {
             pattern_stretch_star(match);
             pattern = match->star;

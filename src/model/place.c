@@ -88,6 +88,7 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
 {
     char decoded[COFFER__PATH_MAX_NAME];
     size_t len = name_len;
+    /* First as it is written, then in every form that undoing escapes gives. */
     const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : place_fault_of(name, name_len);
     if (fault == NULL) {
         memcpy(decoded, name, len);
@@ -180,6 +181,7 @@ coffer_status coffer__place_beside(coffer__place *place, const char *path, coffe
     if (!coffer__path_directory(&folder, path)) {
         return coffer__trouble(err, "find the model's folder", path, ENAMETOOLONG);
     }
+    /* Links in the folder's path are resolved here, once. */
     const int os_error = place_real_folder(folder.text, &place->real);
     if (os_error != 0) {
         return coffer__trouble(err, "find the model's folder", path, os_error);
@@ -253,6 +255,7 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     if (!coffer__path_append(path, name.text, name.len)) {
         return coffer__trouble(err, "open the file", NULL, ENAMETOOLONG);
     }
+    /* The link itself is looked at, if it is one. */
     const int os_error = coffer__os_inspect(path->text, false, &info);
     if (os_error == ENOENT) {
         return place_missing(false, os_error, err);
@@ -316,12 +319,14 @@ static coffer_status place_open_url(const coffer__place *place, coffer__name nam
     if (status != COFFER_OK) {
         return status;
     }
+    /* Not in the cache: from the server. */
     if (at.local.text[0] == '\0') {
         status = coffer__source_web(source, place->web, &at.address, place->watch, allocator, err);
         return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
                : status == COFFER_OK          ? place_verified(source, allocator, err)
                                               : status;
     }
+    /* In the cache: its links lead to blobs, which the pool opens by their real path. */
     const int os_error = coffer__os_real_path(at.local.text, real.text, sizeof real.text);
     return os_error != 0 ? coffer__trouble(err, "follow the link of the Hub's cache", NULL, os_error)
                          : coffer__source_pooled(source, pool, file, real.text, err);

@@ -74,6 +74,7 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     if (status != COFFER_OK) {
         return coffer__model_fail(err, status, shard, tensor);
     }
+    /* Not verified yet, or from a source that may answer differently each time. */
     if (coffer__trust_is_due(shard, tensor)) {
         const coffer_read_target target = { tensor, buffer, buffer_size };
         return coffer__trust_read(model, &target, 1, &known, err);
@@ -172,6 +173,7 @@ static coffer_status read_many_by(const coffer *model, const coffer_read_target 
     }
     size_t failed = count;
     status = read_rows(model, rows, count, options, &failed, err);
+    /* A failure that is about no row has no tensor. */
     if (status == COFFER_OK || failed >= count) {
         return status;
     }

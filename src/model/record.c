@@ -92,6 +92,7 @@ coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at
     if (status == COFFER_OK) {
         status = record_number(hasher, count, err);
     }
+    /* Then each pair, in the order in which `at` gives them. */
     for (size_t i = 0; at(pairs, i, &pair) && status == COFFER_OK; i++) {
         if (record_is_own(&pair)) {
             continue;
@@ -224,6 +225,7 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
     if (size % recorded->digest_size != 0) {
         return record_malformed(key, "their length is not a multiple of a digest's", err);
     }
+    /* An order over the digests, for coffer__recorded_has. */
     recorded->count = size / recorded->digest_size;
     recorded->order = coffer__alloc_array(&recorded->allocator, recorded->count, sizeof *recorded->order, err);
     if (recorded->order == NULL) {
@@ -289,6 +291,7 @@ coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_tabl
     if (status != COFFER_OK) {
         return status;
     }
+    /* What the record would say of these metadata. */
     coffer__record_text_write(text, algorithm, digest, 1);
     if (length == coffer__record_text_len(algorithm, 1) && memcmp(recorded, text, length) == 0) {
         return COFFER_OK;

@@ -107,6 +107,7 @@ static coffer_status several_open_text(coffer **model, const char *path, coffer_
         status = coffer__fail_path(err, COFFER_ERR_MEMORY, path);
         goto done;
     }
+    /* The place is made from what the text came from: the client, and the commit. */
     made->named_whole = true;
     made->several->place.web = web;
     memcpy(made->several->place.commit, text->commit, sizeof text->commit);
@@ -169,6 +170,7 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
         if (at != NULL || !read || several_is_still(path, &seen)) {
             return status;
         }
+        /* Replaced in the meantime: what was opened is of no use. */
         if (status == COFFER_OK) {
             coffer_close(*model);
             *model = NULL;

@@ -85,6 +85,7 @@ static bool files_work_once(files_job *job)
     if (!files_take(job, &i)) {
         return false;
     }
+    /* Opening runs outside the lock. */
     coffer_error error;
     const coffer_status status = files_open_one(job, i, &error);
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -195,6 +196,7 @@ static coffer_status files_open_all(files_job *job, coffer_error *err)
     if (err != NULL) {
         *err = job->error;
     }
+    /* One message for all files that are missing. */
     if (job->error.code == COFFER_ERR_SHARD_MISSING) {
         files_tell_missing(model, job->files, err);
     }

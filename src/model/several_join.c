@@ -51,6 +51,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     several->count = (size_t)count;
+    /* In order of (shard, offset). */
     size_t at = 0;
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer_table *table = model->shards[i].table;

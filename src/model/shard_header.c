@@ -115,6 +115,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     coffer__reading parsing;
     const coffer_parse_options parse = shard_parse_options(options, file_size);
     status = coffer__reading_begin(&parsing, window, size, allocator, &parse, err);
+    /* Small reads are cheap here, so the rest of a long header passes through the window. */
     if (source->is.lends) {
         coffer__reading_slide(&parsing, window, sizeof window);
     }
@@ -178,6 +179,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
             return status;
         }
         status = shard_read_once(shard, &reading, allocator, options, err);
+        /* One read, no write since, or the same sum twice in a row. */
         if ((!reading.several && !shard->source.is.doubted) || coffer__source_is_still(&shard->source) ||
             (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;

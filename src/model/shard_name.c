@@ -56,6 +56,7 @@ bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t
     if (!coffer__name_ends((coffer__name){ name, name_len }, COFFER__FILE_SUFFIX)) {
         return false;
     }
+    /* From the end: the ending, the total, "-of-", the number, the prefix. */
     const size_t end = name_len - (sizeof COFFER__FILE_SUFFIX - 1);
     const size_t total_digits = shard_name_digits(name, end, &parts->total);
     if (total_digits == 0 || end - total_digits < of_len ||

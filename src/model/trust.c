@@ -91,6 +91,7 @@ static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < reading->count && status == COFFER_OK; i++) {
+        /* Only moved, not hashed. */
         if (reading->rows[i].algorithm == COFFER_NO_ALGORITHM) {
             continue;
         }
@@ -211,6 +212,7 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     made->tensor = tensor;
     made->users = 2; /* the model and the caller */
     made->size = size;
+    /* Hashed while it arrives. Nobody else can see it yet. */
     const coffer_read_target target = { tensor, made->bytes, tensor->size };
     const coffer_status status = coffer__trust_read(model, &target, 1, options, err);
     if (status != COFFER_OK) {
@@ -248,6 +250,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     looking.progress = options->progress == NULL ? NULL : trust_wait;
     looking.progress_ctx = &waiting;
     *held = NULL;
+    /* The source reads the same each time, so a mark is enough. */
     if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }

@@ -211,6 +211,7 @@ static coffer_status verify_read_shards(const verify_job *job, coffer_error *err
     for (size_t i = 0; job->tensors == NULL && i < job->model->shard_count && status == COFFER_OK; i++) {
         status = verify_read_shard(job, &job->model->shards[i], err);
     }
+    /* A list may name one shard many times; it is read once. */
     for (size_t i = 0; job->tensors != NULL && i < job->count && status == COFFER_OK; i++) {
         status = verify_read_shard(job, coffer__model_shard(job->model, job->tensors[i]), err);
     }
@@ -230,6 +231,7 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
         const bool found = coffer__recorded_has(recorded, job->digests[i - 1].record);
         changed += !found;
         first = found ? first : i - 1;
+        /* All are marked, also those after the first that does not match. */
         if (sound != NULL) {
             sound[i - 1] = found;
         }
@@ -312,6 +314,7 @@ static coffer_status verify_with(verify_job *job, bool *sound, const coffer_dige
     if (job->recorded == NULL) {
         return status;
     }
+    /* Both arrays are zero at first: a record without an algorithm was not read. */
     job->digests = coffer__alloc_array(&model->allocator, job->count, sizeof *job->digests, err);
     if (job->digests != NULL) {
         status = verify_run(job, sound, options, err);
