@@ -347,6 +347,9 @@ static void source_http_conclude(source_http_part *part, const coffer__http_repl
  *
  * If the watch or the options cancel, coffer__web_ask or coffer__web_again says so. What arrived
  * before a failure stays counted in part->done, so the next question asks only for the rest.
+ *
+ * Enough progress renews the patience. Only the first question, while the source is opened, sets
+ * digest and commit: afterwards other threads read them without a lock.
  */
 static coffer_status source_http_ask(source_http_part *part, coffer__patience *patience, const coffer__watch *watch,
                                      bool *expired, coffer_error *err)
@@ -369,8 +372,6 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
     if (status != COFFER_OK) {
         return status;
     }
-    /* Only the first question, while the source is opened, sets these: afterwards other threads
-       read them without a lock. */
     if (file->head_size == 0 && file->linked_etag[0] == '\0') {
         memcpy(file->linked_etag, answer.linked_etag, sizeof file->linked_etag);
     }
@@ -387,7 +388,6 @@ static coffer_status source_http_ask(source_http_part *part, coffer__patience *p
         }
         return part->verdict;
     }
-    /* Progress renews the patience. */
     patience->tries = part->done > before && part->done - before >= SOURCE_HTTP_WORTH ? 0 : patience->tries;
     if (part->done == part->size) {
         source_http_remember(file, &answer.from);
