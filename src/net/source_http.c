@@ -345,11 +345,8 @@ static void source_http_conclude(source_http_part *part, const coffer__http_repl
  * at once, but only once per read: if the original address does not help, it is a failure like any
  * other.
  *
- * If the watch or the options cancel, coffer__web_ask or coffer__web_again says so. What arrived
- * before a failure stays counted in part->done, so the next question asks only for the rest.
- *
- * Enough progress renews the patience. Only the first question, while the source is opened, sets
- * digest and commit: afterwards other threads read them without a lock.
+ * What arrived before a failure stays counted in part->done, and enough progress renews the
+ * patience. Only the first question, while the source is opened, sets digest and commit.
  */
 static coffer_status source_http_ask(source_http_part *part, coffer__patience *patience, const coffer__watch *watch,
                                      bool *expired, coffer_error *err)
