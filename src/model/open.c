@@ -137,10 +137,9 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     return COFFER_OK;
 }
 
-/* The source borrows the descriptor and covers [offset, offset + size) of it. `phase` is where its
-   first byte stands in the file, as a map would have it. The descriptor is duplicated by the
-   source, so the caller may close it at once. The range is checked against the file's size by
-   coffer__source_narrow. */
+/* The source covers [offset, offset + size) of the file. It duplicates the descriptor, so the
+   caller may close it at once. coffer__source_narrow checks the range. `phase` is where the first
+   byte of the range is in the file, as a map would have it. */
 coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size, const coffer_open_options *options,
                              coffer_error *err)
 {
