@@ -106,8 +106,9 @@ static int run(cli *app, size_t count, char **words)
     return command != NULL ? run_command(app, command, count - 1, words + 1) : cli_unknown_command(app, words[0]);
 }
 
-/* A file that we open must not get the number of a standard descriptor that somebody closed: what goes there, a message say,
-   would end up in that file. Each is opened the wrong way round, so that using it fails as if it were closed. */
+/* A file that we open must not get the number of a standard descriptor that somebody closed: what
+   goes there, a message say, would end up in that file. Each is opened the wrong way round, so that
+   using it fails as if it were closed. */
 static void hold_standard_descriptors(void)
 {
     static const int wrong_ways[] = { O_WRONLY, O_RDONLY, O_RDONLY };

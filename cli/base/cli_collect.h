@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that one or more files have, to be written again: what split and merge share. The tensors are declared in the
- * order of the files, and in each in its own; metadata are those of all files, which must not contradict each other.
+ * Everything that one or more files have, to be written again: what split and merge share. The
+ * tensors are declared in the order of the files, and in each in its own; metadata are those of all
+ * files, which must not contradict each other.
  *
  *     cli_collection all;
  *     int code = cli_collect(&all, app, arguments);
@@ -28,7 +29,8 @@ typedef struct cli_collection {
     double started;
 } cli_collection;
 
-/* Opens the files that are named and declares what is in them. Reports what fails and returns the exit code; free in any case. */
+/* Opens the files that are named and declares what is in them. Reports what fails and returns the
+   exit code; free in any case. */
 int cli_collect(cli_collection *all, cli *app, const cli_arguments *arguments);
 void cli_collection_free(cli_collection *all);
 

@@ -49,7 +49,7 @@ static void put_cell(cli_columns *columns, const char *text, size_t text_len, si
     }
 }
 
-/* Between two cells: a gap or, where rows fold, a new line behind the first cell and where the next one has no room. */
+/* Between two cells: a gap or, where rows fold, a new line after the first cell and where the next one has no room. */
 static void put_gap(cli_columns *columns, size_t width)
 {
     const bool breaks = columns->folded && (columns->next == 1 || columns->column + GAP + width > columns->out->width);
@@ -112,7 +112,7 @@ void cli_columns_fit(cli_columns *columns)
     columns->folded = rest + FIRST_LEAST > width;
     columns->widths[0] = columns->folded ? width - (columns->indent < width ? columns->indent : 0) : width - rest;
     if (columns->folded) {
-        /* Cells of folded rows stand one behind the other: there is no room for columns. */
+        /* Cells of folded rows follow each other: there is no room for columns. */
         memset(columns->widths + 1, 0, (CLI_COLUMNS_MOST - 1) * sizeof columns->widths[0]);
         columns->right[0] = false;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables on the screen. The caller goes over its rows twice with the same function: once with `measuring` set, then, behind
- * cli_columns_fit, to write. On a terminal that is too narrow the first column is cut in the middle; when that would leave too
- * little of it, each row folds: the first column on a line of its own, the rest indented below it. Where there is no terminal,
+ * Tables on the screen. The caller goes over its rows twice with the same function: once with
+ * `measuring` set, then, after cli_columns_fit, to write. On a terminal that is too narrow the
+ * first column is cut in the middle; when that would leave too little of it, each row folds: the
+ * first column on a line of its own, the rest indented below it. Where there is no terminal,
  * nothing is cut.
  *
  *     cli_columns columns = { .out = &app->out, .count = 3, .right = { [2] = true } };
@@ -25,7 +26,7 @@ typedef struct cli_columns {
     bool right[CLI_COLUMNS_MOST];       /* numbers stand at the right */
     cli_style styles[CLI_COLUMNS_MOST]; /* of the whole column */
     size_t indent;                      /* of every line */
-    const char *label;                  /* what stands in the first line's indent, behind two spaces; NULL: nothing */
+    const char *label;                  /* what stands in the first line's indent, after two spaces; NULL: nothing */
     bool measuring;
     /* its own */
     bool folded;
@@ -34,7 +35,7 @@ typedef struct cli_columns {
     size_t widths[CLI_COLUMNS_MOST];
 } cli_columns;
 
-/* The next cell of the row; behind the last one the line ends. `text` is escaped here. */
+/* The next cell of the row; after the last one the line ends. `text` is escaped here. */
 void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len);
 void cli_columns_text(cli_columns *columns, const char *text);
 /* Chooses the widths, and ends the measuring. */

@@ -3,9 +3,10 @@
  * What a command is. One table (CLI_COMMANDS in cli_table.c) lists them all; the parser of options, the help, the
  * messages about wrong usage and whatever else is generated (completions, the manual page) are made from it.
  *
- * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add it to the table. Its table
- * of options has its own options only; those of every command are CLI_COMMON_OPTIONS, and the parser has already carried
- * them out when the command runs: see `json`, `tsv` and `quiet` in cli.
+ * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add
+ * it to the table. Its table of options has its own options only; those of every command are
+ * CLI_COMMON_OPTIONS, and the parser has already carried them out when the command runs: see
+ * `json`, `tsv` and `quiet` in cli.
  */
 #ifndef COFFER_CLI_COMMAND_H
 #define COFFER_CLI_COMMAND_H
@@ -179,7 +180,8 @@ extern const cli_variable CLI_ENVIRONMENT[];
 
 /* The options of every command, closed by CLI_OPTION_ROW_END. */
 extern const cli_option CLI_COMMON_OPTIONS[];
-/* Option `i` of a command, its own first, then the common ones; NULL when there are no more. cli_top has its own only. */
+/* Option `i` of a command, its own first, then the common ones; NULL when there are no more.
+   cli_top has its own only. */
 const cli_option *cli_option_at(const cli_command *command, size_t i);
 
 /* The command of that name, or NULL. */

@@ -16,7 +16,7 @@ bool cli_can_ask(void)
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* Reads a line and keeps what fits of it. One byte at a time: what follows the line is for whoever reads next. */
+/* Reads a line and keeps what fits of it. One byte at a time: what follows the line is for the next reader. */
 static void read_line(char answer[ANSWER_SIZE])
 {
     char c = '\0';

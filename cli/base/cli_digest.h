@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digests of whole files, whatever is in them; and which file it was, so that it can be told whether it is still the same. */
+/* Digests of whole files, whatever is in them; and which file it was, so that it can be told
+   whether it is still the same. */
 #ifndef COFFER_CLI_DIGEST_H
 #define COFFER_CLI_DIGEST_H
 
@@ -27,8 +28,8 @@ bool cli_identify(const char *path, cli_identity *identity);
 bool cli_same_identity(const cli_identity *a, const cli_identity *b);
 /* The clock, as an identity's times. */
 int64_t cli_now(void);
-/* Reads a file, or standard input (`-`), from beginning to end on the thread that calls. COFFER_ERR_CHANGED when it was written
-   to meanwhile. The progress may be NULL. */
+/* Reads a file, or standard input (`-`), from beginning to end on the thread that calls.
+   COFFER_ERR_CHANGED when it was written to in the meantime. The progress may be NULL. */
 coffer_status cli_digest_file(const char *path, coffer_algorithm algorithm, cli_progress *progress, cli_digest *digest,
                               coffer_error *err);
 /* Whether two digests of an algorithm are the same. */

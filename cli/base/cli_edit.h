@@ -6,8 +6,8 @@
 #include "cli_command.h"
 #include "coffer.h"
 
-/* Says how a file was edited, how long it took and which changes were made ("": that goes without saying) and, with --json, shows
-   {path, done, seconds}. Returns CLI_EXIT_OK. */
+/* Says how a file was edited, how long it took and which changes were made ("": that goes without
+   saying) and, with --json, shows {path, done, seconds}. Returns CLI_EXIT_OK. */
 int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char *changes, double seconds);
 /* The same for what was done in another way: `name` is for programs. */
 int cli_report_change(cli *app, const char *path, const char *name, const char *text, const char *changes,

@@ -234,7 +234,7 @@ static void show_file(void *ctx, size_t i)
         run->code = cli_worse(run->code, run->work->show(run->app, run->work->ctx, file));
     }
     if (run->app->out.width > 0) {
-        cli_output_flush(&run->app->out); /* whoever watches shall see it at once */
+        cli_output_flush(&run->app->out); /* so that a user who watches sees it at once */
     }
     coffer_close(file->model);
     free(file->result);

@@ -2,8 +2,9 @@
 /*
  * Opening files, and the one loop over many of them.
  *
- * A file is never mapped: one that is cut short while it is read shall be an error, not a signal. `-` is standard input: a
- * file behind it is used where it lies, from its position on; a pipe is first read whole into memory, up to CLI_PIPE_MOST.
+ * A file is never mapped: one that is cut short while it is read shall be an error, not a signal.
+ * `-` is standard input: a regular file there is used as it is, from its position on; a pipe is
+ * first read whole into memory, up to CLI_PIPE_MOST.
  */
 #ifndef COFFER_CLI_FILES_H
 #define COFFER_CLI_FILES_H
@@ -22,8 +23,9 @@ coffer *cli_open(cli *app, const char *path, bool all_notes, int *code);
 /* The same; a file that is cut short is opened, too, when `partial` is set: see cli_partial.h. */
 coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code);
 
-/* Says which model was opened where a name led to one of several: of a folder, one in a folder below it; of a URL that is no file's,
-   whichever it was, since nobody can tell what else lies there. */
+/* Says which model was opened where a name led to one of several: of a folder, one in a
+   folder below it; of a URL that is no file's, whichever it was, since nobody can tell what
+   else is there. */
 void cli_remark_choice(cli *app, const char *path, const coffer *model);
 /* Whether the model is the file that was named, and not what a folder or an index led to. */
 bool cli_is_single_file(const coffer *model, const char *path);
@@ -53,8 +55,8 @@ typedef struct cli_file_work {
     void *ctx;
 } cli_file_work;
 
-/* Opens, looks and shows, several files at a time; with --json the objects that `show` writes are an array's. Returns the
-   worst exit code. */
+/* Opens, looks and shows, several files at a time; with --json the objects that `show` writes are
+   an array's. Returns the worst exit code. */
 int cli_each_file(cli *app, const cli_file_work *work, const char *const *paths, size_t count);
 
 #endif

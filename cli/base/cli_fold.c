@@ -139,7 +139,8 @@ static bool only_number(const coffer_tensor *tensor, uint64_t *number)
     return false;
 }
 
-/* "0-6, 8-11": which numbers a fold stands for, when others of its pattern differ. Empty when there is nothing to say. */
+/* "0-6, 8-11": which numbers a fold stands for, when others of its pattern differ. Empty when there
+   is nothing to say. */
 static void numbers_text(const cli_folds *tree, const cli_fold *fold, char text[CLI_FOLD_NUMBERS_SIZE])
 {
     size_t used = 0;

@@ -2,10 +2,11 @@
 /*
  * Names with their layers folded.
  *
- * A name's pattern is the name with `#` for each number that is a part or stands between two underscores:
- * "layers.3.mlp.up" has "layers.#.mlp.up", "blocks_3_conv1" has "blocks_#_conv1". Tensors of one pattern, dtype and shape are one
- * fold. A fold of one tensor alone in its pattern keeps its real name. Folds are sorted naturally, which makes neighbours of those
- * with a common beginning.
+ * A name's pattern is the name with `#` for each number that is a part or stands between two
+ * underscores: "layers.3.mlp.up" has "layers.#.mlp.up", "blocks_3_conv1" has "blocks_#_conv1".
+ * Tensors of one pattern, dtype and shape are one fold. A fold of one tensor alone in its pattern
+ * keeps its real name. Folds are sorted naturally, which makes neighbours of those with a common
+ * beginning.
  */
 #ifndef COFFER_CLI_FOLD_H
 #define COFFER_CLI_FOLD_H
@@ -45,8 +46,8 @@ typedef struct cli_folds {
 /* Folds tensors, all of which are of one model; false without memory. */
 bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t count);
 void cli_folds_free(cli_folds *tree);
-/* " × 11 (0-6, 8-11)": how many tensors a fold stands for and, when others of its pattern differ, their numbers. Empty for one
-   tensor. */
+/* " × 11 (0-6, 8-11)": how many tensors a fold stands for and, when others of its pattern differ,
+   their numbers. Empty for one tensor. */
 #define CLI_FOLD_TAIL_SIZE 128
 void cli_fold_tail(const cli_folds *tree, const cli_fold *fold, char text[CLI_FOLD_TAIL_SIZE]);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files below a folder, all the way down, in byte order of their names. A symbolic link to a file is a file when links are
- * followed, and else trouble; one to a folder is never followed, so that no folder comes twice. What is neither file nor folder
- * is trouble too.
+ * The files below a folder, all the way down, in byte order of their names. A symbolic link to a
+ * file is a file when links are followed, and else trouble; one to a folder is never followed, so
+ * that no folder comes twice. What is neither file nor folder is trouble too.
  */
 #ifndef COFFER_CLI_FOLDER_H
 #define COFFER_CLI_FOLDER_H
@@ -35,7 +35,8 @@ void cli_folder_free(cli_folder *folder);
 const char *cli_shown_path(const char *path);
 /* Whether a path is a folder. */
 bool cli_is_folder(const char *path);
-/* The name that the file `path` has, or would have, below a folder, to be freed; NULL when it does not lie there. */
+/* The name that the file `path` has, or would have, below a folder, to be freed; NULL when it is
+   not below that folder. */
 char *cli_name_below(const char *folder, const char *path);
 
 #endif

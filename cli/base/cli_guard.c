@@ -48,7 +48,7 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
     return cli_fail(app, output, &err);
 }
 
-/* The index of a model that was opened by its folder lies beside its files, under a name that nobody gave. */
+/* The index of a model that was opened by its folder is beside its files, under a name that nobody gave. */
 static int guard_indices(cli *app, const char *output, const char *file)
 {
     const char *slash = strrchr(file, '/');

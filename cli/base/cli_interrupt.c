@@ -24,7 +24,7 @@ void cli_catch_interrupts(void)
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction action;
-        /* Whoever started the program may have wanted it to live on: nohup, or a shell's background. */
+        /* The user who started the program may have wanted it to live on: nohup, or a shell's background. */
         if (sigaction(numbers[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) {
             continue;
         }

@@ -17,8 +17,8 @@ typedef struct cli_note {
 
 /* The member "metadata": an object of strings. */
 void cli_json_metadata(cli_output *out, const coffer_table *table);
-/* The member "notes": an array of {kind, text, count, offset} and, of a model of several files, the subject, without the kinds
-   that were not seen; then the command's `own`. */
+/* The member "notes": an array of {kind, text, count, offset} and, of a model of several files, the
+   subject, without the kinds that were not seen; then the command's `own`. */
 void cli_json_notes(cli_output *out, const coffer *model, const cli_note *own, size_t own_count);
 /* The member "shape": an array of numbers. */
 void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank);

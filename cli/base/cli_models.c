@@ -123,7 +123,8 @@ static int compare_paths(const void *key, const void *file)
     return strcmp(key, ((const cli_folder_file *)file)->path);
 }
 
-/* The file's number, or the number of files. They are in order of their names below the folder, and so of their paths. */
+/* The file's number, or the number of files. They are in order of their names below the folder, and
+   so of their paths. */
 static size_t number_of(const models_folder *folder, const char *path)
 {
     const cli_folder_file *files = folder->files.files;
@@ -143,7 +144,8 @@ static int cover(void *ctx, const char *path, bool exists)
     return 0;
 }
 
-/* A visitor: each file of a set that nobody has looked at yet is a model to look at, and one that is missing is, too. */
+/* A visitor: each file of a set that nobody has looked at yet is a model to look at, and one that
+   is missing is, too. */
 static int add_of_set(void *ctx, const char *path, bool exists)
 {
     models_folder *folder = ctx;

@@ -75,7 +75,8 @@ size_t cli_part_end(const char *name, size_t name_len, size_t start)
     return end;
 }
 
-/* What stands before or after a number: an underscore, or the edge of a part, which is a dot, a slash or the name's end. */
+/* What stands before or after a number: an underscore, or the edge of a part, which is a dot, a
+   slash or the name's end. */
 static bool is_edge(const char *name, size_t name_len, size_t at)
 {
     return at >= name_len || name[at] == '.' || name[at] == '/';

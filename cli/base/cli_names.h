@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10. Below, at or above 0. Names
-   that begin alike up to a dot are neighbours in it. */
+/* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10.
+   Below, at or above 0. Names that begin alike up to a dot are neighbours in it. */
 int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* Where the part of a name that begins at `start` ends: at the next dot or slash, or at the name's end. */
 size_t cli_part_end(const char *name, size_t name_len, size_t start);
-/* The digits of the number of a layer or an expert that begins at `at`: one that is a whole part, or one between two
-   underscores, as kohya's names have it ("down_blocks_0_attentions"). 0: there is none. "ln_1" is a name, not a number. */
+/* The digits of the number of a layer or an expert that begins at `at`: one that is a whole part,
+   or one between two underscores, as kohya's names have it ("down_blocks_0_attentions"). 0: there
+   is none. "ln_1" is a name, not a number. */
 size_t cli_number_at(const char *name, size_t name_len, size_t at);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard output: one buffer; text, JSON and TSV. Nothing here fails where it is called: the first write that fails is kept
- * and what follows is dropped; `error` tells. A closed pipe is such a failure too (EPIPE), and so is Ctrl-C (EINTR).
+ * Standard output: one buffer; text, JSON and TSV. Nothing here fails where it is called: the first
+ * write that fails is kept and what follows is dropped; `error` tells. A closed pipe is such a
+ * failure too (EPIPE), and so is Ctrl-C (EINTR).
  *
  * Text: escaped for a terminal; styles are written only where there is colour.
  *
- * TSV: fields of a row end in a tab, the last one in a newline. Names are escaped as in text, tabs and newlines in them are
- * therefore \x09 and \x0a, and a backslash is \\.
+ * TSV: fields of a row end in a tab, the last one in a newline. Names are escaped as in text, tabs
+ * and newlines in them are therefore \x09 and \x0a, and a backslash is \\.
  *
  * JSON: containers open and close, and commas and line breaks come by themselves. A container opened with `lines` has
  * each of its members on a line of its own, one without stays on the line that it began on. The outermost one ends
@@ -63,8 +64,9 @@ void cli_put_bytes(cli_output *out, uint64_t size);
 bool cli_put_escaped(cli_output *out, const char *text, size_t text_len, size_t most);
 /* The same cut in the middle, which "…" shows, to at most `width` columns (0: never). Returns the columns it took. */
 size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t width);
-/* Text that is safe already, broken at spaces where a terminal's line ends; `used` columns of the first line are taken, and
-   the others are indented. Ends no line. Returns the columns that the last line has then. */
+/* Text that is safe already, broken at spaces where a terminal's line ends; `used` columns of the
+   first line are taken, and the others are indented. Ends no line. Returns the columns that the
+   last line has then. */
 size_t cli_put_folded(cli_output *out, const char *text, size_t text_len, size_t used, size_t indent);
 /* What follows is in that style, until CLI_PLAIN. */
 void cli_put_style(cli_output *out, cli_style style);

@@ -49,7 +49,7 @@ static void *work_on(void *ctx)
         pool->done[job % pool->window] = true;
         pthread_cond_broadcast(&pool->changed);
     }
-    /* Whoever waits for a job that will not be begun any more shall look again. */
+    /* Threads that wait for a job that will not be begun any more shall look again. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
     return NULL;

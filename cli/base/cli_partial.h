@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that end before their data do, used for what is whole in them (--partial). It is said loudly, and the exit code is 1. */
+/* Files that end before their data do, used for what is whole in them (--partial). It is said
+   loudly, and the exit code is 1. */
 #ifndef COFFER_CLI_PARTIAL_H
 #define COFFER_CLI_PARTIAL_H
 

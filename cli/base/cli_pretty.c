@@ -147,7 +147,7 @@ static json_token read_key(json_reader *reader)
     return skip_one_of(reader, ":") ? TOKEN_KEY : TOKEN_NONE;
 }
 
-/* The token behind `last`; *start is where it begins. */
+/* The token after `last`; *start is where it begins. */
 static json_token read_token(json_reader *reader, json_token last, size_t *start)
 {
     skip_space(reader);
@@ -193,7 +193,7 @@ bool cli_is_json(const char *text, size_t text_len)
 typedef struct json_printer {
     cli_output *out;
     size_t indent;
-    size_t lines; /* that were begun behind the first */
+    size_t lines; /* that were begun after the first */
     size_t most;
     size_t flat; /* the depth above which everything stays on its line; 0: nothing does */
 } json_printer;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a long piece of work has come: one line on standard error, drawn over and over, and only on a terminal, without
- * --no-progress and --quiet, and when the work lasts long enough for anybody to wonder. It goes before anything else is
- * written. Whether or not there is a line, this is how Ctrl-C reaches the library: the callback's non-zero answer.
+ * How far a long piece of work has come: one line on standard error, drawn over and over, and only
+ * on a terminal, without --no-progress and --quiet, and when the work lasts long enough for anybody
+ * to wonder. It goes before anything else is written. Whether or not there is a line, this is how
+ * Ctrl-C reaches the library: the callback's non-zero answer.
  *
  *     cli_progress progress;
  *     cli_progress_begin(&progress, app, "reading", total_bytes);   one for the whole command
@@ -40,8 +41,8 @@ typedef struct cli_progress_part {
     uint64_t done;
 } cli_progress_part;
 
-/* Counts bytes; `total` may be 0 when only the library knows it, for work that is a single call. One progress may be in progress
-   at a time. */
+/* Counts bytes; `total` may be 0 when only the library knows it, for work that is a single call.
+   One progress may be in progress at a time. */
 void cli_progress_begin(cli_progress *progress, cli *app, const char *label, uint64_t total);
 /* Counts things instead: files. */
 void cli_progress_begin_count(cli_progress *progress, cli *app, const char *label, uint64_t total);

@@ -40,8 +40,8 @@ static mode_t usual_mode(void)
     return 0666 & ~mask;
 }
 
-/* Opens a file of a free name beside `path`, .NAME.coffer-XXXXXX, or without NAME where that would be too long. Returns its
-   descriptor, or -1 with errno set. */
+/* Opens a file of a free name beside `path`, .NAME.coffer-XXXXXX, or without NAME where that would
+   be too long. Returns its descriptor, or -1 with errno set. */
 static int open_temporary(cli_publish *file, mode_t mode)
 {
     const char *slash = strrchr(file->path, '/');
@@ -64,7 +64,7 @@ static int open_temporary(cli_publish *file, mode_t mode)
     return fd;
 }
 
-/* /dev/stdout and its like: links that a new file would take the place of, for everybody on the machine. */
+/* /dev/stdout and its like: links that a new file would replace, for everybody on the machine. */
 static bool is_descriptor(const char *path)
 {
     static const char *const beginnings[] = { "/dev/std", "/dev/fd/", "/proc/" };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that is written as standard output is, and takes its place when it is complete: whatever happens before, the old
- * file stays, or none comes. (Files of tensors are the library's to write, which does the same.)
+ * A file that is written as standard output is, and takes its place when it is complete: whatever
+ * happens before, the old file stays, or none comes. (Files of tensors are the library's to write,
+ * which does the same.)
  *
  * What is no regular file, a device or a pipe, is written to directly.
  */
@@ -17,8 +18,8 @@ typedef struct cli_publish {
     bool replaces;
 } cli_publish;
 
-/* Whether a file may be written: one that is there already, or a link to nowhere, only with --force, /dev/stdout and its like
-   never. If not, reports it and returns the exit code. */
+/* Whether a file may be written: one that is there already, or a link to nowhere, only with
+   --force, /dev/stdout and its like never. If not, reports it and returns the exit code. */
 int cli_publish_check(cli *app, const char *path, bool force);
 /* Begins a file. On failure reports it and returns the exit code. */
 int cli_publish_open(cli *app, cli_publish *file, const char *path);

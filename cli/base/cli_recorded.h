@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests in files that the command writes. A file that records digests is verified while it is copied, and the new one records
- * new ones by the same algorithm, so that damage is neither passed on nor made to look right; --digest asks for them where there
- * are none. The strings in which they are recorded are never copied.
+ * Digests in files that the command writes. A file that records digests is verified while it is
+ * copied, and the new one records new ones by the same algorithm, so that damage is neither passed
+ * on nor made to look right; --digest asks for them where there are none. The strings in which they
+ * are recorded are never copied.
  */
 #ifndef COFFER_CLI_RECORDED_H
 #define COFFER_CLI_RECORDED_H

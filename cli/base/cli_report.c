@@ -76,7 +76,7 @@ static void put_escaped_stderr(const char *text)
     free(large);
 }
 
-/* One line on standard error, behind what standard output has to show so far. */
+/* One line on standard error, after what standard output has to show so far. */
 static void say(cli *app, bool error, const char *path, const char *format, va_list values)
 {
     cli_output_flush(&app->out);
@@ -150,7 +150,8 @@ static bool mentions_byte(const char *message, const char *place)
     return at != NULL && !(at[strlen(place)] >= '0' && at[strlen(place)] <= '9');
 }
 
-/* Whether the offset is a byte to look at: in a slice's text it counts characters, and where a file stops there is none. */
+/* Whether the offset is a byte to look at: in a slice's text it counts characters, and where a file
+   stops there is none. */
 static bool is_file_offset(const coffer_error *err)
 {
     return err->offset != COFFER_NO_OFFSET && err->code != COFFER_ERR_SLICE_SYNTAX && err->code != COFFER_ERR_STEP &&

@@ -21,20 +21,22 @@ __attribute__((format(printf, 3, 4))) void cli_remark_path(cli *app, const char 
 /* Wrong usage: the message, then where to read on. Returns CLI_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int cli_usage_error(cli *app, const char *format, ...);
 
-/* Adds to `text` (of `size` bytes) what the error knows and its message does not say: " (tensor "a", byte 120)", the status's
-   name first when `name` is set, and of a model at `path` which of its files it is. Empty when there is nothing to add. */
+/* Adds to `text` (of `size` bytes) what the error knows and its message does not say: " (tensor
+   "a", byte 120)", the status's name first when `name` is set, and of a model at `path` which of
+   its files it is. Empty when there is nothing to add. */
 void cli_error_place(const coffer_error *err, const char *path, bool name, char *text, size_t size);
 /* A file failed: a line on standard error and, with --json, an object {"path", "error"} on standard output. Returns the
    exit code. */
 int cli_fail(cli *app, const char *path, const coffer_error *err);
 /* The members "path" and "error" of such an object. */
 void cli_json_error(cli *app, const char *path, const coffer_error *err);
-/* No memory for the command's own work: fills the error and returns its status; reports it and returns the exit code. */
+/* No memory for the command's own work: fills the error and returns its status; reports it and
+   returns the exit code. */
 coffer_status cli_no_memory(coffer_error *err);
 int cli_fail_memory(cli *app, const char *path);
 
 /* Flushes standard output. Returns `code`, or CLI_EXIT_UNREADABLE, with a message, when the output could not be
-   written. A closed pipe is no error: whoever reads has seen enough. After Ctrl-C it does not return. */
+   written. A closed pipe is no error: the reader has seen enough. After Ctrl-C it does not return. */
 int cli_finish(cli *app, int code);
 
 #endif

@@ -233,7 +233,7 @@ static void show_on_terminal(const rewriting *run)
     free(out);
 }
 
-/* A rewrite in the file's place destroys what it leaves out: whoever did not say so before is asked. */
+/* A rewrite in the file's place destroys what it leaves out: a user who did not say so before is asked. */
 static int ask(const rewriting *run)
 {
     char changes[CHANGES_SIZE];

@@ -17,7 +17,8 @@ size_t cli_bytes_text(char text[CLI_NUMBER_SIZE], uint64_t size);
 
 /* The same for a number of parameters: "1.1 B", "124.4 M", "999". */
 size_t cli_count_text(char text[CLI_NUMBER_SIZE], uint64_t count);
-/* Writes how long something took, in the unit that reads best: "12.3 ms", "42.2 s", "3 min 20 s"; returns its length. */
+/* Writes how long something took, in the unit that reads best: "12.3 ms", "42.2 s", "3 min 20 s";
+   returns its length. */
 size_t cli_duration_text(char text[CLI_NUMBER_SIZE], double seconds);
 /* Reads plain decimal digits, all of the text, as a number of things; false for anything else. */
 bool cli_read_count(const char *text, size_t *count);

@@ -27,10 +27,10 @@ typedef struct cli_view {
     uint64_t elements;
     /* how it is read */
     coffer_index *indices; /* one for each dimension of the tensor: the block that is read next */
-    size_t block_axis;    /* a block is some indices of this axis, whole ones of those behind it, one of those before */
-    uint64_t block_most;  /* elements of the largest block */
-    uint64_t block_first; /* the element that the block in memory begins with */
-    uint64_t block_count; /* elements in memory */
+    size_t block_axis;     /* a block is some indices of this axis, whole ones of those after it, one of those before */
+    uint64_t block_most;   /* elements of the largest block */
+    uint64_t block_first;  /* the element that the block in memory begins with */
+    uint64_t block_count;  /* elements in memory */
     void *block;
 } cli_view;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer diff A B: what two files have in common and what not. Tensors are matched by name; those of one dtype and shape are
- * compared byte by byte, and where bytes differ their numbers are, so that the answer says by how much.
+ * coffer diff A B: what two files have in common and what not. Tensors are matched by name; those
+ * of one dtype and shape are compared byte by byte, and where bytes differ their numbers are, so
+ * that the answer says by how much.
  */
 #include "cli_files.h"
 #include "cli_json.h"
@@ -432,8 +433,9 @@ static size_t show_metadata(const diff *d)
 
 /* ---- Recorded digests ---- */
 
-/* What the digests that both files record of their tensors say, unverified: 1 that the tensors are the same, -1 that they are
-   not, 0 nothing. Nothing is passed over for it: it is told before everything is read, and held against what comes out. */
+/* What the digests that both files record of their tensors say, unverified: 1 that the tensors are
+   the same, -1 that they are not, 0 nothing. Nothing is passed over for it: it is told before
+   everything is read, and held against what comes out. */
 static int record_says(const diff *d)
 {
     size_t a_len = 0;
@@ -466,8 +468,8 @@ static void tell_record(const diff *d, int says)
     }
 }
 
-/* Equal lists of digests, but other bytes: one of the files is not what it records. (The other way round, digests in another
-   order say the same.) */
+/* Equal lists of digests, but other bytes: one of the files is not what it records. (The other way
+   round, digests in another order say the same.) */
 static void judge_record(const diff *d, int says)
 {
     if (says > 0 && tensors_differ(d)) {

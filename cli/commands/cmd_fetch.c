@@ -65,7 +65,7 @@ static fetch_choice choose(const coffer *model, const cli_arguments *arguments)
     return chosen;
 }
 
-/* A copy of what lies here goes elsewhere: no file may take the place of the one that it is made from. */
+/* A copy of what lies here goes elsewhere: no file may replace the one that it is made from. */
 static int guard_files(cli *app, const coffer *model, const char *url, const char *folder)
 {
     int code = CLI_EXIT_OK;
@@ -137,7 +137,8 @@ static int download_into(cli *app, const coffer *model, const char *url, const f
     return code;
 }
 
-/* Where in hf://[datasets/|spaces/]owner/name the revision goes: after the name; 0 when there is one already, or no such place. */
+/* Where in hf://[datasets/|spaces/]owner/name the revision goes: after the name; 0 when there is
+   one already, or no such place. */
 static size_t revision_place(const char *url)
 {
     static const char scheme[] = "hf://";
@@ -151,8 +152,8 @@ static size_t revision_place(const char *url)
     return len == 0 || memchr(owner, '@', len) != NULL ? 0 : (size_t)(owner - url) + len;
 }
 
-/* The URL at the revision that was asked for, of which a slash is written as %2F: the next one in a URL begins the name of a file.
-   NULL, with the exit code, when that cannot be. To be freed. */
+/* The URL at the revision that was asked for, of which a slash is written as %2F: the next one in a
+   URL begins the name of a file. NULL, with the exit code, when that cannot be. To be freed. */
 static char *at_revision(cli *app, const char *url, const char *revision, int *code)
 {
     const size_t before = revision == NULL ? strlen(url) : revision_place(url);
@@ -171,7 +172,7 @@ static char *at_revision(cli *app, const char *url, const char *revision, int *c
     if (revision != NULL) {
         text[at++] = '@';
     }
-    /* A branch may have a slash in its name, where the path behind the revision begins. */
+    /* A branch may have a slash in its name, where the path after the revision begins. */
     for (; revision != NULL && *revision != '\0'; revision++) {
         const bool slash = *revision == '/';
         memcpy(text + at, slash ? "%2F" : revision, slash ? 3 : 1);

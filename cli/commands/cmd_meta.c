@@ -233,8 +233,8 @@ static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, cha
     return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
 }
 
-/* What the edits are going to change, so that a slip can be made good; nothing of a file that cannot be read, which the edit is
-   going to say. */
+/* What the edits are going to change, so that a slip can be made good; nothing of a file that
+   cannot be read, which the edit is going to say. */
 static void tell_edits(const char *path, const coffer_edit *edits, size_t count, char *text, size_t size)
 {
     coffer *model = NULL;

@@ -131,7 +131,8 @@ static int guard_file(void *ctx, const char *path, bool exists)
     return guard->code != CLI_EXIT_OK;
 }
 
-/* The one file of an older model, its index, and the files which that names: all of them go when the new model is complete. */
+/* The one file of an older model, its index, and the files which that names: all of them go when
+   the new model is complete. */
 static int guard_old_model(split_guard *guard, const split_target *target)
 {
     coffer_error err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is made from the table of commands when the command is built: the manual page and the completions of three shells.
- * Each is a template with a line `@MARKER@` where the table goes; what stands around it is the same for every table.
+ * What is made from the table of commands when the command is built: the manual page and the
+ * completions of three shells. Each is a template with a line `@MARKER@` where the table goes; what
+ * stands around it is the same for every table.
  */
 #ifndef COFFER_CLI_GENERATE_H
 #define COFFER_CLI_GENERATE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A `complete` for each command, option and argument, as fish wants them, and the options whose value is a word of its own. */
+/* A `complete` for each command, option and argument, as fish wants them, and the options whose
+   value is a word of its own. */
 #include "generate.h"
 
 /* Text in single quotes. */

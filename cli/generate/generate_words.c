@@ -42,7 +42,8 @@ const char *kind_name(word_kind kind)
     return names[kind];
 }
 
-/* One word of a usage: "[KEY]" may be left out, "PATH..." may come again; "NAME[SLICE]" is a word with brackets in it. */
+/* One word of a usage: "[KEY]" may be left out, "PATH..." may come again; "NAME[SLICE]" is a word
+   with brackets in it. */
 static operand read_operand(const char *text, size_t len)
 {
     operand read = { .repeats = false };

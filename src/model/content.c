@@ -11,6 +11,8 @@
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
+/* The text with its NUL separates this use of the hash from all others, so no digest of a tensor
+   can pass for one of a content. The count comes first, as in every definition of record.h. */
 coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffer_error *err)
 {
     static const char domain[] = "coffer.content.1";
@@ -20,6 +22,7 @@ coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffe
     return status == COFFER_OK ? coffer_hasher_update(hasher, number, sizeof number, err) : status;
 }
 
+/* The allocator is copied, so that freeing needs nothing else. */
 coffer_status coffer__content_new(coffer__content *content, coffer_algorithm algorithm, size_t count,
                                   const coffer_allocator *allocator, coffer_error *err)
 {
@@ -36,7 +39,8 @@ void coffer__content_free(coffer__content *content)
 
 /* ---- what the files record --------------------------------------------------------------------------------------- */
 
-/* The lists of all files, and how many digests of each were used. */
+/* The lists of all files, and how many digests of each were used. `lists` and `used` have an item
+   for each shard, `order` one for each tensor. */
 typedef struct content_lists {
     const coffer *model;
     coffer__recorded *lists;
@@ -44,6 +48,7 @@ typedef struct content_lists {
     uint32_t *order; /* of all tensors, by name */
 } content_lists;
 
+/* On failure content_free_lists releases what was made: every pointer is NULL or valid. */
 static coffer_status content_new_lists(content_lists *all, const coffer *model, coffer_error *err)
 {
     const coffer_allocator *allocator = &model->allocator;
@@ -54,6 +59,8 @@ static coffer_status content_new_lists(content_lists *all, const coffer *model, 
     return all->lists != NULL && all->used != NULL && all->order != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* A list that was never read, or whose reading failed, has no digests to free:
+   coffer__recorded_read_text frees its own. */
 static void content_free_lists(content_lists *all)
 {
     const coffer_allocator *allocator = &all->model->allocator;
@@ -67,7 +74,10 @@ static void content_free_lists(content_lists *all)
     coffer__free_array(allocator, all->lists, all->model->shard_count, sizeof *all->lists);
 }
 
-/* Reads the list of a file. It must have one digest for each of its tensors, by the algorithm of the first file. */
+/* Reads the list of a file. It must have one digest for each of its tensors, by the algorithm of
+   the first file. Tables were validated, but the list comes from the file's metadata, and may have
+   any length. Without an equal number the tensors could not be matched with their digests by order.
+   The failure has the path of the file. */
 static coffer_status content_read_list(content_lists *all, size_t i, coffer_error *err)
 {
     const coffer__shard *shard = &all->model->shards[i];
@@ -86,6 +96,8 @@ static coffer_status content_read_list(content_lists *all, size_t i, coffer_erro
     return status == COFFER_OK ? status : coffer__fail_path(err, status, shard->path);
 }
 
+/* The bytes are those that hashing the shard alone as a model would give, since its list is in
+   order of the names already. */
 static coffer_status content_hash_shard(const coffer__recorded *list, coffer_hasher *hasher, uint8_t *digest,
                                         coffer_error *err)
 {
@@ -96,8 +108,11 @@ static coffer_status content_hash_shard(const coffer__recorded *list, coffer_has
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, list->digest_size, err) : status;
 }
 
-/* Hashes the tensors of all files in order of their names. Each file's list is in the same order, so the next
-   tensor of a file has the next digest of its list: nothing has to be searched for. */
+/* Hashes the tensors of all files in order of their names. Each file's list is in the same order,
+   so the next tensor of a file has the next digest of its list: nothing has to be searched for.
+   `used` counts what each file has given. It cannot run over a list's end, because
+   content_read_list has compared the lengths. That the digests belong to the tensors is not checked
+   here: that is what verifying does. */
 static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hasher, uint8_t *digest, coffer_error *err)
 {
     const size_t count = coffer_count(all->model);
@@ -111,7 +126,8 @@ static coffer_status content_hash_whole(content_lists *all, coffer_hasher *hashe
     return status == COFFER_OK ? coffer_hasher_finish(hasher, digest, size, err) : status;
 }
 
-/* One hasher serves all files and then the whole: finishing a digest makes it ready for the next one. */
+/* One hasher serves all files and then the whole: finishing a digest makes it ready for the next
+   one. Each file's digest goes to its place among content->shards, at the algorithm's own size. */
 static coffer_status content_hash(content_lists *all, coffer__content *content, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -126,8 +142,8 @@ static coffer_status content_hash(content_lists *all, coffer__content *content, 
     return status;
 }
 
-/* Reads the list of every file first, so nothing is hashed if one of them has none or one by another algorithm. On
-   failure *content owns nothing. */
+/* Reads the list of every file first, so nothing is hashed if one of them has none or one by
+   another algorithm. On failure *content owns nothing. */
 coffer_status coffer__content_compute(coffer__content *content, const coffer *model, coffer_error *err)
 {
     content_lists all;
@@ -151,13 +167,16 @@ coffer_status coffer__content_compute(coffer__content *content, const coffer *mo
 
 /* ---- what the index records -------------------------------------------------------------------------------------- */
 
+/* Both values are JSON that was validated, so the first bytes decide. */
 static bool content_is_null(const coffer__several *several, const coffer__index_span *span)
 {
     return span->len == 4 && memcmp(several->metadata + span->from, "null", 4) == 0;
 }
 
-/* What the index has under one of the two keys; NULL for nothing, or null. A value that is not a string counts as
-   an empty one here, and one with escapes fails later, since it is not base64. */
+/* What the index has under one of the two keys; NULL for nothing, or null. A value that is not a
+   string counts as an empty one here, and one with escapes fails later, since it is not base64. The
+   span was validated as a JSON value by index.c, so a string has both of its quotes. The result
+   points into the kept metadata, and is not terminated. */
 static const char *content_text(const coffer__several *several, size_t record, size_t *len)
 {
     const coffer__index_span *span = &several->records[record];
@@ -187,8 +206,10 @@ static void content_free_record(content_record *record)
     }
 }
 
-/* Reads what the index records. The two values must fit each other: one digest of the whole, by the algorithm of
-   those of the files. content_free_record follows in any case. */
+/* Reads what the index records. The two values must fit each other: one digest of the whole, by the
+   algorithm of those of the files. content_free_record follows in any case. One that is missing
+   while the other is there reads as an empty text, which is malformed: removing one of the two must
+   not turn the comparison off. Their lengths are compared later, with the number of files. */
 static coffer_status content_read_record(const coffer *model, content_record *record, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -219,6 +240,8 @@ coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
     return algorithm;
 }
 
+/* Only the head of the text is looked at. Whether the rest can be used is found out by
+   comparing. */
 coffer_algorithm coffer_recorded_content(const coffer *model)
 {
     size_t len = 0;
@@ -229,6 +252,7 @@ coffer_algorithm coffer_recorded_content(const coffer *model)
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
+/* It blames the file and offers the other explanation, as nothing here can tell them apart. */
 static coffer_status content_other_version(const coffer *model, size_t shard, const char *what, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
@@ -252,19 +276,24 @@ static coffer_status content_check_algorithms(const coffer *model, coffer_algori
     return COFFER_OK;
 }
 
-/* Compares the digests in three steps, from the one that blames a file to the one that can only blame the index:
-   each file must be recorded, as many must be recorded as are named, and all tensors together must have the
-   recorded digest. The last one needs all files to be open. */
+/* Compares the digests in three steps, from the one that blames a file to the one that can only
+   blame the index: each file must be recorded, as many must be recorded as are named, and all
+   tensors together must have the recorded digest. The last one needs all files to be open. A digest
+   among those of the files is enough, wherever it stands: files may have been renamed. With a
+   selection only the first step is certain, and the second compares what is recorded with what is
+   named. */
 static coffer_status content_compare(const coffer *model, const content_record *record, const coffer__content *content,
                                      coffer_error *err)
 {
     const coffer__recorded *shards = &record->parts[COFFER__INDEX_SHARDS];
+    /* Is each open file one of those that are recorded? */
     for (size_t i = 0; i < content->count; i++) {
         if (!coffer__recorded_has(shards, content->shards + i * shards->digest_size)) {
             return content_other_version(model, i, "its tensors are different", err);
         }
     }
     const coffer__several *several = model->several;
+    /* Are as many recorded as the index names? */
     if (shards->count != several->file_count) {
         coffer__fail(err, COFFER_ERR_CONTENT_DIGEST,
                      "the index records digests of %u files and names %u: those that exist match, but files of the "
@@ -272,6 +301,7 @@ static coffer_status content_compare(const coffer *model, const content_record *
                      (uint64_t)shards->count, (uint64_t)several->file_count);
         return coffer__fail_sizes(err, COFFER_ERR_CONTENT_DIGEST, shards->count, several->file_count);
     }
+    /* With only some files open, the whole cannot be judged. */
     const bool whole = model->shard_count == several->file_count;
     return !whole || coffer__recorded_has(&record->parts[COFFER__INDEX_CONTENT], content->digest)
                ? COFFER_OK
@@ -280,7 +310,8 @@ static coffer_status content_compare(const coffer *model, const content_record *
                               "each file is one that it records: the index was changed or damaged");
 }
 
-/* Algorithms are compared before anything is computed, as digests by different ones cannot be. */
+/* Algorithms are compared before anything is computed, as digests by different ones cannot be. The
+   two steps own what they allocate; `record` belongs to the caller. */
 static coffer_status content_check_by(const coffer *model, const content_record *record, coffer_error *err)
 {
     coffer__content content;
@@ -289,6 +320,7 @@ static coffer_status content_check_by(const coffer *model, const content_record 
     if (status != COFFER_OK) {
         return status;
     }
+    /* All files record one algorithm now, so the digests can be compared. */
     status = coffer__content_compute(&content, model, err);
     if (status != COFFER_OK) {
         return status;
@@ -298,6 +330,8 @@ static coffer_status content_check_by(const coffer *model, const content_record 
     return status;
 }
 
+/* The error is built in a local first, because its path decides whether that of the index is added;
+   `err` may be NULL. */
 coffer_status coffer__content_check(const coffer *model, coffer_error *err)
 {
     size_t len = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors in memory without a copy: where the map of a model has them, and whether it has them whole and aligned.
- * Maps live until the model is closed, and so do the pointers handed out here.
+ * Tensors in memory without a copy: where the map of a model has them, and whether it has them
+ * whole and aligned. Maps live until the model is closed, and so do the pointers handed out here.
  */
 #include "error.h"
 #include "model.h"
@@ -13,8 +13,11 @@ bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
     return shard != NULL && coffer__shard_is_whole(shard, tensor);
 }
 
-/* The bytes of a tensor in the map; NULL, with *err filled, if they cannot be handed out. The tensor is verified
-   first if that is due, so nobody gets bytes of a damaged one. */
+/* The bytes of a tensor in the map; NULL, with *err filled, if they cannot be handed out. The
+   tensor is verified first if that is due, so nobody gets bytes of a damaged one. Before all else
+   it must be whole: access to a page beyond the file's end is a bus error and not a failure. The
+   pointer stays valid until the model is closed, but the bytes are as safe as the file: if somebody
+   cuts it later, access faults as well. */
 static uint8_t *data_of(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err)
 {
     if (coffer__shard_check_whole(shard, tensor, err) != COFFER_OK ||
@@ -39,6 +42,8 @@ const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer
     return data_of(model, shard, tensor, err);
 }
 
+/* A private map is copied on write by the system, so the file never changes. Changed bytes are this
+   process's alone, and digests are computed from the file (coffer__shard_digest_row). */
 void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err)
 {
     coffer__shard *shard = model == NULL ? NULL : coffer__model_shard(model, tensor);
@@ -54,6 +59,8 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
     return data_of(model, shard, tensor, err);
 }
 
+/* `phase` is known whether the file is mapped or not, so this neither maps nor fails. An alignment
+   of 0 is that of an unknown dtype. */
 bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor)
 {
     const coffer__shard *shard = coffer__model_shard(model, tensor);

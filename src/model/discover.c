@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model a folder holds: see discover.h. The folder is listed once, and everything is decided from that list,
- * so the decision does not mix two moments. Only the search for traces of an interrupted save lists it again.
+ * Which model a folder holds: see discover.h. The folder is listed once, and everything is decided
+ * from that list, so the decision does not mix two moments. Only the search for traces of an
+ * interrupted save lists it again.
  */
 #include "discover.h"
 
@@ -29,8 +30,8 @@ static bool discover_is(coffer__name name, const char *wanted)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* The names of interest of a folder. `names` points into `text`, so it is made only when all names are there and
-   the text moves no more. */
+/* The names of interest of a folder. `names` points into `text`, so it is made only when all names
+   are there and the text moves no more. */
 typedef struct discover_list {
     const coffer_allocator *allocator;
     char *text; /* the names of interest, each with its NUL */
@@ -43,7 +44,9 @@ typedef struct discover_list {
     bool failed;         /* no memory, or too many names */
 } discover_list;
 
-/* Adds a name to the text. False without memory, or when there are too many names. */
+/* Adds a name to the text. False without memory, or when there are too many names. Names move when
+   the text grows, so nothing points into it yet. Both bounds are against a folder that somebody has
+   filled; they are far above any model. */
 static bool discover_add(discover_list *list, coffer__name name)
 {
     if (name.len + 1 > list->room - list->used) {
@@ -60,14 +63,18 @@ static bool discover_add(discover_list *list, coffer__name name)
     return ++list->count <= DISCOVER_MOST_NAMES;
 }
 
-/* Whether a name is one that a save leaves between the old model and the new one. */
+/* Whether a name is one that a save leaves between the old model and the new one. The
+   index's own new name (COFFER__SAVED_NEW) does not count: at that stage no file of the
+   old model has changed. */
 static bool discover_is_left(coffer__name name)
 {
     return coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_READY) ||
            coffer__name_ends(name, DISCOVER_INDEX COFFER__SAVED_OLD);
 }
 
-/* Called for each name in the folder; false ends the listing. */
+/* Called for each name in the folder; false ends the listing. Most names in a folder are not of
+   interest and are dropped at once. A trace of a save is only remembered as having been seen;
+   whether it counts needs a look at the file, which listing does not allow for. */
 static bool discover_see(void *ctx, const char *text)
 {
     discover_list *list = ctx;
@@ -77,19 +84,22 @@ static bool discover_see(void *ctx, const char *text)
     }
     list->is_pipeline = list->is_pipeline || discover_is(name, "model_index.json");
     list->interrupted = list->interrupted || discover_is_left(name);
+    /* Only files of models and their indices are kept. */
     list->failed = (coffer__name_ends(name, COFFER__FILE_SUFFIX) || coffer__name_ends(name, DISCOVER_INDEX)) &&
                    !discover_add(list, name);
     return !list->failed;
 }
 
+/* Byte order, so that the result does not depend on the locale or on the file system. */
 static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__name *names = ctx;
     return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
 }
 
-/* Sorts the names into the list. `names` has them in the order of the text, and `order` has room for as many
-   numbers. */
+/* Sorts the names into the list. `names` has them in the order of the text, and `order` has room
+   for as many numbers. The order of a listing is the file system's and differs from one machine to
+   another; messages and choices must not. */
 static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t *order)
 {
     for (size_t i = 0, at = 0; i < list->count; i++) {
@@ -103,7 +113,8 @@ static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t 
     }
 }
 
-/* Makes the sorted list of the names. */
+/* Makes the sorted list of the names. What is temporary is released here in any case; list->names
+   belongs to the list, also after a failure. */
 static coffer_status discover_sort(discover_list *list, coffer_error *err)
 {
     const coffer_allocator *allocator = list->allocator;
@@ -131,7 +142,8 @@ static coffer_status discover_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names in the folder");
 }
 
-/* Lists the folder and sorts what was found. discover_forget follows in any case. */
+/* Lists the folder and sorts what was found. discover_forget follows in any case. ENOMEM of the
+   system and our own limits are one failure to the user. */
 static coffer_status discover_look(discover_list *list, const char *folder, coffer_error *err)
 {
     const int os_error = coffer__os_list(folder, discover_see, list);
@@ -146,13 +158,15 @@ static coffer_status discover_look(discover_list *list, const char *folder, coff
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
+/* The folder ends in a slash. */
 static coffer_status discover_path(coffer__found *found, const char *folder, const char *name, coffer_error *err)
 {
     const bool fits = coffer__path_copy(&found->path, folder) && coffer__path_append(&found->path, name, strlen(name));
     return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
 }
 
-/* A search for what an interrupted save has left. Where anybody may make files, anybody can fake such a name. */
+/* A search for what an interrupted save has left. Where anybody may make files, anybody can fake
+   such a name. `model` is used again for each name that is looked at. */
 typedef struct discover_search {
     const discover_list *list;
     const char *folder;
@@ -160,7 +174,9 @@ typedef struct discover_search {
     coffer__found model; /* its path as one file */
 } discover_search;
 
-/* Whether that owner has one of the files in the folder, and so may be the one who is saving a model of them. */
+/* Whether that owner has one of the files in the folder, and so may be the one who is saving a
+   model of them. Links are followed, since the owner of the file that a link leads to is the one
+   who made it. */
 static bool discover_owns_one(const discover_search *search, uint32_t owner)
 {
     bool owned = false;
@@ -173,8 +189,10 @@ static bool discover_owns_one(const discover_search *search, uint32_t owner)
     return owned;
 }
 
-/* Called for each name in the folder; ends the listing at the first trace that counts: one that is this user's to
-   recover, or one of somebody who has files of the model there. */
+/* Called for each name in the folder; ends the listing at the first trace that counts: one that is
+   this user's to recover, or one of somebody who has files of the model there. The trace must be a
+   regular file itself: a link could lead anywhere. The model's path, for the message, is the
+   trace's name without its two endings. */
 static bool discover_find_left(void *ctx, const char *text)
 {
     discover_search *search = ctx;
@@ -185,13 +203,15 @@ static bool discover_find_left(void *ctx, const char *text)
         coffer__os_inspect(path, false, &left) != 0 || left.kind != COFFER__OS_REGULAR) {
         return true;
     }
+    /* It counts if this user could recover it, or if its owner has files of the model here. */
     search->found = coffer__saved_counts(path) || discover_owns_one(search, left.owner);
     path[strlen(path) - strlen(strrchr(path, '.')) - strlen(COFFER__INDEX_SUFFIX)] = '\0';
     return !search->found;
 }
 
-/* After an interrupted save the files in the folder may be of two models, so they are not opened as one without an
-   index. */
+/* After an interrupted save the files in the folder may be of two models, so they are not opened as
+   one without an index. A folder that cannot be listed this time counts as one without traces: it
+   could be listed a moment ago, and reading it will say what is wrong. */
 static coffer_status discover_check_whole(const discover_list *list, const char *folder, coffer_error *err)
 {
     discover_search search = { .list = list, .folder = folder };
@@ -214,7 +234,8 @@ static bool discover_has(const discover_list *list, const char *wanted)
     return false;
 }
 
-/* The first of the names that every loader looks for; NULL when there is none of them. */
+/* The first of the names that every loader looks for; NULL when there is none of them. These names
+   decide even if other files are there, as they do for the loaders. */
 static const char *discover_usual(const discover_list *list)
 {
     for (size_t i = 0; i < COFFER__USUAL_NAMES; i++) {
@@ -225,6 +246,8 @@ static const char *discover_usual(const discover_list *list)
     return NULL;
 }
 
+/* It names two of them, the first ones in byte order, so the message is the same on every
+   machine. */
 static coffer_status discover_ambiguous(coffer__name first, coffer__name second, const char *what, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_AMBIGUOUS,
@@ -233,7 +256,10 @@ static coffer_status discover_ambiguous(coffer__name first, coffer__name second,
                         what, first.text, first.len, second.text, second.len);
 }
 
-/* Names the first few missing files, by the numbers that should come in order, and says how many are missing. */
+/* Names the first few missing files, by the numbers that should come in order, and says how many
+   are missing. It walks the numbers and the sorted set side by side, and stops when enough are
+   named: the total comes from a name and may be 999,999. What is missing is total minus what is
+   there, which counts without walking. */
 static void discover_fail_missing(const coffer__found *found, const coffer__shard_name *set, coffer_error *err)
 {
     coffer__missing missing = { .count = 0 };
@@ -243,6 +269,7 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
         if (have < found->set_count) {
             (void)coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len);
         }
+        /* This one is there. */
         if (parts.number == number) {
             have++;
             continue;
@@ -256,8 +283,9 @@ static void discover_fail_missing(const coffer__found *found, const coffer__shar
     coffer__missing_fail(&missing, set->total, "the download is incomplete", err);
 }
 
-/* Checks that a set is complete. The numbers are in order, so the first gap is the first missing file, whose path
-   the error gets. */
+/* Checks that a set is complete. The numbers are in order, so the first gap is the first missing
+   file, whose path the error gets. Names of a set differ in their numbers only, which are from 1 to
+   the total, and a folder has each name once. So as many names as the total are all of them. */
 static coffer_status discover_check_set(coffer__found *found, const char *folder, coffer_error *err)
 {
     const coffer__name first = found->set[0];
@@ -268,6 +296,7 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
         return COFFER_OK;
     }
     const uint32_t total = parts.total;
+    /* The first number that is not where it should be is the first that is missing. */
     while (have < found->set_count && coffer__shard_name_read(&parts, found->set[have].text, found->set[have].len) &&
            parts.number == have + 1) {
         have++;
@@ -287,8 +316,10 @@ static coffer_status discover_check_set(coffer__found *found, const char *folder
     return coffer__fail_path(err, COFFER_ERR_SHARD_MISSING, found->path.text);
 }
 
-/* Chooses the only index, the only file or the only set. Without an index, traces of a save are looked for before
-   several files count as a set. */
+/* Chooses the only index, the only file or the only set. Without an index, traces of a save are
+   looked for before several files count as a set. An index wins over any files, whatever they are
+   called: it says itself which are the model's. Two indices, or files of two sets, are not chosen
+   from. A single file that is not named as one of a set is a model by itself. */
 static coffer_status discover_only(coffer__found *found, const discover_list *list, const char *folder,
                                    coffer_error *err)
 {
@@ -306,13 +337,14 @@ static coffer_status discover_only(coffer__found *found, const discover_list *li
         return discover_path(found, folder, index->text, err);
     }
     coffer__shard_name parts;
-    /* There is no index. The names are sorted, so if all are of the set of the first one, they are that set in
-       order. */
+    /* There is no index. The names are sorted, so if all are of the set of the first one, they are
+       that set in order. */
     const bool is_set = coffer__shard_name_read(&parts, list->names[0].text, list->names[0].len);
     const coffer_status status = is_set || list->count > 1 ? discover_check_whole(list, folder, err) : COFFER_OK;
     if (status != COFFER_OK) {
         return status;
     }
+    /* No index, no save in progress: all files must be of one set. */
     for (size_t i = 1; i < list->count; i++) {
         if (!coffer__shard_name_same_set(list->names[0], list->names[i])) {
             return discover_ambiguous(list->names[0], list->names[i], "there are", err);
@@ -328,7 +360,9 @@ static coffer_status discover_nothing(coffer_error *err)
                         "this folder has no model: there is no .safetensors file in it, and no index of several");
 }
 
-/* Chooses by the rules of discover.h, in their order. For a set, the names move from the list to *found. */
+/* Chooses by the rules of discover.h, in their order. For a set, the names move from the list to
+   *found. A folder without any file of interest may be one in the middle of a save, which is a
+   better answer than that it has no model. */
 static coffer_status discover_choose(coffer__found *found, discover_list *list, const char *folder, coffer_error *err)
 {
     const char *usual = discover_usual(list);
@@ -354,8 +388,9 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     return discover_check_set(found, folder, err);
 }
 
-/* Chooses a model in one folder. *is_pipeline tells that the folder has no model itself but the description of a
-   pipeline. */
+/* Chooses a model in one folder. *is_pipeline tells that the folder has no model itself but the
+   description of a pipeline. The list is forgotten in any case; what *found took over is no longer
+   in it. */
 static coffer_status discover_in(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                  bool *is_pipeline, coffer_error *err)
 {
@@ -369,7 +404,8 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     return status;
 }
 
-/* The main model of a pipeline, which has a folder of its own. */
+/* The main model of a pipeline, which has a folder of its own. It goes one level down and never
+   further, so a part that is a pipeline itself has no model. */
 static coffer_status discover_in_pipeline(coffer__found *found, const coffer__path *folder,
                                           const coffer_allocator *allocator, coffer_error *err)
 {
@@ -387,7 +423,8 @@ static coffer_status discover_in_pipeline(coffer__found *found, const coffer__pa
         "one");
 }
 
-/* Paths of files are made by appending, so the folder gets a slash at its end first. */
+/* Paths of files are made by appending, so the folder gets a slash at its end first. Failures about
+   one file keep that file's path; all others get the folder's. */
 coffer_status coffer__discover(coffer__found *found, const char *folder, const coffer_allocator *allocator,
                                coffer_error *err)
 {
@@ -407,6 +444,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
     return status == COFFER_OK || status == COFFER_ERR_SHARD_MISSING ? status : coffer__fail_path(err, status, folder);
 }
 
+/* A *found that is all zero is allowed, and so is freeing twice. */
 void coffer__found_free(coffer__found *found, const coffer_allocator *allocator)
 {
     coffer__free_array(allocator, found->set, found->set_count, sizeof *found->set);

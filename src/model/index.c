@@ -2,10 +2,11 @@
 /*
  * Reads the index of a model of many files: see index.h for its contract.
  *
- * Reading is two steps. The text is parsed into entries, in its order, whose strings borrow from the text (or from
- * `escaped`, if they have escapes). Then the entries are put in order: their names are indexed, which finds names
- * that occur twice, and their files are listed and numbered. Weight maps mostly name one file many times in a row.
- * So files are compared by runs of entries, and the number of names to look up is that of the runs.
+ * Reading is two steps. The text is parsed into entries, in its order, whose strings borrow from
+ * the text (or from `escaped`, if they have escapes). Then the entries are put in order: their
+ * names are indexed, which finds names that occur twice, and their files are listed and numbered.
+ * Weight maps mostly name one file many times in a row. So files are compared by runs of entries,
+ * and the number of names to look up is that of the runs.
  *
  * Nothing here recurses on input, and memory is bounded by a multiple of the text, which is at most
  * COFFER__INDEX_MOST_BYTES.
@@ -29,9 +30,11 @@ static coffer_status index_no_memory(coffer_error *err)
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* Reads a string that has escapes again, into `escaped`. The first such string allocates that, as large as the rest
-   of the text: a string is never longer than its spelling, so this is enough for all that follow, and none of them
-   moves. */
+/* Reads a string that has escapes again, into `escaped`. The first such string allocates that, as
+   large as the rest of the text: a string is never longer than its spelling, so this is enough for
+   all that follow, and none of them moves. The position is set back to the string's opening quote
+   by the caller. The string was validated by the first reading, so this one fails only for lack of
+   memory. */
 static coffer_status index_unescape(coffer__index *index, coffer__json *json, coffer__name *text)
 {
     bool has_control = false;
@@ -50,8 +53,11 @@ static coffer_status index_unescape(coffer__index *index, coffer__json *json, co
     return status;
 }
 
-/* Reads a string, which stays in the text if it has no escapes: then its spelling is two quotes longer than itself.
-   *position is that of its opening quote. */
+/* Reads a string, which stays in the text if it has no escapes: then its spelling is two quotes
+   longer than itself. *position is that of its opening quote. Borrowing matters: an index of a
+   large model has tens of thousands of names, and hardly any has an escape. Control characters in a
+   tensor's name are allowed here; they are escaped where names are shown, and refused in the names
+   of files. */
 static coffer_status index_string(coffer__index *index, coffer__json *json, coffer__name *text, uint32_t *position)
 {
     bool has_control = false;
@@ -67,6 +73,7 @@ static coffer_status index_string(coffer__index *index, coffer__json *json, coff
         text->text = (const char *)json->in.base + at + 1;
         return COFFER_OK;
     }
+    /* There are escapes: it is read once more, from its quote. */
     json->in.position = at;
     return index_unescape(index, json, text);
 }
@@ -77,7 +84,8 @@ static bool index_is(coffer__name text, const char *wanted)
     return text.len == len && memcmp(text.text, wanted, len) == 0;
 }
 
-/* Enters an object; *more tells whether it has members. */
+/* Enters an object; *more tells whether it has members. The failure names the value by `where`. An
+   empty object is passed over whole. */
 static coffer_status index_open_object(coffer__json *json, const char *where, bool *more)
 {
     if (coffer__json_peek(json) != '{') {
@@ -98,8 +106,10 @@ static coffer_status index_key(coffer__index *index, coffer__json *json, coffer_
 
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the total size if it is a whole number: in digits, or as Python writes a float that is whole. Any other
-   value is left unread, and noted by whoever compares it. */
+/* Reads the total size if it is a whole number: in digits, or as Python writes a float that is
+   whole. Any other value is left unread, and noted by the code that compares it. "4305.0" is what
+   some writers produce, which sum in floats. A sign, an exponent or another fraction is not
+   understood, nor is a number beyond 64 bits, and none of this is a reason to refuse a model. */
 static void index_total_size(coffer__index *index, const uint8_t *text, size_t len)
 {
     uint64_t value = 0;
@@ -127,8 +137,10 @@ const char *coffer__index_record_key(size_t record)
     return keys[record];
 }
 
-/* Reads one member of metadata that are known to be JSON. It keeps where the values are that this library uses; all
-   others are skipped. */
+/* Reads one member of metadata that are known to be JSON. It keeps where the values are that this
+   library uses; all others are skipped. Depth 2 is that of a value within the metadata, so the
+   bound on nesting counts from the outermost object. A key that occurs twice in the metadata was
+   refused by the first pass, together with everything else that is no strict JSON. */
 static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch,
                                            size_t metadata_at)
 {
@@ -139,6 +151,7 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
         return status;
     }
     coffer__json_space(json);
+    /* The value is skipped to learn where it ends, and looked at afterwards. */
     const size_t at = json->in.position;
     status = coffer__json_skip(json, 2, scratch);
     if (status == COFFER_OK && index_is(key, "total_size")) {
@@ -155,8 +168,9 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
     return status;
 }
 
-/* Reads the metadata in two passes: the first one validates them, also in their depth, and the second one looks for
-   the members that matter. */
+/* Reads the metadata in two passes: the first one validates them, also in their depth, and the
+   second one looks for the members that matter. Validating first keeps the second pass simple. It
+   costs one more pass over a few hundred bytes. */
 static coffer_status index_metadata(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
 {
     const uint8_t first = coffer__json_peek(json);
@@ -164,6 +178,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
     if (first != '{' && first != 'n') {
         return coffer__json_type_error(json, "the index's metadata", "an object");
     }
+    /* The first pass, which validates. */
     coffer_status status = coffer__json_skip(json, 1, scratch);
     index->metadata_at = (coffer__index_span){ at, json->in.position - at };
     if (status != COFFER_OK || first == 'n') {
@@ -187,7 +202,9 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
 
 /* ---- the weight_map ---------------------------------------------------------------------------------------------- */
 
-/* Room for one more entry; NULL without memory. */
+/* Room for one more entry; NULL without memory. The list doubles, so the copies add up to at most
+   its size. The product does not overflow, even in 32 bits: each entry takes at least seven bytes
+   of a text of at most COFFER__INDEX_MOST_BYTES. */
 static coffer__index_entry *index_new_entry(coffer__index *index)
 {
     if (index->count == index->room) {
@@ -203,7 +220,8 @@ static coffer__index_entry *index_new_entry(coffer__index *index)
     return &index->entries[index->count];
 }
 
-/* Whether the entry names another file than the one before it; mostly it does not. */
+/* Whether the entry names another file than the one before it; mostly it does not. Comparing with
+   the neighbour is one memcmp for each tensor, where a look-up would be a hash and a search. */
 static bool index_begins_run(const coffer__index *index, size_t i)
 {
     const coffer__index_entry *entry = &index->entries[i];
@@ -211,8 +229,9 @@ static bool index_begins_run(const coffer__index *index, size_t i)
            memcmp(entry->file.text, entry[-1].file.text, entry->file.len) != 0;
 }
 
-/* Reads one member of the weight_map. Names of files are checked once for each run, as the same bytes give the same
-   result. */
+/* Reads one member of the weight_map. Names of files are checked once for each run, as the same
+   bytes give the same result. The entry counts only when all of it was read and its file's name was
+   accepted, so what looks at the list later sees checked names only. */
 static coffer_status index_entry(coffer__index *index, coffer__json *json)
 {
     uint32_t file_at = 0;
@@ -236,6 +255,7 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
     return status;
 }
 
+/* An empty map is not refused here, but by index_parse, which knows whether there was any. */
 static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
 {
     bool more = false;
@@ -258,8 +278,9 @@ static coffer_status index_key_twice(const coffer__json *json, uint32_t position
                            "at byte %u, the key \"%s\" occurs a second time in the index", (uint64_t)position, key);
 }
 
-/* Reads a member of the outermost object. `seen` tells which of the two known keys have occurred; a second one is
-   refused, as readers would disagree about which counts. */
+/* Reads a member of the outermost object. `seen` tells which of the two known keys have occurred; a
+   second one is refused, as readers would disagree about which counts. Unknown members are skipped,
+   as the format may grow, but their JSON is checked like the rest. */
 static coffer_status index_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch, bool seen[2])
 {
     coffer__name key;
@@ -279,7 +300,9 @@ static coffer_status index_member(coffer__index *index, coffer__json *json, coff
     return is_map ? index_weight_map(index, json) : index_metadata(index, json, scratch);
 }
 
-/* Reads the whole text. Nothing but space may follow the outermost object, and the weight_map must have entries. */
+/* Reads the whole text. Nothing but space may follow the outermost object, and the weight_map must
+   have entries. A NUL byte after the object does not pass for the end: the number of bytes that are
+   left is compared as well. */
 static coffer_status index_parse(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
 {
     bool more = false;
@@ -318,7 +341,8 @@ static coffer__name index_file_of(const void *ctx, uint32_t item)
     return ((const coffer__index *)ctx)->entries[item].file;
 }
 
-/* Indexes the names of the tensors and refuses one that occurs twice. */
+/* Indexes the names of the tensors and refuses one that occurs twice. Of several repeated names the
+   one that comes first in the text is reported, however the hash orders them. */
 static coffer_status index_find_names(coffer__index *index, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -334,6 +358,7 @@ static coffer_status index_find_names(coffer__index *index, coffer_error *err)
     return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, entry->name.text, entry->name.len);
 }
 
+/* Equal names do not occur among the first entries of the files. */
 static bool index_file_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__name first = index_file_of(ctx, a);
@@ -346,7 +371,9 @@ static coffer__name index_shard_name(const void *ctx, uint32_t item)
     return ((const coffer__index *)ctx)->shards[item].file;
 }
 
-/* Lists the files in order of their names. `firsts` has the first entry of each file. */
+/* Lists the files in order of their names. `firsts` has the first entry of each file. The order
+   decides the numbers of shards, and with them the order of tensors. It must not depend on how the
+   index was written, so it is that of the names. */
 static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, size_t count, coffer_error *err)
 {
     if (count > COFFER__INDEX_MOST_SHARDS) {
@@ -366,8 +393,8 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
     return COFFER_OK;
 }
 
-/* Runs of entries with the same file. The first entry of every file begins a run, so the files are found among the
-   runs. */
+/* Runs of entries with the same file. The first entry of every file begins a run, so the files are
+   found among the runs. */
 typedef struct index_runs {
     const coffer__index *index;
     uint32_t *starts;
@@ -381,8 +408,9 @@ static coffer__name index_run_file(const void *ctx, uint32_t item)
     return index_file_of(runs->index, runs->starts[item]);
 }
 
-/* Counts the runs, then lists where they begin. One block has room for that list and for the first entries of the
-   files. */
+/* Counts the runs, then lists where they begin. One block has room for that list and for the first
+   entries of the files. A hostile index may begin a run with every entry. Memory is then eight
+   bytes for each, which is still below that of the entries themselves. */
 static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
 {
     const coffer__index *index = runs->index;
@@ -402,8 +430,8 @@ static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Lists the files that the runs name. For a file of several runs coffer__names_find returns the first run, so each
-   file is listed once. */
+/* Lists the files that the runs name. For a file of several runs coffer__names_find returns the
+   first run, so each file is listed once. */
 static coffer_status index_find_files(coffer__index *index, index_runs *runs, coffer_error *err)
 {
     uint32_t twice = 0;
@@ -421,12 +449,14 @@ static coffer_status index_find_files(coffer__index *index, index_runs *runs, co
     return status == COFFER_OK ? index_list_files(index, runs->firsts, count, err) : status;
 }
 
-/* Gives every entry the number of its file: one look-up for each run. */
+/* Gives every entry the number of its file: one look-up for each run. Every file is found: the list
+   was made from these very entries. */
 static coffer_status index_number_entries(coffer__index *index, coffer_error *err)
 {
     uint32_t twice = 0;
     coffer__names files = { index->allocator, index_shard_name, index, index->shard_count, 0, NULL, NULL };
     const coffer_status status = coffer__names_build(&files, &twice, err);
+    /* Within a run the number is that of the entry before. */
     for (size_t i = 0; status == COFFER_OK && i < index->count; i++) {
         const coffer__name file = index->entries[i].file;
         index->entries[i].shard =
@@ -436,7 +466,8 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
     return status;
 }
 
-/* Lists the files and numbers the entries by them. */
+/* Lists the files and numbers the entries by them. The runs are released before the numbering
+   begins. */
 static coffer_status index_order_files(coffer__index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };
@@ -448,7 +479,9 @@ static coffer_status index_order_files(coffer__index *index, coffer_error *err)
     return status == COFFER_OK ? index_number_entries(index, err) : status;
 }
 
-/* Fails if the text is something known other than JSON, such as a web page: that says more than a syntax error. */
+/* Fails if the text is something known other than JSON, such as a web page: that says more than a
+   syntax error. What begins like any JSON value is left to the parser, whose message has a
+   position. An empty text is left to it, too. */
 static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, coffer_error *err)
 {
     size_t at = 0;
@@ -459,7 +492,8 @@ static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, cof
     return begins || at == text_size ? COFFER_OK : coffer__sniff(text, text_size, err);
 }
 
-/* `index` is valid for coffer__index_free from the first statement on. */
+/* `index` is valid for coffer__index_free from the first statement on. The size is checked before
+   anything is looked at, since positions are kept in 32 bits. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err)
 {
@@ -472,6 +506,7 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
                      COFFER__INDEX_MOST_BYTES);
         return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
     }
+    /* First what the text is, then what it says, then whether that holds together. */
     const coffer_status foreign = index_is_foreign(text, text_size, err);
     if (foreign != COFFER_OK) {
         return foreign;
@@ -489,6 +524,7 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
 
 /* ---- selecting --------------------------------------------------------------------------------------------------- */
 
+/* A name is selected by any of the patterns; their order does not matter. */
 static bool index_matches(coffer__name name, const char *const *patterns, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -499,8 +535,9 @@ static bool index_matches(coffer__name name, const char *const *patterns, size_t
     return false;
 }
 
-/* Moves the files whose number is not COFFER__INDEX_LEFT_OUT together and renumbers them. They keep their order, so
-   they stay sorted. */
+/* Moves the files whose number is not COFFER__INDEX_LEFT_OUT together and renumbers them. They keep
+   their order, so they stay sorted. `numbers` has an item for every file of the index:
+   COFFER__INDEX_LEFT_OUT, or 0 until the number is known. */
 static void index_leave_out(coffer__index *index, uint32_t *numbers)
 {
     uint32_t left = 0;
@@ -516,14 +553,17 @@ static void index_leave_out(coffer__index *index, uint32_t *numbers)
     index->shard_count = left;
 }
 
-/* Works per file and not per tensor: if one of its tensors is selected, all tensors of the file are read. */
+/* Works per file and not per tensor: if one of its tensors is selected, all tensors of the file are
+   read. If nothing matches, nothing is changed. Names are compared with patterns once for each
+   tensor, in at most pattern times name steps, so hostile names cannot make it slow. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err)
 {
     uint32_t *numbers = coffer__alloc_array(index->allocator, index->file_count, sizeof *numbers, err);
     if (numbers == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors matches. */
+    /* All bits set is COFFER__INDEX_LEFT_OUT, so every file is left out until one of its tensors
+       matches. */
     memset(numbers, 0xFF, index->file_count * sizeof *numbers);
     bool found = false;
     for (size_t i = 0; i < index->count; i++) {
@@ -541,6 +581,7 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
                                 strlen(patterns[0]), count > 1 ? " or one of the other patterns" : "");
 }
 
+/* `shards` was allocated for file_count items, and keeps that size when files are left out. */
 void coffer__index_free(coffer__index *index)
 {
     coffer__names_free(&index->names);
@@ -557,6 +598,7 @@ typedef struct index_text {
     size_t size;
 } index_text;
 
+/* The same code measures and writes, so the two cannot disagree. */
 static void index_put(index_text *text, const void *bytes, size_t size)
 {
     if (text->out != NULL) {
@@ -577,8 +619,10 @@ static void index_put_value(index_text *text, coffer__name value)
     index_put_text(text, "\"");
 }
 
-/* Puts the members that do not exist yet, each on a line of its own, like most members of an index. `last` follows
-   the last one of them: a comma if another member follows, or nothing. */
+/* Puts the members that do not exist yet, each on a line of its own, like most members of an index.
+   `last` follows the last one of them: a comma if another member follows, or nothing. The comma
+   before each member is that of the one before, so it is decided from the end: only the last new
+   member has `last` after it. */
 static void index_put_missing(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                               const char *last, index_text *text)
 {
@@ -600,13 +644,16 @@ static void index_put_missing(const coffer__index *index, const coffer__name val
     }
 }
 
-/* Puts the metadata's object with the new values in place of the old ones. Missing members come first, right after
-   the brace. The existing ones are visited in the order in which they lie in the text. */
+/* Puts the metadata's object with the new values in place of the old ones. Missing members come
+   first, right after the brace. The existing ones are visited in the order in which they lie in the
+   text. Every byte outside the values stays as it was, white space and unknown members included, so
+   a diff of the two files shows only what changed. */
 static void index_put_metadata(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                                index_text *text)
 {
     const bool swapped = index->records[COFFER__INDEX_CONTENT].from > index->records[COFFER__INDEX_SHARDS].from;
     const char *old = index->metadata;
+    /* `at` is how much of the old text has been passed on. */
     size_t at = 1; /* after the brace */
     size_t first = at;
     while (first < index->metadata_len && strchr(" \t\r\n", old[first]) != NULL) {
@@ -633,14 +680,16 @@ size_t coffer__index_write_records(const coffer__index *index, const uint8_t *te
     index_text to = { .size = 0 };
     to.out = out;
     const coffer__index_span *span = &index->metadata_at;
+    /* An object: its text with other values. */
     if (index->metadata != NULL) {
         index_put(&to, text, span->from);
         index_put_metadata(index, values, &to);
         index_put(&to, text + span->from + span->len, text_size - span->from - span->len);
         return to.size;
     }
-    /* null becomes an object. Without metadata, they become the first member of the index; a comma follows, as its
-       weight_map comes after. */
+    /* null becomes an object. Without metadata, they become the first member of the index;
+       a comma follows, as its weight_map comes after. The brace exists, as the text was
+       read as an object. */
     const bool is_null = span->len > 0;
     const size_t brace = (size_t)((const uint8_t *)memchr(text, '{', text_size) - text) + 1;
     index_put(&to, text, is_null ? span->from : brace);

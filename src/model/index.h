@@ -4,10 +4,10 @@
  *
  *       {"metadata": {"total_size": 4305, …}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", …}}
  *
- * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata` may be missing or
- * null; what it has besides total_size does not matter, and unknown members are skipped. Offsets in failures are
- * bytes of the index. Nothing is opened here, and names of files are only judged by coffer__place_check_name, which
- * see.
+ * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata`
+ * may be missing or null; what it has besides total_size does not matter, and unknown members are
+ * skipped. Offsets in failures are bytes of the index. Nothing is opened here, and names of files
+ * are only judged by coffer__place_check_name, which see.
  */
 #ifndef COFFER_MODEL_INDEX_H
 #define COFFER_MODEL_INDEX_H
@@ -24,10 +24,12 @@ typedef struct coffer__index_span {
     size_t len;
 } coffer__index_span;
 
-/* What the metadata record of the whole model, in this order: its content digest, and those of its files. */
+/* What the metadata record of the whole model, in this order: its content digest, and those of its
+   files. */
 enum { COFFER__INDEX_CONTENT, COFFER__INDEX_SHARDS, COFFER__INDEX_RECORDS };
 
-/* One member of the weight_map. */
+/* One member of the weight_map. Both names borrow from the text or from `escaped`. 32 bits are
+   enough for positions, as a text has at most COFFER__INDEX_MOST_BYTES. */
 typedef struct coffer__index_entry {
     coffer__name name; /* of the tensor */
     coffer__name file;
@@ -41,6 +43,9 @@ typedef struct coffer__index_shard {
     uint32_t position; /* of the first tensor in it */
 } coffer__index_shard;
 
+/* An index that was read. It borrows the text, and its allocator, until coffer__index_free; all of
+   it is constant once coffer__index_read has returned, except for what coffer__index_select leaves
+   out. */
 typedef struct coffer__index {
     const coffer_allocator *allocator;
     uint8_t *escaped; /* names that are written with escapes; the others stay in the text */
@@ -70,15 +75,18 @@ typedef struct coffer__index {
 /* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
                                  const coffer_allocator *allocator, coffer_error *err);
-/* Leaves out the files with no tensor that matches one of the patterns: COFFER_ERR_NO_TENSOR when that is all of
-   them. */
+/* Leaves out the files with no tensor that matches one of the patterns: COFFER_ERR_NO_TENSOR when
+   that is all of them. Called once at most. Entries of files that are left out stay, with the
+   number COFFER__INDEX_LEFT_OUT, and shards are renumbered. */
 coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err);
 void coffer__index_free(coffer__index *index);
 
 /* The keys of what is recorded. */
 const char *coffer__index_record_key(size_t record);
-/* Writes the text of the index again, with other values of all that is recorded. Each value is the text of a string
-   that needs no escapes. Everything else keeps its bytes. Returns the size; `out` may be NULL. */
+/* Writes the text of the index again, with other values of all that is recorded. Each value is the
+   text of a string that needs no escapes. Everything else keeps its bytes. Returns the size; `out`
+   may be NULL. Called twice: with `out` NULL to measure, then with room for that many bytes. `text`
+   is the one that was read, and both calls must have the same values. */
 size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
                                    const coffer__name values[COFFER__INDEX_RECORDS], char *out);
 

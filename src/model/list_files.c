@@ -13,12 +13,15 @@
 #include <errno.h>
 #include <string.h>
 
+/* The visitor is the caller's. It is called on the calling thread, for each file in order, and may
+   end the listing. */
 typedef struct files_listing {
     const coffer_allocator *allocator;
     coffer_file_visitor visit;
     void *ctx;
 } files_listing;
 
+/* Links are followed to see whether the file exists: one that leads nowhere counts as missing. */
 static coffer_status list_show(const files_listing *listing, const char *path, coffer_error *err)
 {
     if (listing->visit(listing->ctx, path, coffer__os_exists(path)) == 0) {
@@ -27,7 +30,8 @@ static coffer_status list_show(const files_listing *listing, const char *path, c
     return coffer__fail(err, COFFER_ERR_CANCELLED, "the caller ended the listing");
 }
 
-/* Shows the file of that name in the folder of the path `beside`. */
+/* Shows the file of that name in the folder of the path `beside`. The path is spelt as the caller
+   spelt the folder. */
 static coffer_status list_show_beside(const files_listing *listing, const char *beside, const char *name,
                                       coffer_error *err)
 {
@@ -36,7 +40,8 @@ static coffer_status list_show_beside(const files_listing *listing, const char *
                                                      : coffer__trouble(err, "name the file", beside, ENAMETOOLONG);
 }
 
-/* Shows all files of a set; `path` is that of any one of them. */
+/* Shows all files of a set; `path` is that of any one of them. The total comes from a name and may
+   be large, so the names are made one at a time and not kept. */
 static coffer_status list_set(const files_listing *listing, const char *path, const coffer__shard_name *parts,
                               coffer_error *err)
 {
@@ -50,6 +55,8 @@ static coffer_status list_set(const files_listing *listing, const char *path, co
     return status;
 }
 
+/* Only the name decides. A lone file that is named as one of a set is listed with the others, which
+   is how a missing one is seen. */
 static coffer_status list_file(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__shard_name parts;
@@ -58,7 +65,9 @@ static coffer_status list_file(const files_listing *listing, const char *path, c
                                                                : list_show(listing, path, err);
 }
 
-/* The index is read and checked as for opening, so no name leads out of its folder. */
+/* The index is read and checked as for opening, so no name leads out of its folder. The names are
+   those of the index, in byte order, and all of them: nothing is selected here. Links are not
+   judged, since no file is opened. */
 static coffer_status list_index(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__whole text;
@@ -83,7 +92,8 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
     return status;
 }
 
-/* Lists what coffer_open would open, complete or not. */
+/* Lists what coffer_open would open, complete or not. Discovery keeps the set that it found even if
+   files of it are missing, and those that are missing are listed as such. */
 static coffer_status list_folder(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__found found;
@@ -96,8 +106,8 @@ static coffer_status list_folder(const files_listing *listing, const char *path,
     return status;
 }
 
-/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named as one of a set,
-   the whole set is listed. */
+/* A path that is neither an index nor a folder is a file, whether it exists or not; if it is named
+   as one of a set, the whole set is listed. */
 coffer_status coffer_list_files(const char *path, const coffer_allocator *allocator, coffer_file_visitor visit,
                                 void *ctx, coffer_error *err)
 {

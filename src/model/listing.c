@@ -9,6 +9,7 @@
 
 #define LISTING_MOST ((uint64_t)64 << 20) /* bytes of the answer */
 
+/* The state of one reading. The errors of the JSON reader go to a local that nobody shows. */
 typedef struct listing_reader {
     coffer__listing *listing;
     const coffer_allocator *allocator;
@@ -18,7 +19,8 @@ typedef struct listing_reader {
     size_t len;
 } listing_reader;
 
-/* A string without control characters, or a key, into `text`. */
+/* A string without control characters, or a key, into `text`. There is room for any string: it is
+   never longer than its spelling, which is a part of the answer. */
 static bool listing_string(listing_reader *reader)
 {
     bool has_control = false;
@@ -30,12 +32,14 @@ static bool listing_is(const listing_reader *reader, const char *wanted)
     return reader->len == strlen(wanted) && memcmp(reader->text, wanted, reader->len) == 0;
 }
 
+/* `depth` is how many containers are open, which bounds nesting together with what is skipped. */
 static bool listing_skip(listing_reader *reader, size_t depth)
 {
     return coffer__json_skip(&reader->json, depth, &reader->scratch) == COFFER_OK;
 }
 
-/* Goes into an object or array; *more tells whether anything is in it. */
+/* Goes into an object or array; *more tells whether anything is in it. An empty container is passed
+   over whole. */
 static bool listing_enter(listing_reader *reader, char open, char close, bool *more)
 {
     if (coffer__json_expect(&reader->json, open, "another value should be here") != COFFER_OK) {
@@ -56,7 +60,8 @@ static bool listing_next(listing_reader *reader, char close, bool *more)
     return coffer__json_next(&reader->json, close, more) == COFFER_OK;
 }
 
-/* Reads one file's object, of which only the name matters. */
+/* Reads one file's object, of which only the name matters. A name that occurs twice in one object
+   is kept twice, which changes no answer. */
 static bool listing_sibling(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -80,6 +85,7 @@ static bool listing_sibling(listing_reader *reader)
     return fine;
 }
 
+/* An item that is no object makes the whole answer not understood. */
 static bool listing_siblings(listing_reader *reader)
 {
     bool more = false;
@@ -90,7 +96,9 @@ static bool listing_siblings(listing_reader *reader)
     return fine;
 }
 
-/* The commit becomes a part of URLs, so only what is spelt like one is accepted. */
+/* The commit becomes a part of URLs, so only what is spelt like one is accepted. A text of another
+   form fails the whole answer rather than leaving it without a commit: files would then be of a
+   branch that may move. */
 static bool listing_commit(listing_reader *reader)
 {
     coffer__listing *listing = reader->listing;
@@ -102,8 +110,9 @@ static bool listing_commit(listing_reader *reader)
     return coffer__hub_is_commit(listing->commit);
 }
 
-/* Reads the answer. It is understood only if all of it is valid and it has a commit and a list of files; a second
-   list is skipped. */
+/* Reads the answer. It is understood only if all of it is valid and it has a commit and a list of
+   files; a second list is skipped. Nothing may follow the object. What was collected before a
+   failure is released by coffer__listing_ask. */
 static bool listing_read(listing_reader *reader)
 {
     bool more = false;
@@ -124,7 +133,9 @@ static bool listing_read(listing_reader *reader)
     return fine && has_files && reader->listing->commit[0] != '\0' && coffer__json_peek(&reader->json) == 0;
 }
 
-/* The block has room for all names and then for one more string: neither is longer than the text. */
+/* The block has room for all names and then for one more string: neither is longer than the text.
+   The first half is for names, each of which needs two quotes in the answer and one NUL here. The
+   second half is used again for each string. */
 static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, size_t size,
                                const coffer_allocator *allocator)
 {
@@ -144,7 +155,8 @@ static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, s
     return read;
 }
 
-/* Every failure means the same, that nothing is known, so none is reported. */
+/* Every failure means the same, that nothing is known, so none is reported. The bytes of the answer
+   are freed at once: names were copied. */
 void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffer__hub_name *name,
                          const coffer_allocator *allocator)
 {
@@ -162,7 +174,8 @@ void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffe
     }
 }
 
-/* The list is searched from its beginning: it is asked about a few names, once. */
+/* The list is searched from its beginning: it is asked about a few names, once. Whole paths are
+   compared, so a file of the same name in another folder does not count. */
 bool coffer__listing_has(const coffer__listing *listing, const char *folder, size_t folder_len, const char *file)
 {
     const size_t file_len = strlen(file);

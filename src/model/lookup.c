@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking things up in an open model. A single file's table answers by itself; several files have lists over their
- * tables.
+ * Looking things up in an open model. A single file's table answers by itself; several files have
+ * lists over their tables.
  */
 #include "model.h"
 
@@ -9,6 +9,8 @@
 #include "sort.h"
 #include "table.h"
 
+/* These functions take no lock and cannot fail: all that they read is constant after open. `model`
+   must not be NULL. */
 size_t coffer_count(const coffer *model)
 {
     return model->several == NULL ? coffer_table_count(model->shards->table) : model->several->count;
@@ -23,6 +25,8 @@ const coffer_tensor *coffer_at(const coffer *model, size_t i)
     return i < several->count ? several->tensors[i] : NULL;
 }
 
+/* The hash is fixed, so the time is bounded by names.c and by the table, even for names that were
+   made to collide. */
 const coffer_tensor *coffer_find(const coffer *model, const char *name, size_t name_len)
 {
     const coffer__several *several = model->several;
@@ -38,6 +42,7 @@ bool coffer_match(const char *pattern, const char *name, size_t name_len)
     return coffer__pattern_matches(pattern, (coffer__name){ name, name_len });
 }
 
+/* Names are unique in a model, so the order is the same on every machine. */
 static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__several *several = ctx;
@@ -46,6 +51,8 @@ static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
 }
 
+/* `order` has room for coffer_count numbers. The sort works in place, so nothing is allocated and
+   nothing can fail. */
 void coffer_sort_by_name(const coffer *model, uint32_t *order)
 {
     const coffer__several *several = model->several;
@@ -80,14 +87,17 @@ const char *coffer_shard_path(const coffer *model, size_t shard)
     return path == NULL ? "" : path;
 }
 
+/* By integers, because comparing pointers into different blocks is undefined in C. */
 static bool lookup_is_inside(const coffer__shard *shard, uintptr_t at)
 {
     const uintptr_t block = (uintptr_t)shard->table;
     return at >= block && at - block < shard->table->block_size;
 }
 
-/* A binary search by address, for the last table that does not begin after the tensor. It compares addresses only:
-   what does not lie in a table's block may not even be readable. */
+/* A binary search by address, for the last table that does not begin after the tensor. It compares
+   addresses only: what does not lie in a table's block may not even be readable. Blocks do not
+   overlap, so at most one can contain the address. A pointer into the block that is no tensor's is
+   not found out; callers hand over what they were handed out. */
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor)
 {
     const uintptr_t at = (uintptr_t)tensor;

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+/* A name that does not fit a path counts as missing, which it is as far as this program is
+   concerned. */
 void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__name name)
 {
     coffer__path path;
@@ -20,9 +22,12 @@ void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__
     missing->count++;
 }
 
+/* The sizes in the error are numbers of files: how many the model has, and how many of
+   them exist. */
 coffer_status coffer__missing_fail(const coffer__missing *missing, size_t total, const char *why, coffer_error *err)
 {
-    /* If one file is missing the error has its path anyway. A format may leave out the last arguments. */
+    /* If one file is missing the error has its path anyway. A format may leave out the last
+       arguments. */
     static const char *const formats[] = {
         "%u of the model's %u files do not exist: %s",
         "%u of the model's %u files do not exist: %s: %q",

@@ -11,6 +11,7 @@
 
 #define COFFER__MISSING_NAMED 3 /* how many files a message names; the others it counts */
 
+/* All zero at first. */
 typedef struct coffer__missing {
     size_t count;
     char names[COFFER__MISSING_NAMED][COFFER__PATH_MAX_NAME + 1]; /* of the first ones */

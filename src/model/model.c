@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* How many descriptors are kept open: more than threads that read at once, and few of those a process may have. */
+/* How many descriptors are kept open: more than threads that read at once, and few of those a
+   process may have. */
 #define MODEL_DESCRIPTORS 64u
 
 static coffer_status model_no_memory(coffer_error *err)
@@ -20,7 +21,9 @@ static coffer_status model_no_memory(coffer_error *err)
 
 /* ---- of one file ------------------------------------------------------------------------------------------------- */
 
-/* The source is taken over in any case: by the shard, or by closing it. */
+/* The source is taken over in any case: by the shard, or by closing it. Model and shard are two
+   blocks, so that a shard looks the same whether it is the only one or one of many. The options'
+   allocator is copied: the caller's struct need not outlive this call. */
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
@@ -43,8 +46,9 @@ coffer *coffer__model_of_source(coffer__source *source, const coffer_open_option
 
 /* ---- of several -------------------------------------------------------------------------------------------------- */
 
-/* NULL without memory. The pool and everything else in it use the allocator that takes turns, so that is made first
-   and ended last. */
+/* NULL without memory. The pool and everything else in it use the allocator that takes turns, so
+   that is made first and ended last. The struct itself comes from the caller's allocator directly,
+   since the one that takes turns lives in it. */
 static coffer__several *model_several_new(const coffer_allocator *allocator)
 {
     coffer__several *several = coffer__alloc_zeroed(allocator, sizeof *several);
@@ -64,6 +68,7 @@ static coffer__several *model_several_new(const coffer_allocator *allocator)
     return several;
 }
 
+/* No shard exists yet, and coffer_close accepts such a model. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err)
 {
     coffer *made = coffer__alloc_zeroed(allocator, sizeof *made);
@@ -81,7 +86,8 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
     return made;
 }
 
-/* Makes zeroed shards with their locks. shard_count is set even on failure, so that coffer_close releases them. */
+/* Makes zeroed shards with their locks. shard_count is set even on failure, so that coffer_close
+   releases them. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
     model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
@@ -96,7 +102,9 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
     return made == count ? COFFER_OK : model_no_memory(err);
 }
 
-/* Several files have kept their place since they were opened. For one file it is found now, as few callers need it. */
+/* Several files have kept their place since they were opened. For one file it is found now, as few
+   callers need it. A commit that does not fit would have been refused when it was read. The model
+   must have a path, or come from a URL. */
 coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err)
 {
     if (model->several != NULL) {
@@ -112,6 +120,8 @@ coffer_status coffer__model_place(const coffer *model, coffer__place *place, cof
 
 /* ---- releasing --------------------------------------------------------------------------------------------------- */
 
+/* by_address has an item for every shard, which is why shard_count is still set. The turns end
+   last, because all of the above is freed through them. */
 static void model_several_free(coffer *model)
 {
     coffer__several *several = model->several;
@@ -130,15 +140,18 @@ static void model_several_free(coffer *model)
     coffer__free(&model->allocator, several, sizeof *several);
 }
 
-/* Shards go first: their sources use the pool, and their memory comes from the allocator that `several` holds. The
-   client of a URL goes after all sources that use it. */
+/* Shards go first: their sources use the pool, and their memory comes from the allocator that
+   `several` holds. The client of a URL goes after all sources that use it. */
 void coffer_close(coffer *model)
 {
     if (model == NULL) {
         return;
     }
+    /* Copied, because the model itself is freed with it. */
     const coffer_allocator allocator = model->allocator;
     const coffer_allocator *shared = model->several == NULL ? &allocator : &model->several->allocator;
+    /* The copy of a tensor that was verified (trusted.h) belongs to the first shard and is freed
+       with it. */
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer__trust_end(&model->shards[i], shared);
         coffer__shard_end(&model->shards[i], shared);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the one handle: a model is shards (shard.h). A model of several files also has what makes them one:
- * `several`. A single file has no such thing, and pays nothing for it.
+ * The inside of the one handle: a model is shards (shard.h). A model of several files also has what
+ * makes them one: `several`. A single file has no such thing, and pays nothing for it.
  *
- * Everything is immutable after open, except for what shards say of themselves, so look-ups take no lock.
- * Ownership: the model owns its shards, `several`, the client of its URL and the listing; coffer_close releases
- * them. What the shards and `several` allocate comes from an allocator that takes turns, since threads allocate
- * while they open the files.
+ * Everything is immutable after open, except for what shards say of themselves, so look-ups take no
+ * lock. Ownership: the model owns its shards, `several`, the client of its URL and the listing;
+ * coffer_close releases them. What the shards and `several` allocate comes from an allocator that
+ * takes turns, since threads allocate while they open the files.
  */
 #ifndef COFFER_MODEL_MODEL_H
 #define COFFER_MODEL_MODEL_H
@@ -22,7 +22,8 @@
 
 #define COFFER__LISTED_SIZE sizeof(const coffer_tensor *) /* of an item of the list of tensors */
 
-/* What makes several files one model. */
+/* What makes several files one model. Constant after open. What a selection has left out is in none
+   of the lists, but counted in file_count. */
 typedef struct coffer__several {
     coffer__taking_turns turns;
     coffer_allocator allocator; /* takes turns; used by the shards and this struct */
@@ -47,6 +48,8 @@ typedef struct coffer__several {
     size_t index_path_size;
 } coffer__several;
 
+/* The handle. `shards` has shard_count items, at least one in a model that was handed out, and
+   never moves: sources and pool point into it. */
 struct coffer {
     coffer_allocator allocator;
     size_t shard_count;
@@ -57,16 +60,20 @@ struct coffer {
     coffer__listing listing;  /* of a repository of the Hub that was opened to be fetched, where it is known */
 };
 
-/* A model of one shard that takes over the source. Without memory the source is closed and the result is NULL. */
+/* A model of one shard that takes over the source. Without memory the source is closed and the
+   result is NULL. */
 coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err);
-/* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL without memory. */
+/* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL
+   without memory. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
+/* Called once for a model, before any file is opened. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err);
 
-/* The shard of a tensor; NULL if the model did not hand out that tensor. The pointer is not read, so it may be any. */
+/* The shard of a tensor; NULL if the model did not hand out that tensor. The pointer is not read,
+   so it may be any. */
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
-/* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of those files. It
-   must not outlive the model. */
+/* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of
+   those files. It must not outlive the model. */
 coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index over names: see names.h. It is a hash table with linear probing, at most half full. A slot has the hash
- * beside the item, so most look-ups compare one name only. Names are not copied: name_of returns them.
+ * An index over names: see names.h. It is a hash table with linear probing, at most half full. A
+ * slot has the hash beside the item, so most look-ups compare one name only. Names are not copied:
+ * name_of returns them.
  *
- * The hash is fixed, and whoever writes a file can choose names that collide. So building counts its steps. If they
- * exceed what names that were not chosen need by far, the table is given up for a sorted list.
+ * The hash is fixed, and the writer of a file can choose names that collide. So building counts its
+ * steps. If they exceed what names that were not chosen need by far, the table is given up for a
+ * sorted list.
  */
 #include "names.h"
 
@@ -39,8 +41,10 @@ static bool names_before(const void *ctx, uint32_t a, uint32_t b)
     return names_compare(ctx, a, b) < 0;
 }
 
-/* Replaces the table by a sorted list. coffer__sort orders equal names by number, so of two neighbours with the
-   same name the second is the later item, and the lowest of these is *twice. */
+/* Replaces the table by a sorted list. coffer__sort orders equal names by number, so of two
+   neighbours with the same name the second is the later item, and the lowest of these is *twice. It
+   is called when the budget is used up, so the work until then is bounded, and this takes O(n log
+   n) comparisons whatever the names are. */
 static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
     coffer__free_array(names->allocator, names->slots, names->slot_count, sizeof *names->slots);
@@ -63,9 +67,12 @@ static coffer_status names_sort(coffer__names *names, uint32_t *twice, coffer_er
     return COFFER_OK;
 }
 
-/* Finds the first of equal names, as the search does not stop at a match. An empty index has no list. */
+/* Finds the first of equal names, as the search does not stop at a match. An empty index has no
+   list. Of equal names the list has the lowest item first, which is the one that the table would
+   find. */
 static uint32_t names_search(const coffer__names *names, coffer__name wanted)
 {
+    /* The lowest place whose name is not before the wanted one. */
     size_t low = 0;
     size_t high = names->sorted == NULL ? 0 : names->count;
     const size_t count = high;
@@ -84,8 +91,10 @@ static uint32_t names_search(const coffer__names *names, coffer__name wanted)
 
 /* ---- for all others ---------------------------------------------------------------------------------------------- */
 
-/* The slot of a name, or the empty one where it belongs. Every step is taken from *budget; the result means nothing
-   once that is 0. The table is never full, so without a budget the loop ends, too. */
+/* The slot of a name, or the empty one where it belongs. Every step is taken from *budget; the
+   result means nothing once that is 0. The table is never full, so without a budget the loop ends,
+   too. The whole hash is compared before the names, which are elsewhere in memory: a second cache
+   miss is paid for real matches only. */
 static size_t names_slot(const coffer__names *names, coffer__name name, uint32_t hash, uint64_t *budget)
 {
     const size_t mask = names->slot_count - 1;
@@ -99,8 +108,9 @@ static size_t names_slot(const coffer__names *names, coffer__name name, uint32_t
     return at;
 }
 
-/* The first of two equal names keeps its slot, so look-ups find the earlier item; the later one only becomes
-   *twice. */
+/* The first of two equal names keeps its slot, so look-ups find the earlier item; the later one
+   only becomes *twice. Building takes no lock, and the index must not be used before it is done;
+   look-ups afterwards may run in any number of threads. */
 coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_error *err)
 {
     *twice = COFFER__NO_NAME;
@@ -110,7 +120,8 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     if (names->count > UINT32_MAX / 2 || names->count > SIZE_MAX / 64) {
         return names_no_memory(err);
     }
-    /* At most half of the slots are used. Items are stored as number + 1, in 32 bits, with 0 for an empty slot. */
+    /* At most half of the slots are used. Items are stored as number + 1, in 32 bits, with 0 for an
+       empty slot. */
     names->slot_count = 4;
     while (names->slot_count < 2 * names->count) {
         names->slot_count *= 2;
@@ -138,6 +149,8 @@ coffer_status coffer__names_build(coffer__names *names, uint32_t *twice, coffer_
     return COFFER_OK;
 }
 
+/* The budget is for building alone. The table that was kept is one in which names of the file are
+   found quickly; a name from elsewhere that is not in it meets at most one run of full slots. */
 uint32_t coffer__names_find(const coffer__names *names, const char *name, size_t name_len)
 {
     const coffer__name wanted = { name_len > 0 ? name : "", name_len };

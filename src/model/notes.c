@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes of a model: those of its shards together, and what is legal but odd about several files as a whole. */
+/* Notes of a model: those of its shards together, and what is legal but odd about several files as
+   a whole. */
 #include "alloc.h"
 #include "error.h"
 #include "several.h"
@@ -8,6 +9,8 @@
 
 #include <string.h>
 
+/* The first occurrence gives the note its offset and subject. A subject is borrowed and must live
+   as long as the model. */
 static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t count, uint64_t offset,
                      const char *subject)
 {
@@ -21,7 +24,9 @@ static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t c
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Notes tensors that the index does not name. Every tensor that it names in the open files exists
-   (coffer__several_compare), so if the numbers agree there is nothing to look for. */
+   (coffer__several_compare), so if the numbers agree there is nothing to look for. Comparing counts
+   first makes the usual case free: a sound index is not searched at all. With a selection, tensors
+   of files that are left out are neither in the model nor counted. */
 static void note_unindexed(coffer__several *several, const coffer__index *index)
 {
     size_t named = 0;
@@ -36,8 +41,9 @@ static void note_unindexed(coffer__several *several, const coffer__index *index)
     }
 }
 
-/* An index need not state a total size. One that cannot be read as a whole number, or that differs from the sum, is
-   noted. */
+/* An index need not state a total size. One that cannot be read as a whole number, or that differs
+   from the sum, is noted. Some writers state floats or wrong sums, and loaders ignore both, so this
+   is no failure. */
 static void note_total_size(const coffer *model, const coffer__index *index)
 {
     uint64_t size = 0;
@@ -59,8 +65,9 @@ static bool note_same_set(coffer__name a, coffer__name b)
            x.total == y.total && x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
 }
 
-/* Notes sets whose files are not as many as their names say. The files are sorted by name, so those of a set are
-   neighbours. */
+/* Notes sets whose files are not as many as their names say. The files are sorted by name, so those
+   of a set are neighbours. The prefix and the total tell the sets apart. Names that are not of that
+   form belong to no set, and say nothing about a number. */
 static void note_shard_count(const coffer *model, const coffer__index *index)
 {
     for (size_t i = 0, next = 0; i < index->shard_count; i = next) {
@@ -70,6 +77,7 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
         if (!coffer__shard_name_read(&parts, file.text, file.len)) {
             continue;
         }
+        /* `next` is the first file after this set. */
         while (next < index->shard_count && note_same_set(file, index->shards[next].file)) {
             next++;
         }
@@ -79,12 +87,14 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
     }
 }
 
+/* What a listing of the folder is compared with. */
 typedef struct note_folder {
     coffer__several *several;
     const coffer__index *index;
     bool no_memory;
 } note_folder;
 
+/* The totals may differ: a file of an older save has the same prefix and another total. */
 static bool note_same_prefix(coffer__name a, coffer__name b)
 {
     coffer__shard_name x;
@@ -93,8 +103,9 @@ static bool note_same_prefix(coffer__name a, coffer__name b)
            x.prefix_len == y.prefix_len && memcmp(a.text, b.text, x.prefix_len) == 0;
 }
 
-/* Whether a file is named like those of the index and is not one of them. Names with the same prefix are neighbours
-   of the place where it would be among the sorted files. */
+/* Whether a file is named like those of the index and is not one of them. Names with the same
+   prefix are neighbours of the place where it would be among the sorted files. Binary search, as
+   the folder may have many more files than the model. An exact match is a file of the model. */
 static bool note_is_extra(const coffer__index *index, coffer__name name)
 {
     size_t low = 0;
@@ -108,11 +119,13 @@ static bool note_is_extra(const coffer__index *index, coffer__name name)
         }
         *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
     }
+    /* Not one of them. Is it named like one of its neighbours? */
     return (low > 0 && note_same_prefix(index->shards[low - 1].file, name)) ||
            (low < index->shard_count && note_same_prefix(index->shards[low].file, name));
 }
 
-/* Keeps the first name in byte order, so that the note does not depend on the order in which the folder is listed. */
+/* Keeps the first name in byte order, so that the note does not depend on the order in which the
+   folder is listed. The sizes include the NUL. */
 static bool note_keep_extra(coffer__several *several, coffer__name name)
 {
     const size_t old_len = several->extra_size - 1;
@@ -129,7 +142,8 @@ static bool note_keep_extra(coffer__several *several, coffer__name name)
     return true;
 }
 
-/* Called for each name in the folder; false ends the listing. */
+/* Called for each name in the folder; false ends the listing. Any file may be there, so the name is
+   untrusted; it is kept as it is and escaped where it is shown. */
 static bool note_see_file(void *ctx, const char *text)
 {
     note_folder *folder = ctx;
@@ -141,8 +155,8 @@ static bool note_see_file(void *ctx, const char *text)
     return !folder->no_memory;
 }
 
-/* Notes files beside the shards that the index may have forgotten. That the folder cannot be listed is not a fault
-   of the model. */
+/* Notes files beside the shards that the index may have forgotten. That the folder cannot be listed
+   is not a fault of the model. At a URL `real` is empty, and there is no folder to list. */
 static bool note_extra_shards(coffer__several *several, const coffer__index *index)
 {
     note_folder folder = { several, index, false };
@@ -160,7 +174,9 @@ static coffer_status note_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the notes of the model");
 }
 
-/* Copies the index's metadata, as the text of the index is released if only some of its files are open. */
+/* Copies the index's metadata, as the text of the index is released if only some of its files are
+   open. The spans of what is recorded are relative to the metadata, so they stay valid for the
+   copy. */
 static coffer_status note_keep_metadata(coffer__several *several, const coffer__index *index, coffer_error *err)
 {
     if (index->metadata == NULL) {
@@ -178,8 +194,9 @@ static coffer_status note_keep_metadata(coffer__several *several, const coffer__
     return COFFER_OK;
 }
 
-/* What compares the index with all of its files is left out if only some are open. Listing the folder is costly, so
-   it is done only if all notes are asked for. */
+/* What compares the index with all of its files is left out if only some are open. Listing the
+   folder is costly, so it is done only if all notes are asked for. Notes never make opening fail,
+   except for lack of memory. They are made before the model is handed out, by one thread. */
 coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
                                    coffer_error *err)
 {
@@ -201,8 +218,9 @@ coffer_status coffer__several_note(coffer *model, const coffer__index *index, co
     return note_keep_metadata(several, index, err);
 }
 
-/* Notes of the whole come from `several`; all other kinds are summed over the shards, and the first shard with one
-   is named. */
+/* Notes of the whole come from `several`; all other kinds are summed over the shards, and the first
+   shard with one is named. `kind` may be any number: one that is unknown has no notes. *subject is
+   borrowed from the model. */
 coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const char **subject)
 {
     const coffer__several *several = model->several;
@@ -213,6 +231,7 @@ coffer_note coffer_model_note(const coffer *model, coffer_note_kind kind, const 
         note = several->notes[kind];
         about = several->subjects[kind];
     }
+    /* The sum over the shards, with the place of the first. */
     for (size_t i = 0; !of_whole && i < model->shard_count; i++) {
         const coffer_note of_shard = coffer_table_note(model->shards[i].table, kind);
         if (note.count == 0 && of_shard.count > 0) {

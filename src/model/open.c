@@ -10,7 +10,9 @@
 
 #include <string.h>
 
-/* Copies the options to the size that this version knows, and checks them. */
+/* Copies the options to the size that this version knows, and checks them. Enumerations are
+   compared as unsigned, because a caller in another language may pass any number. Patterns are
+   checked where they are used: every text is a valid pattern. */
 static coffer_status open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
@@ -37,8 +39,10 @@ static coffer_status open_null(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "a model cannot be opened from or into NULL");
 }
 
-/* Explains why a path leads nowhere: maybe a model is being saved there right now. *again becomes true if the path
-   leads somewhere by now, so opening should be tried again. */
+/* Explains why a path leads nowhere: maybe a model is being saved there right now. *again becomes
+   true if the path leads somewhere by now, so opening should be tried again. The error of the first
+   failure is kept, unless there is something better to say. Between two looks the save may have
+   ended, which is why the path is looked at once more before the failure is final. */
 static coffer_status open_nowhere(const char *path, bool *again, coffer_error *err)
 {
     coffer__path model;
@@ -47,6 +51,7 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
         return COFFER_ERR_NOT_FOUND;
     }
     model.text[strlen(path) - (coffer_is_index(path) ? sizeof COFFER__INDEX_SUFFIX - 1 : 0)] = '\0';
+    /* No save is in progress: the path is looked at once more. */
     if (!coffer__saved_is_under_way(model.text)) {
         *again = coffer__os_exists(path);
         return COFFER_ERR_NOT_FOUND;
@@ -58,20 +63,24 @@ static coffer_status open_nowhere(const char *path, bool *again, coffer_error *e
     return coffer__fail_path(err, COFFER_ERR_UNFINISHED, path);
 }
 
-/* Opens an index, a file or a folder. That a path is a folder is found out by opening it as a file, so a file costs
-   no extra call. Failures carry the path. */
+/* Opens an index, a file or a folder. That a path is a folder is found out by opening it as a file,
+   so a file costs no extra call. Failures carry the path. The name decides whether it is an index,
+   as in coffer_is_index; a file is told by its content and not by its name. */
 static coffer_status open_path(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (coffer_is_index(path)) {
         return coffer__several_open(model, path, NULL, options, err);
     }
     const coffer_status status = coffer__open_file(model, path, options, err);
+    /* The file system said so when it was opened as a file. */
     if (status == COFFER_ERR_DIRECTORY) {
         return coffer__open_folder(model, path, options, err);
     }
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
+/* *model is NULL after every failure. URLs have their own retries, and are not looked at again
+   here. */
 coffer_status coffer_open(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
     if (model == NULL || path == NULL) {
@@ -86,8 +95,8 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried again, but not
-       for ever. */
+    /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried
+       again, but not for ever. */
     bool again = true;
     for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && again; round++) {
         status = open_path(model, path, &known, err);
@@ -97,7 +106,8 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     return status;
 }
 
-/* Parses the header where it is: the caller promises that the memory does not change. It is also the map. */
+/* Parses the header where it is: the caller promises that the memory does not change. It is also
+   the map. Nothing here can find out that the promise is broken. */
 coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size, const coffer_open_options *options,
                                  coffer_error *err)
 {
@@ -127,8 +137,9 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     return COFFER_OK;
 }
 
-/* The source borrows the descriptor and covers [offset, offset + size) of it. `phase` is where its first byte
-   stands in the file, as a map would have it. */
+/* The source covers [offset, offset + size) of the file. It duplicates the descriptor, so the
+   caller may close it at once. coffer__source_narrow checks the range. `phase` is where the first
+   byte of the range is in the file, as a map would have it. */
 coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t size, const coffer_open_options *options,
                              coffer_error *err)
 {
@@ -157,7 +168,8 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     return status;
 }
 
-/* coffer__open_source takes over the source; before that, every failure closes it here. */
+/* coffer__open_source takes over the source; before that, every failure closes it here. A source
+   that can lend its bytes must be able to take them back, and the other way round. */
 coffer_status coffer_open_source(coffer **model, const coffer_source *source, const coffer_open_options *options,
                                  coffer_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be saving a model in it.
- * So what was opened counts only if the folder is then seen to hold the same model; otherwise it is opened again,
- * up to COFFER__OPEN_MOST_ROUNDS times.
+ * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be
+ * saving a model in it. So what was opened counts only if the folder is then seen to hold the same
+ * model; otherwise it is opened again, up to COFFER__OPEN_MOST_ROUNDS times.
  */
 #include "opening.h"
 
@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Opens what was found in a folder. */
+/* Opens what was found in a folder. One file gets its path here; several files and an index add
+   paths of their own. */
 static coffer_status open_found(coffer **model, const coffer__found *found, const coffer_open_options *options,
                                 coffer_error *err)
 {
@@ -26,6 +27,8 @@ static coffer_status open_found(coffer **model, const coffer__found *found, cons
     return status == COFFER_OK ? status : coffer__fail_path(err, status, found->path.text);
 }
 
+/* Names are compared and not times: a set whose files were replaced under the same names is caught
+   by the headers, or by the index that such a save brings. */
 static bool open_found_same(const coffer__found *one, const coffer__found *other)
 {
     bool same = one->is_index == other->is_index && one->set_count == other->set_count &&
@@ -37,9 +40,11 @@ static bool open_found_same(const coffer__found *one, const coffer__found *other
     return same;
 }
 
-/* Whether the folder still holds the same model. An index checks that by itself (several.c), and one file is always
-   one model. Files without an index must not have got one, nor be getting one: their names would be taken over by
-   the files of another model. */
+/* Whether the folder still holds the same model. An index checks that by itself (several.c), and
+   one file is always one model. Files without an index must not have got one, nor be getting one:
+   their names would be taken over by the files of another model. Without memory to look again the
+   answer is yes: another round would fail in the same way. A single file that has vanished is
+   looked for again. */
 static bool open_is_still(const coffer__found *found, const char *path, coffer_status status,
                           const coffer_open_options *options)
 {
@@ -53,8 +58,9 @@ static bool open_is_still(const coffer__found *found, const char *path, coffer_s
     return same;
 }
 
-/* Looks for what the folder holds, and opens it. *still tells whether the folder still holds it, as far as that can
-   be known. */
+/* Looks for what the folder holds, and opens it. *still tells whether the folder still holds it, as
+   far as that can be known. The three failures may come from looking between two steps of a save,
+   so none of them is final by itself. All others are. */
 static coffer_status open_folder_now(coffer **model, const char *path, const coffer_open_options *options, bool *still,
                                      coffer_error *err)
 {
@@ -69,8 +75,10 @@ static coffer_status open_folder_now(coffer **model, const char *path, const cof
     return status;
 }
 
-/* A failure that two rounds in a row agree on is final: it is not the result of looking at a bad moment. Failures
-   carry the path. */
+/* A failure that two rounds in a row agree on is final: it is not the result of looking at a bad
+   moment. Failures carry the path. What an earlier round has opened is closed before the next one
+   begins. The rounds are bounded, so a program that saves all the time cannot keep this one here
+   for ever. */
 coffer_status coffer__open_folder(coffer **model, const char *path, const coffer_open_options *options,
                                   coffer_error *err)
 {
@@ -84,6 +92,7 @@ coffer_status coffer__open_folder(coffer **model, const char *path, const coffer
         still = still || (status != COFFER_OK && status == before);
         before = status;
     }
+    /* The last round opened a model, but it was replaced in the meantime. */
     if (status == COFFER_OK && !still) {
         coffer_close(*model);
         *model = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for by the names that
- * loaders give them. The URL's text is read once, by the client that the model owns; what is opened are locations that
- * the client makes of it. The text goes along for those who read what is shown.
+ * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for
+ * by the names that loaders give them. The URL's text is read once, by the client that the model
+ * owns; what is opened are locations that the client makes of it. The text goes along for those who
+ * read what is shown.
  */
 #include "opening.h"
 
@@ -14,8 +15,9 @@
 
 #include <string.h>
 
-/* Opens one file at a URL, which is its name. If the file came whole with the first answer, its digest is checked
-   now. */
+/* Opens one file at a URL, which is its name. If the file came whole with the first answer, its
+   digest is checked now. The digest is compared before anything is parsed. For a file that did not
+   come whole, coffer_fetch and verifying have to do that. */
 static coffer_status open_at_url(coffer **model, const coffer__location *at, const char *url,
                                  const coffer_open_options *options, coffer_error *err)
 {
@@ -34,7 +36,8 @@ static coffer_status open_at_url(coffer **model, const coffer__location *at, con
     return coffer__open_hand_out(model, made, url, status, err);
 }
 
-/* Opens what is at the location of one file or of an index. Failures carry the URL. */
+/* Opens what is at the location of one file or of an index. Failures carry the URL. A query after
+   the name is not a part of it (coffer_is_index). */
 static coffer_status open_one_url(coffer **model, const coffer__location *at, const char *url,
                                   const coffer_open_options *options, coffer_error *err)
 {
@@ -47,12 +50,14 @@ static coffer_status open_one_url(coffer **model, const coffer__location *at, co
 
 /* ---- a repository or a folder ------------------------------------------------------------------------------------ */
 
-/* One of the names that loaders give to models, tried in the folder or repository that was opened. */
+/* One of the names that loaders give to models, tried in the folder or repository that was opened.
+   The two are made together, and are of the same file. */
 typedef struct open_try {
     coffer__path url; /* as users see it */
     coffer__location at;
 } open_try;
 
+/* The names are constants that fit any folder, so only a long URL can fail. */
 static coffer_status open_begin_try(open_try *attempt, coffer__web *web, const char *url, size_t i, coffer_error *err)
 {
     const char *name = coffer__usual_names[i];
@@ -73,9 +78,12 @@ static coffer_status open_no_model(const char *url, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 
-/* Opens the first of the usual names that the server has. Without a listing they are guessed. A store answers 403
-   for an object that does not exist if the user may not list its bucket: then the next name is tried, and if none
-   is found, the first refusal is the error. */
+/* Opens the first of the usual names that the server has. Without a listing they are guessed. A
+   store answers 403 for an object that does not exist if the user may not list its bucket: then the
+   next name is tried, and if none is found, the first refusal is the error. With a listing no
+   request is spent on a name that is not there. Any other failure ends the search: a server that is
+   down must not look like one without a model. `first` exists because `err` is overwritten by each
+   attempt. */
 static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *web, const char *url,
                                 const coffer__listing *listing, const coffer_open_options *options, coffer_error *err)
 {
@@ -91,6 +99,7 @@ static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *
             continue;
         }
         status = open_one_url(model, &attempt->at, attempt->url.text, options, err);
+        /* The store may refuse because the name does not exist. */
         const bool refused = attempt->at.address.signs && status == COFFER_ERR_ACCESS;
         if (status != COFFER_ERR_NOT_FOUND && !refused) {
             return status;
@@ -109,7 +118,10 @@ static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *
     return refusal;
 }
 
-/* A model in the Hub's cache is preferred to what the server has. */
+/* A model in the Hub's cache is preferred to what the server has: opening it needs no
+   answer, and works offline. Names are looked for in the loaders' order, in the cache
+   first and then on the server, so a cached model of diffusers wins over one of
+   transformers that is only on the server. */
 static coffer_status open_remote_folder(coffer **model, coffer__web *web, const char *url,
                                         const coffer__listing *listing, const coffer_open_options *options,
                                         coffer_error *err)
@@ -123,9 +135,12 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
     return open_guess(model, &attempt, web, url, listing, options, err);
 }
 
-/* For a model that will be fetched from the Hub: asks once which commit the revision is and which files it has, and
-   uses that commit from then on. So all files are of one commit, even if the branch moves during a long download.
-   *url then points into *at. If the Hub does not answer, nothing changes. */
+/* For a model that will be fetched from the Hub: asks once which commit the revision is and which
+   files it has, and uses that commit from then on. So all files are of one commit, even if the
+   branch moves during a long download. *url then points into *at. If the Hub does not answer,
+   nothing changes. It does nothing for a single file on the server, which is of one version anyway,
+   and nothing without `to_fetch`: a model that is only read is guarded by its validators. A mirror
+   without this part of the Hub's interface costs one request. */
 static coffer_status open_settle(const char **url, coffer__path *at, coffer__web *web, coffer__listing *listing,
                                  const coffer_open_options *options, coffer_error *err)
 {
@@ -145,7 +160,8 @@ static coffer_status open_settle(const char **url, coffer__path *at, coffer__web
     return coffer__web_settle(web, listing->commit, err);
 }
 
-/* Opens with the client. The listing goes to the model on success and is released on failure. */
+/* Opens with the client. The listing goes to the model on success and is released on failure. The
+   path `at` lives here because `url` may point into it; the model copies what it keeps. */
 static coffer_status open_with_web(coffer **model, coffer__web *web, const char *url,
                                    const coffer_open_options *options, coffer_error *err)
 {
@@ -168,15 +184,18 @@ static coffer_status open_with_web(coffer **model, coffer__web *web, const char 
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
-/* Whether the user wants to cancel, while the first answers are awaited. */
+/* Whether the user wants to cancel, while the first answers are awaited. Nothing is known of the
+   total yet, so it is reported as 0 of 1. */
 static bool open_stop(void *ctx)
 {
     const coffer_open_options *options = ctx;
     return options->progress(options->progress_ctx, 0, 1) != 0;
 }
 
-/* The client belongs to this function until the model is complete; then to the model. The watch lives on this
-   stack, so the client must forget it before the function returns. */
+/* The client belongs to this function until the model is complete; then to the model. The watch
+   lives on this stack, so the client must forget it before the function returns. On failure the
+   sources that were opened have given up their shares, so freeing the client here frees it for
+   good. */
 coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
 {
     coffer__web *web = NULL;
@@ -193,6 +212,7 @@ coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_opti
         coffer__web_free(web);
         return status;
     }
+    /* The watch ends with this function. */
     (void)coffer__web_watch(web, NULL);
     (*model)->web = web;
     return COFFER_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many parameters a model has: as its tensors are stored, and as it was trained, for weights of which quantisation
- * packed several into an element. config.json and the names that each method gives its tensors tell what was packed:
+ * How many parameters a model has: as its tensors are stored, and as it was trained, for weights of
+ * which quantisation packed several into an element. config.json and the names that each method
+ * gives its tensors tell what was packed:
  *
  *   any method           .weight_scale, .zero_point and the like say how to unpack: they were not trained
  *   gptq, awq            .qweight has 32 / bits weights in an element; .qzeros, .g_idx and .scales say how to unpack
@@ -12,12 +13,14 @@
  *   none: MLX            a U32 .weight with .scales beside it has 32 / bits, where a module may state its own bits;
  *                        .scales and .biases say how to unpack
  *
- * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are stored. If the
- * outermost object says nothing of quantisation, that of the language model in it is used.
+ * F8_E8M0 holds nothing but scales. Modules that the configuration leaves out count as they are
+ * stored. If the outermost object says nothing of quantisation, that of the language model in it is
+ * used.
  *
- * Reading the configuration never makes counting fail, except for memory: a configuration that is missing or not
- * valid counts as none. One pass reads it, with a function for the members of each kind of object. Every string that is
- * kept goes into one block as long as the file, which is enough since undoing escapes makes a string shorter.
+ * Reading the configuration never makes counting fail, except for memory: a configuration that is
+ * missing or not valid counts as none. One pass reads it, with a function for the members of each
+ * kind of object. Every string that is kept goes into one block as long as the file, which is
+ * enough since undoing escapes makes a string shorter.
  */
 #include "alloc.h"
 #include "coffer.h"
@@ -45,13 +48,14 @@ typedef enum parameters_method {
     PARAMETERS_MLX
 } parameters_method;
 
-/* A module of MLX that has bits of its own. */
+/* A module of MLX that has bits of its own. The name is that of the module, without `.weight`. */
 typedef struct parameters_module {
     coffer__name name;
     uint64_t bits;
 } parameters_module;
 
-/* What config.json says of quantisation. */
+/* What config.json says of quantisation. Zero but for the allocator at first. A number of 0 means
+   that nothing is stated, and all of it is untrusted: numbers are checked where they are used. */
 typedef struct parameters_config {
     coffer_allocator allocator;
     coffer__json json;
@@ -83,7 +87,8 @@ static bool parameters_is(coffer__name name, const char *text)
     return name.len == coffer__text_len(text) && memcmp(name.text, text, name.len) == 0;
 }
 
-/* Reads a string to the end of `text`, which never moves, so the names that point into it stay valid. */
+/* Reads a string to the end of `text`, which never moves, so the names that point into it stay
+   valid. A string that fails to be read uses no room. */
 static coffer_status parameters_string(parameters_config *config, coffer__name *string)
 {
     bool has_control = false;
@@ -94,18 +99,21 @@ static coffer_status parameters_string(parameters_config *config, coffer__name *
     return status;
 }
 
+/* Skipping checks the JSON as well, so a file that is not valid is found out wherever the
+   fault is. */
 static coffer_status parameters_skip(parameters_config *config)
 {
     return coffer__json_skip(&config->json, config->depth, &config->scratch);
 }
 
+/* *string is unchanged if it is another value. */
 static coffer_status parameters_string_or_skip(parameters_config *config, coffer__name *string)
 {
     return coffer__json_peek(&config->json) == '"' ? parameters_string(config, string) : parameters_skip(config);
 }
 
-/* A number that is not a plain integer is skipped and counts as 0. The value is read from a copy of the reader, as
-   skipping has to move the real one past it whatever it is. */
+/* A number that is not a plain integer is skipped and counts as 0. The value is read from a copy of
+   the reader, as skipping has to move the real one past it whatever it is. */
 static coffer_status parameters_number(parameters_config *config, uint64_t *number)
 {
     coffer__json_space(&config->json);
@@ -118,7 +126,8 @@ static coffer_status parameters_number(parameters_config *config, uint64_t *numb
     return status;
 }
 
-/* A list with room for one more item, doubled when it is full; NULL without memory, which *err then says. */
+/* A list with room for one more item, doubled when it is full; NULL without memory, which *err then
+   says. On failure the old items are still there, to be freed with the configuration. */
 static void *parameters_grow(parameters_config *config, void *items, size_t count, size_t *room, size_t item_size)
 {
     if (count < *room) {
@@ -158,7 +167,8 @@ static coffer_status parameters_add_module(parameters_config *config, coffer__na
     return COFFER_OK;
 }
 
-/* Reads the list of modules that are not quantised. Items that are not strings are skipped. */
+/* Reads the list of modules that are not quantised. Items that are not strings are skipped. An
+   empty pattern would match every name, so it is not kept. */
 static coffer_status parameters_left_out(parameters_config *config)
 {
     coffer__json *json = &config->json;
@@ -184,8 +194,10 @@ static coffer_status parameters_left_out(parameters_config *config)
     return status;
 }
 
-/* Visits the members of an object; `member` consumes the value of each. Any other value is skipped. Recursion is
-   bounded by this file's own functions and not by the input: each kind of object has a function of its own. */
+/* Visits the members of an object; `member` consumes the value of each. Any other value is skipped.
+   Recursion is bounded by this file's own functions and not by the input: each kind of object has a
+   function of its own. `depth` bounds nesting within what is skipped. It is set back on every path,
+   because the same configuration is read a second time. */
 static coffer_status parameters_object(parameters_config *config,
                                        coffer_status (*member)(parameters_config *config, coffer__name key))
 {
@@ -220,7 +232,7 @@ done:
     return status;
 }
 
-/* config_groups: {group: {weights: {num_bits}}} */
+/* config_groups: {group: {weights: {num_bits}}}. The last group counts if they differ. */
 static coffer_status parameters_weights_member(parameters_config *config, coffer__name key)
 {
     return parameters_is(key, "num_bits") ? parameters_number(config, &config->packed_bits) : parameters_skip(config);
@@ -243,8 +255,9 @@ static coffer_status parameters_module_member(parameters_config *config, coffer_
     return parameters_is(key, "bits") ? parameters_number(config, &config->module_bits) : parameters_skip(config);
 }
 
-/* MLX: {module: {bits}}. Unknown members of the quantisation object may be modules; those that state no bits are
-   not kept. */
+/* MLX: {module: {bits}}. Unknown members of the quantisation object may be modules; those that
+   state no bits are not kept. The number of modules is bounded by the file's size, which is at most
+   PARAMETERS_MOST_CONFIG. */
 static coffer_status parameters_read_module(parameters_config *config, coffer__name name)
 {
     config->module_bits = 0;
@@ -252,6 +265,8 @@ static coffer_status parameters_read_module(parameters_config *config, coffer__n
     return status == COFFER_OK && config->module_bits > 0 ? parameters_add_module(config, name) : status;
 }
 
+/* load_in_4bit is read by its first character and then falls through to the end, where a value that
+   is no object is skipped. */
 static coffer_status parameters_quantisation_member(parameters_config *config, coffer__name key)
 {
     if (parameters_is(key, "quant_method")) {
@@ -275,6 +290,7 @@ static coffer_status parameters_quantisation_member(parameters_config *config, c
     return parameters_read_module(config, key);
 }
 
+/* MLX writes `quantization`, and some of its models have both, with the same content. */
 static coffer_status parameters_config_member(parameters_config *config, coffer__name key)
 {
     const bool mlx = parameters_is(key, "quantization");
@@ -285,7 +301,8 @@ static coffer_status parameters_config_member(parameters_config *config, coffer_
     return parameters_object(config, parameters_quantisation_member);
 }
 
-/* A model for several kinds of input has the configuration of its language model in one of these. */
+/* A model for several kinds of input has the configuration of its language model in one of these.
+   These are the names that Hugging Face's configurations use. */
 static coffer_status parameters_inner_member(parameters_config *config, coffer__name key)
 {
     static const char *const inner[] = { "text_config", "language_config", "llm_config" };
@@ -302,6 +319,8 @@ static coffer__name parameters_module_name(const void *ctx, uint32_t item)
     return ((const parameters_config *)ctx)->modules[item].name;
 }
 
+/* One byte more than the file keeps the room from being empty. If a module is stated twice the
+   index finds the first one. */
 static coffer_status parameters_read_config(parameters_config *config, const uint8_t *text, size_t size,
                                             coffer_error *err)
 {
@@ -314,6 +333,7 @@ static coffer_status parameters_read_config(parameters_config *config, const uin
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
     }
     config->json = whole;
+    /* The first pass reads the outermost object, the second one those within it. */
     coffer_status status = parameters_object(config, parameters_config_member);
     if (status == COFFER_OK && !config->quantised) {
         /* Nothing was kept, so the room for text is used again. */
@@ -326,6 +346,7 @@ static coffer_status parameters_read_config(parameters_config *config, const uin
     return status == COFFER_OK ? coffer__names_build(&config->module_names, &twice, err) : status;
 }
 
+/* Valid at any point of reading. */
 static void parameters_free_config(parameters_config *config)
 {
     coffer__scratch_free(&config->scratch);
@@ -353,7 +374,8 @@ static bool parameters_ends_in_any(coffer__name name, const char *const *endings
     return false;
 }
 
-/* Where a piece of a pattern begins in a name, from `from` on; SIZE_MAX when it is not there. */
+/* Where a piece of a pattern begins in a name, from `from` on; SIZE_MAX when it is not there. In at
+   most name times piece steps. An empty piece is found at once. */
 static size_t parameters_find(coffer__name name, size_t from, const char *piece, size_t piece_len)
 {
     for (size_t at = from; at <= name.len && piece_len <= name.len - at; at++) {
@@ -364,9 +386,11 @@ static size_t parameters_find(coffer__name name, size_t from, const char *piece,
     return SIZE_MAX;
 }
 
-/* Whether a pattern occurs somewhere in the name. `*` stands for anything, and so does `.*` in a regular expression
-   ("re:…"), of which no more is understood. The pieces between stars are searched for from left to right, each
-   after the one before it. */
+/* Whether a pattern occurs somewhere in the name. `*` stands for anything, and so does `.*` in a
+   regular expression ("re:…"), of which no more is understood. The pieces between stars are
+   searched for from left to right, each after the one before it. A star at either end changes
+   nothing, since a pattern may occur anywhere. Stretching earlier stars is not needed: the leftmost
+   place leaves the most room for what follows. */
 static bool parameters_matches(coffer__name name, coffer__name pattern)
 {
     const bool regular = pattern.len > 3 && memcmp(pattern.text, "re:", 3) == 0;
@@ -376,6 +400,7 @@ static bool parameters_matches(coffer__name name, coffer__name pattern)
         while (end < pattern.len && pattern.text[end] != '*') {
             end++;
         }
+        /* `.*` of a regular expression is a star, so its dot is no part of the piece. */
         const bool any_dot = regular && end < pattern.len && end > begin && pattern.text[end - 1] == '.';
         const size_t len = end - begin - (any_dot ? 1 : 0);
         at = parameters_find(name, at, pattern.text + begin, len);
@@ -388,6 +413,8 @@ static bool parameters_matches(coffer__name name, coffer__name pattern)
     return true;
 }
 
+/* The time is that of patterns times tensors. Both are bounded by files that the user has chosen to
+   open. */
 static bool parameters_is_left_out(const parameters_config *config, coffer__name name)
 {
     for (size_t i = 0; i < config->left_out_count; i++) {
@@ -398,7 +425,9 @@ static bool parameters_is_left_out(const parameters_config *config, coffer__name
     return false;
 }
 
-/* The tensor with the same name but another ending; NULL if there is none, or if the name would be too long. */
+/* The tensor with the same name but another ending; NULL if there is none, or if the name would be
+   too long. The name ends in `ending`. A name that is too long for the buffer has no helper, so its
+   tensor counts as it is stored. */
 static const coffer_tensor *parameters_beside(const coffer *model, coffer__name name, const char *ending,
                                               const char *other)
 {
@@ -415,13 +444,15 @@ static const coffer_tensor *parameters_beside(const coffer *model, coffer__name 
 
 /* ---- how many weights are in an element -------------------------------------------------------------------------- */
 
-/* `of` weights in `in` elements. Auxiliary tensors have 0 in 1, plain ones 1 in 1. */
+/* `of` weights in `in` elements. Auxiliary tensors have 0 in 1, plain ones 1 in 1. `in` is
+   never 0. */
 typedef struct parameters_share {
     uint64_t of;
     uint64_t in;
 } parameters_share;
 
-/* MLX states no method, only bits. */
+/* MLX states no method, only bits. A method that is not known packs nothing as far as this goes,
+   and is named in what was assumed. */
 static parameters_method parameters_method_of(const parameters_config *config)
 {
     static const struct {
@@ -445,7 +476,8 @@ static parameters_method parameters_method_of(const parameters_config *config)
     return config->method.len == 0 && config->bits > 0 ? PARAMETERS_MLX : PARAMETERS_OTHER;
 }
 
-/* Bits of a weight: what the configuration says if that is possible, and otherwise what is usual. */
+/* Bits of a weight: what the configuration says if that is possible, and otherwise what is usual.
+   The bounds keep a hostile number from making a share of 0 or beyond a word. */
 static uint64_t parameters_bits(const parameters_config *config, parameters_method method)
 {
     const uint64_t bits = method == PARAMETERS_COMPRESSED ? config->packed_bits : config->bits;
@@ -461,8 +493,9 @@ static uint64_t parameters_bits_of_module(const parameters_config *config, coffe
     return own > 0 && own <= 32 ? own : bits;
 }
 
-/* MLX has no list of what it packed. A U32 weight with scales beside it is packed, and the helpers beside such a
-   weight do not count. */
+/* MLX has no list of what it packed. A U32 weight with scales beside it is packed, and the helpers
+   beside such a weight do not count. An element of 32 bits with 3-bit weights holds 32 / 3 of them:
+   MLX packs across elements, so only the sum is whole. */
 static parameters_share parameters_share_of_mlx(const coffer *model, const parameters_config *config, coffer__name name,
                                                 const coffer_tensor *tensor, uint64_t bits)
 {
@@ -481,8 +514,8 @@ static parameters_share parameters_share_of_mlx(const coffer *model, const param
     return (parameters_share){ 1, 1 };
 }
 
-/* How many weights an element of the tensor holds. What holds for any method is decided first: scales by dtype,
-   modules that are left out, and the endings of helpers. */
+/* How many weights an element of the tensor holds. What holds for any method is decided first:
+   scales by dtype, modules that are left out, and the endings of helpers. */
 static parameters_share parameters_share_of(const coffer *model, const parameters_config *config,
                                             parameters_method method, const coffer_tensor *tensor)
 {
@@ -497,6 +530,7 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     const parameters_share none = { 0, 1 };
     const parameters_share one = { 1, 1 };
     const uint64_t bits = parameters_bits(config, method);
+    /* What holds for any method. */
     if (tensor->dtype == COFFER_F8_E8M0) {
         return none;
     }
@@ -506,6 +540,7 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     if (parameters_ends_in_any(name, scales)) {
         return none;
     }
+    /* What each method packs, by the endings of its names. */
     switch (method) {
     case PARAMETERS_GPTQ:
         if (parameters_ends_in_any(name, of_gptq)) {
@@ -536,8 +571,8 @@ static parameters_share parameters_share_of(const coffer *model, const parameter
     }
 }
 
-/* The scales of bitsandbytes with 8 bits, and what says how its weights are laid out: not trained, though
-   @huggingface/hub counts them. */
+/* The scales of bitsandbytes with 8 bits, and what says how its weights are laid out: not trained,
+   though @huggingface/hub counts them. */
 static bool parameters_is_of_int8(parameters_method method, coffer__name name)
 {
     static const char *const of_int8[] = { ".SCB", ".weight_format", NULL };
@@ -552,13 +587,15 @@ static void parameters_add(uint64_t *sum, uint64_t number)
     *sum = number > UINT64_MAX - *sum ? UINT64_MAX : *sum + number;
 }
 
-/* elements * of / in without overflow, as `of` is at most 64. Whole groups of `in` elements are scaled first, then
-   the rest. */
+/* elements * of / in without overflow, as `of` is at most 64. Whole groups of `in` elements are
+   scaled first, then the rest. */
 static uint64_t parameters_scaled(uint64_t elements, parameters_share share)
 {
     return elements / share.in * share.of + elements % share.in * share.of / share.in;
 }
 
+/* Three counts in one pass: `plain` as stored, `trained` as unpacked, and `compatible` as
+   @huggingface/hub counts, which multiplies by whole numbers only and counts no scalars. */
 static void parameters_count(const coffer *model, const parameters_config *config, coffer_parameters *counts)
 {
     const parameters_method method = parameters_method_of(config);
@@ -575,7 +612,8 @@ static void parameters_count(const coffer *model, const parameters_config *confi
     }
 }
 
-/* Says in words what was assumed. */
+/* Says in words what was assumed. The message is made by the formatter of errors, which escapes
+   what comes from the configuration, and is cut to the room in *counts. */
 static void parameters_note(const parameters_config *config, coffer_parameters *counts)
 {
     coffer_error said;
@@ -602,8 +640,9 @@ static void parameters_note(const parameters_config *config, coffer_parameters *
     memcpy(counts->assumed, said.message, sizeof counts->assumed - 1);
 }
 
-/* Counts by a configuration. One that is not valid counts as none, and that is noted; only a lack of memory is a
-   failure. */
+/* Counts by a configuration. One that is not valid counts as none, and that is noted; only a lack
+   of memory is a failure. `why` is not shown. A configuration that was read half counts as none, so
+   that the counts never depend on where the fault is. */
 static coffer_status parameters_count_by(const coffer *model, const uint8_t *text, size_t size,
                                          coffer_parameters *counts, coffer_error *err)
 {
@@ -614,6 +653,7 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
         parameters_free_config(&config);
         return coffer__fail(err, status, "no memory for the model's configuration");
     }
+    /* After a failure nothing counts as quantised. */
     config.quantised = config.quantised && status == COFFER_OK;
     parameters_count(model, &config, counts);
     parameters_note(&config, counts);
@@ -625,7 +665,8 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
     return COFFER_OK;
 }
 
-/* Reads the configuration beside the model's first file; false if there is none that can be read. */
+/* Reads the configuration beside the model's first file; false if there is none that can be read. A
+   model from memory or from the caller's source has no path, and no configuration. */
 static bool parameters_find_config(const coffer *model, coffer__whole *whole)
 {
     coffer__place place;

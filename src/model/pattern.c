@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Patterns for names: see pattern.h. When an item does not match, the last star met takes one more character and
- * matching resumes after it. Going back to earlier stars is never needed: whatever they could take instead, the
- * last star can take, too. So there is no recursion and no exponential time.
+ * Patterns for names: see pattern.h. When an item does not match, the last star met takes one more
+ * character and matching resumes after it. Going back to earlier stars is never needed: whatever
+ * they could take instead, the last star can take, too. So there is no recursion and no exponential
+ * time.
  */
 #include "pattern.h"
 
@@ -10,7 +11,8 @@
 
 #include <string.h>
 
-/* The first character of a text that is not empty, and its size; a byte that is not UTF-8 counts as a character. */
+/* The first character of a text that is not empty, and its size; a byte that is not UTF-8 counts as
+   a character. */
 static size_t pattern_character(const char *text, size_t len, uint32_t *character)
 {
     const size_t size = coffer__utf8_decode(text, len, character);
@@ -20,16 +22,18 @@ static size_t pattern_character(const char *text, size_t len, uint32_t *characte
     return size == 0 ? 1 : size;
 }
 
-/* A character of the pattern that stands for itself, with or without a backslash before it; returns what follows
-   it. */
+/* A character of the pattern that stands for itself, with or without a backslash before it; returns
+   what follows it. A backslash at the end of the pattern is an ordinary character. */
 static const char *pattern_literal(const char *pattern, uint32_t *character)
 {
     pattern += pattern[0] == '\\' && pattern[1] != '\0';
     return pattern + pattern_character(pattern, strlen(pattern), character);
 }
 
-/* Whether the set that begins after its bracket has the character. *rest is what follows the set, or NULL if it
-   never ends; then the bracket stands for itself. */
+/* Whether the set that begins after its bracket has the character. *rest is what follows the set,
+   or NULL if it never ends; then the bracket stands for itself. A range whose ends are in the wrong
+   order is empty. Characters are compared as code points, and a backslash within a set takes away a
+   special meaning as it does elsewhere. */
 static bool pattern_set_has(const char *set, uint32_t character, const char **rest)
 {
     const bool inverted = *set == '!' || *set == '^';
@@ -39,6 +43,7 @@ static bool pattern_set_has(const char *set, uint32_t character, const char **re
     for (bool first = true; *set != '\0' && (first || *set != ']'); first = false) {
         uint32_t low = 0;
         set = pattern_literal(set, &low);
+        /* One character, unless a hyphen makes it a range. */
         uint32_t high = low;
         if (set[0] == '-' && set[1] != '\0' && set[1] != ']') {
             set = pattern_literal(set + 1, &high);
@@ -49,7 +54,8 @@ static bool pattern_set_has(const char *set, uint32_t character, const char **re
     return found != inverted;
 }
 
-/* Whether the pattern's next item, which is no star, matches the character. *rest is what follows the item. */
+/* Whether the pattern's next item, which is no star, matches the character. *rest is what follows
+   the item. At the pattern's end nothing matches. *rest is only used after a match. */
 static bool pattern_takes(const char *pattern, uint32_t character, const char **rest)
 {
     uint32_t wanted = 0;
@@ -76,7 +82,8 @@ typedef struct pattern_match {
     coffer__name *captures; /* NULL: not needed */
 } pattern_match;
 
-/* A star begins by matching nothing. It becomes the one that is stretched from now on. */
+/* A star begins by matching nothing. It becomes the one that is stretched from now on. Earlier
+   captures are final by then: no earlier star is stretched again. */
 static void pattern_meet_star(pattern_match *match, const char *star)
 {
     if (match->captures != NULL) {
@@ -99,8 +106,9 @@ static void pattern_stretch_star(pattern_match *match)
     }
 }
 
-/* Consumes the name character by character. When the name ends, stars at the end of the pattern match nothing, and
-   the pattern must end, too. */
+/* Consumes the name character by character. When the name ends, stars at the end of the pattern
+   match nothing, and the pattern must end, too. Each round either consumes a character or stretches
+   the star by one, so there are at most as many rounds as the pattern is long times the name. */
 static bool pattern_run(const char *pattern, pattern_match *match)
 {
     const coffer__name name = match->name;
@@ -113,6 +121,7 @@ static bool pattern_run(const char *pattern, pattern_match *match)
         } else if (pattern_takes(pattern, character, &rest)) {
             pattern = rest;
             match->at += size;
+            /* No match here: the last star takes one character more. */
         } else if (match->star != NULL) {
             pattern_stretch_star(match);
             pattern = match->star;

@@ -2,10 +2,10 @@
 /*
  * Where the files of a model are: see place.h for the rules about names and links.
  *
- * Both rules defend against an index from a stranger. Names are checked in every form that undoing escapes can give
- * them, as a server or a cache may undo them later. Links are resolved to a real path first, and that path is
- * compared with the folders that are allowed and then opened, so the check and the opening see the same path
- * without links.
+ * Both rules defend against an index from a stranger. Names are checked in every form that undoing
+ * escapes can give them, as a server or a cache may undo them later. Links are resolved to a real
+ * path first, and that path is compared with the folders that are allowed and then opened, so the
+ * check and the opening see the same path without links.
  */
 #include "place.h"
 #include "source_http.h"
@@ -20,7 +20,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* The value of the %XX at `at`; -1 when there is none. */
+/* The value of the %XX at `at`; -1 when there is none. `at` is less than `len`. */
 static int place_escape_at(const char *text, size_t len, size_t at)
 {
     int value = 0;
@@ -41,7 +41,8 @@ static int place_escape_at(const char *text, size_t len, size_t at)
     return value;
 }
 
-/* Undoes every %XX in place; true if there was one. The text gets shorter each time, so undoing repeatedly ends. */
+/* Undoes every %XX in place; true if there was one. The text gets shorter each time, so undoing
+   repeatedly ends. */
 static bool place_undo_escapes(char *text, size_t *len)
 {
     size_t to = 0;
@@ -55,8 +56,10 @@ static bool place_undo_escapes(char *text, size_t *len)
     return undone;
 }
 
-/* What is wrong with a name in this spelling; NULL: nothing. Bytes that are not UTF-8 are accepted one by one,
-   since undoing escapes may give them. */
+/* What is wrong with a name in this spelling; NULL: nothing. Bytes that are not UTF-8 are
+   accepted one by one, since undoing escapes may give them. A backslash is refused on
+   every system, because an index is made on one machine and read on another. The words end
+   the sentence in the message. */
 static const char *place_fault_of(const char *name, size_t len)
 {
     if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))) {
@@ -78,12 +81,14 @@ static const char *place_fault_of(const char *name, size_t len)
     return NULL;
 }
 
-/* Checks the name as it is written, and again after each round of undoing escapes, until nothing is left to undo:
-   "%252e%252e" is ".." after two rounds. */
+/* Checks the name as it is written, and again after each round of undoing escapes, until nothing is
+   left to undo: "%252e%252e" is ".." after two rounds. Each round makes the text shorter, so there
+   are at most 127 of them. The message shows the name as it is written, escaped. */
 coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
 {
     char decoded[COFFER__PATH_MAX_NAME];
     size_t len = name_len;
+    /* First as it is written, then in every form that undoing escapes gives. */
     const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : place_fault_of(name, name_len);
     if (fault == NULL) {
         memcpy(decoded, name, len);
@@ -103,8 +108,9 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* The real path of a folder, with a slash at its end; 0 or an errno. With the slash, a prefix of a path is a folder
-   that has it, and not one whose name begins alike. */
+/* The real path of a folder, with a slash at its end; 0 or an errno. With the slash, a prefix of a
+   path is a folder that has it, and not one whose name begins alike. A path that does not fit is
+   refused, never cut. */
 static int place_real_folder(const char *folder, coffer__path *real)
 {
     const int os_error = coffer__os_real_path(folder, real->text, sizeof real->text);
@@ -115,8 +121,9 @@ static int place_real_folder(const char *folder, coffer__path *real)
     return real->text[len - 1] == '/' || coffer__path_append(real, "/", 1) ? 0 : ENAMETOOLONG;
 }
 
-/* If the name of the index is itself a link that leads elsewhere, the folder where it leads is allowed, too: a
-   folder of links to the files of another folder can be read like that folder. */
+/* If the name of the index is itself a link that leads elsewhere, the folder where it leads is
+   allowed, too: a folder of links to the files of another folder can be read like that folder. This
+   is how people combine files of their own with links to a model's. */
 static void place_other_of_link(coffer__place *place, const char *path)
 {
     coffer__path real;
@@ -128,8 +135,10 @@ static void place_other_of_link(coffer__place *place, const char *path)
     }
 }
 
-/* For a folder …/snapshots/REVISION/, or one below it, links may lead into …/blobs/. The last "/snapshots/" in the
-   path is the cache's own. A folder that does not exist is not allowed. */
+/* For a folder …/snapshots/REVISION/, or one below it, links may lead into …/blobs/. The last
+   "/snapshots/" in the path is the cache's own. A folder that does not exist is not allowed. The
+   folder of blobs is resolved itself, so a link in its place is judged by where it leads. It is
+   asked only when the index is no link to another folder: there is room for one folder. */
 static void place_other_of_hub(coffer__place *place)
 {
     static const char snapshots[] = "/snapshots/";
@@ -146,9 +155,11 @@ static void place_other_of_hub(coffer__place *place)
     }
 }
 
-/* Keeps what stands before the name in a URL. The query is dropped, as it belongs to that one file. */
+/* Keeps what stands before the name in a URL. The query is dropped, as it belongs to that
+   one file. */
 static coffer_status place_beside_url(coffer__place *place, const char *url, coffer_error *err)
 {
+    /* Up to the last slash of the path; a slash in the query does not count. */
     size_t len = 0;
     for (size_t at = 0; url[at] != '\0' && url[at] != '?'; at++) {
         len = url[at] == '/' ? at + 1 : len;
@@ -158,8 +169,9 @@ static coffer_status place_beside_url(coffer__place *place, const char *url, cof
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
 }
 
-/* The place of a folder is its real path, taken once: replacing a link in the path later does not change which
-   files are opened. */
+/* The place of a folder is its real path, taken once: replacing a link in the path later does not
+   change which files are opened. `given` is kept as the user wrote it, because messages should show
+   paths that the user knows. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err)
 {
     coffer__path folder;
@@ -169,6 +181,7 @@ coffer_status coffer__place_beside(coffer__place *place, const char *path, coffe
     if (!coffer__path_directory(&folder, path)) {
         return coffer__trouble(err, "find the model's folder", path, ENAMETOOLONG);
     }
+    /* Links in the folder's path are resolved here, once. */
     const int os_error = place_real_folder(folder.text, &place->real);
     if (os_error != 0) {
         return coffer__trouble(err, "find the model's folder", path, os_error);
@@ -189,13 +202,16 @@ bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__p
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a real path is in a folder or below it. An empty folder stands for none. */
+/* Whether a real path is in a folder or below it. An empty folder stands for none. The folder ends
+   in a slash, so /a/bc is not below /a/b/. */
 static bool place_is_below(const char *path, const coffer__path *folder)
 {
     const size_t len = strlen(folder->text);
     return len > 0 && strncmp(path, folder->text, len) == 0;
 }
 
+/* Two reasons, two remedies: a link that leads nowhere is what an interrupted or cleaned cache
+   leaves. */
 static coffer_status place_missing(bool is_link, int os_error, coffer_error *err)
 {
     coffer__fail(
@@ -207,7 +223,8 @@ static coffer_status place_missing(bool is_link, int os_error, coffer_error *err
     return coffer__fail_errno(err, COFFER_ERR_SHARD_MISSING, os_error);
 }
 
-/* Replaces a link by what it leads to, if it may be followed there. */
+/* Replaces a link by what it leads to, if it may be followed there. After this the path has no
+   links, and the pool opens it as such. */
 static coffer_status place_follow(const coffer__place *place, coffer__path *path, coffer_error *err)
 {
     coffer__path target;
@@ -229,7 +246,8 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
     return COFFER_OK;
 }
 
-/* A file's real path, absolute and without a link. */
+/* A file's real path, absolute and without a link. Only links are resolved, so an ordinary file
+   costs one system call before it is opened. */
 static coffer_status place_find(const coffer__place *place, coffer__name name, coffer__path *path, coffer_error *err)
 {
     coffer__os_info info;
@@ -237,6 +255,7 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     if (!coffer__path_append(path, name.text, name.len)) {
         return coffer__trouble(err, "open the file", NULL, ENAMETOOLONG);
     }
+    /* The link itself is looked at, if it is one. */
     const int os_error = coffer__os_inspect(path->text, false, &info);
     if (os_error == ENOENT) {
         return place_missing(false, os_error, err);
@@ -247,7 +266,8 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
 }
 
-/* Compares bytes with the SHA-256 that is stated of them. If SHA-256 is not available here, nothing is compared. */
+/* Compares bytes with the SHA-256 that is stated of them. If SHA-256 is not available here, nothing
+   is compared, as if the server stated no digest. */
 static coffer_status place_compare(const void *bytes, size_t size, const uint8_t stated[32],
                                    const coffer_allocator *allocator, coffer_error *err)
 {
@@ -287,8 +307,9 @@ static coffer_status place_verified(coffer__source *source, const coffer_allocat
     return status;
 }
 
-/* Opens a file at a URL. A file in the Hub's cache is opened there; its links are the cache's own and are followed
-   freely. */
+/* Opens a file at a URL. A file in the Hub's cache is opened there; its links are the cache's own
+   and are followed freely. A file that the server does not have is a missing file of the model,
+   with the words for that. */
 static coffer_status place_open_url(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                     coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err)
 {
@@ -298,12 +319,14 @@ static coffer_status place_open_url(const coffer__place *place, coffer__name nam
     if (status != COFFER_OK) {
         return status;
     }
+    /* Not in the cache: from the server. */
     if (at.local.text[0] == '\0') {
         status = coffer__source_web(source, place->web, &at.address, place->watch, allocator, err);
         return status == COFFER_ERR_NOT_FOUND ? place_missing(false, 0, err)
                : status == COFFER_OK          ? place_verified(source, allocator, err)
                                               : status;
     }
+    /* In the cache: its links lead to blobs, which the pool opens by their real path. */
     const int os_error = coffer__os_real_path(at.local.text, real.text, sizeof real.text);
     return os_error != 0 ? coffer__trouble(err, "follow the link of the Hub's cache", NULL, os_error)
                          : coffer__source_pooled(source, pool, file, real.text, err);
@@ -320,7 +343,8 @@ coffer_status coffer__place_open(const coffer__place *place, coffer__name name, 
     return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
 }
 
-/* Reads a source whole into new memory. On failure coffer__place_forget releases it. */
+/* Reads a source whole into new memory. On failure coffer__place_forget releases it. The limit is
+   compared before anything is allocated. */
 static coffer_status place_read_from(const coffer__source *source, uint64_t most, const coffer_allocator *allocator,
                                      coffer__whole *whole, coffer_error *err)
 {
@@ -336,6 +360,7 @@ static coffer_status place_read_from(const coffer__source *source, uint64_t most
     return coffer__source_read(source, 0, whole->bytes, whole->size, err);
 }
 
+/* `seen` is what the file was when it was opened; several.c compares it later. */
 static coffer_status place_read_file(const char *path, uint64_t most, const coffer_allocator *allocator,
                                      coffer__whole *whole, coffer_error *err)
 {
@@ -350,8 +375,8 @@ static coffer_status place_read_file(const char *path, uint64_t most, const coff
     return status;
 }
 
-/* Reads what is at a location with the client. `whole` takes over the bytes even if the digest does not match, so
-   that the caller releases them. */
+/* Reads what is at a location with the client. `whole` takes over the bytes even if the digest does
+   not match, so that the caller releases them. */
 static coffer_status place_read_web(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
                                     coffer__whole *whole, coffer_error *err)
 {
@@ -364,6 +389,7 @@ static coffer_status place_read_web(const coffer__location *at, uint64_t most, c
                                                   : status;
 }
 
+/* A file of the cache is of the commit that the cache has for the revision. */
 static coffer_status place_read_location(const coffer__location *at, uint64_t most, const coffer_allocator *allocator,
                                          coffer__whole *whole, coffer_error *err)
 {
@@ -387,8 +413,8 @@ coffer_status coffer__place_read(const char *path, const coffer__location *at, u
     return status;
 }
 
-/* The file is no shard, and it is opened by its path as shown. For a URL, the client makes its location at the
-   commit of the other files. */
+/* The file is no shard, and it is opened by its path as shown. For a URL, the client makes its
+   location at the commit of the other files. */
 coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the files of a model are: a folder, or what stands before their names in a URL. Names of files come from an
- * index, and so from a stranger; they are joined to the folder only when they are plain names of files in it, and a
- * file that is a symbolic link is followed only
+ * Where the files of a model are: a folder, or what stands before their names in a URL. Names of
+ * files come from an index, and so from a stranger; they are joined to the folder only when they
+ * are plain names of files in it, and a file that is a symbolic link is followed only
  *
  *   into the folder itself or below it,
  *   into the folder where the index itself really lies, when that is a link too,
@@ -20,6 +20,7 @@
 #include "source.h"
 #include "web.h"
 
+/* Constant while files are opened, so any number of threads may use it. */
 typedef struct coffer__place {
     coffer__path given;                     /* what stands before a name in messages: "", or a folder and a slash */
     coffer__web *web;                       /* the model's, of a URL; else NULL */
@@ -29,7 +30,8 @@ typedef struct coffer__place {
     coffer__path other;                     /* the other folder that links may lead into; "": none */
 } coffer__place;
 
-/* A file read whole. */
+/* A file read whole. All zero when there is nothing. `bytes` has exactly `size` bytes, without a
+   NUL. */
 typedef struct coffer__whole {
     uint8_t *bytes;
     size_t size;
@@ -37,28 +39,31 @@ typedef struct coffer__whole {
     coffer__os_info seen;                   /* of a path: the file that was read */
 } coffer__whole;
 
-/* Fails with COFFER_ERR_SHARD_NAME at `offset` unless a name may be joined to a place: it is not empty, "." or
-   "..", has none of / \ : or control characters, and at most 255 bytes. The same must be true of every name that
-   results from undoing its %XX escapes, however often. */
+/* Fails with COFFER_ERR_SHARD_NAME at `offset` unless a name may be joined to a place: it is not
+   empty, "." or "..", has none of / \ : or control characters, and at most 255 bytes. The same must
+   be true of every name that results from undoing its %XX escapes, however often. */
 coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
 
-/* Finds the place of an index (or of any other file of a model), given by its path. `place` is zero, except for
-   what is known of a URL: its web and commit. */
+/* Finds the place of an index (or of any other file of a model), given by its path. `place` is
+   zero, except for what is known of a URL: its web and commit. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err);
-/* A file's path as it is shown to people. False if that is too long. */
+/* A file's path as it is shown to people. False if that is too long. The name is one that
+   coffer__place_check_name has accepted, here and in the functions below. */
 bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path);
-/* Opens a file whose descriptor the pool manages; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK. Failures do not
-   carry the path. `file` is zero before, and must not move until the source is closed. */
+/* Opens a file whose descriptor the pool manages; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK.
+   Failures do not carry the path. `file` is zero before, and must not move until the source is
+   closed. */
 coffer_status coffer__place_open(const coffer__place *place, coffer__name name, const coffer_allocator *allocator,
                                  coffer__pool *pool, coffer__pooled *file, coffer__source *source, coffer_error *err);
-/* Compares a file that came whole with its first bytes with the SHA-256 that the server states, if it states one:
-   COFFER_ERR_ANSWER. Does nothing for any other source. */
+/* Compares a file that came whole with its first bytes with the SHA-256 that the server states, if
+   it states one: COFFER_ERR_ANSWER. Does nothing for any other source. */
 coffer_status coffer__place_verify(const coffer__source *source, const coffer_allocator *allocator, coffer_error *err);
-/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget releases it. `at` is
-   NULL for a path; what is at a location needs none. */
+/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__place_forget
+   releases it. `at` is NULL for a path; what is at a location needs none. */
 coffer_status coffer__place_read(const char *path, const coffer__location *at, uint64_t most,
                                  const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
-/* The same for a file of a place. It is opened by its path as shown, so its links are followed wherever they lead. */
+/* The same for a file of a place. It is opened by its path as shown, so its links are followed
+   wherever they lead. */
 coffer_status coffer__place_read_beside(const coffer__place *place, coffer__name name, uint64_t most,
                                         const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
 void coffer__place_forget(coffer__whole *whole, const coffer_allocator *allocator);

@@ -9,7 +9,9 @@
 #include "transfer.h"
 #include "trust.h"
 
-/* What every read checks of a place: that it is of the result's size. */
+/* What every read checks of a place: that it is of the result's size. Equal sizes are asked for,
+   and not only enough room, since a buffer of another size is mostly one for another tensor or
+   dtype. */
 static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, uint64_t size, coffer_error *err)
 {
     if (buffer_size != size) {
@@ -26,8 +28,9 @@ static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, 
     return COFFER_OK;
 }
 
-/* What every read of a tensor or of a part begins with: the options, a place for `size` bytes, and a file that has
-   them. */
+/* What every read of a tensor or of a part begins with: the options, a place for `size` bytes, and
+   a file that has them. The options are copied to the size that this version knows, so that
+   programs built against an older or newer header work. */
 static coffer_status read_check(const coffer__shard *shard, const coffer_tensor *tensor, coffer_read_options *options,
                                 const coffer_read_options *given, const void *buffer, uint64_t buffer_size,
                                 uint64_t size, coffer_error *err)
@@ -40,6 +43,8 @@ static coffer_status read_check(const coffer__shard *shard, const coffer_tensor 
     return status == COFFER_OK ? coffer__shard_check_whole(shard, tensor, err) : status;
 }
 
+/* It returns when all bytes are in place. `failed` gets the number of the row that failed and may
+   be NULL. */
 static coffer_status read_rows(const coffer *model, const coffer__row *rows, size_t count,
                                const coffer_read_options *options, size_t *failed, coffer_error *err)
 {
@@ -53,7 +58,10 @@ static coffer__row read_row_of(const coffer__shard *shard, const coffer_tensor *
     return (coffer__row){ .source = &shard->source, .offset = tensor->offset, .size = tensor->size, .to = buffer };
 }
 
-/* A tensor that is due is read by trust.c, which hashes it as it comes; any other by one plain row. */
+/* A tensor that is due is read by trust.c, which hashes it as it comes; any other by one plain row.
+   The model is constant, so any number of threads may read at the same time. After a failure the
+   buffer's content is undefined. A failure of an argument names the tensor as well, as far as it is
+   one of the model's. */
 coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer, uint64_t buffer_size,
                           const coffer_read_options *options, coffer_error *err)
 {
@@ -66,6 +74,7 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     if (status != COFFER_OK) {
         return coffer__model_fail(err, status, shard, tensor);
     }
+    /* Not verified yet, or from a source that may answer differently each time. */
     if (coffer__trust_is_due(shard, tensor)) {
         const coffer_read_target target = { tensor, buffer, buffer_size };
         return coffer__trust_read(model, &target, 1, &known, err);
@@ -75,8 +84,10 @@ coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
-/* Reads a part from the verified copy of the tensor, or from the source. The copy is held until the bytes are
-   moved, so another thread may replace it in the model in the meantime. */
+/* Reads a part from the verified copy of the tensor, or from the source. The copy is held until the
+   bytes are moved, so another thread may replace it in the model in the meantime. With a copy the
+   row reads from memory, from the part's own offset; without one, from the source at the tensor's
+   offset in the file. */
 static coffer_status read_part(const coffer *model, const coffer__shard *shard, const coffer_tensor *tensor,
                                uint64_t offset, void *buffer, uint64_t size, const coffer_read_options *options,
                                coffer_error *err)
@@ -98,6 +109,7 @@ static coffer_status read_part(const coffer *model, const coffer__shard *shard, 
     return status;
 }
 
+/* Compared by a difference, since both numbers are the caller's. */
 coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset, void *buffer,
                                uint64_t size, const coffer_read_options *options, coffer_error *err)
 {
@@ -120,7 +132,8 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
 
 /* ---- many tensors ------------------------------------------------------------------------------------------------ */
 
-/* Checks each target and makes a row of it. */
+/* Checks each target and makes a row of it. All targets are checked before anything is read, so a
+   mistake in the last one costs no transfer. */
 static coffer_status read_plan_many(const coffer *model, const coffer_read_target *targets, size_t count,
                                     coffer__row *rows, coffer_error *err)
 {
@@ -143,7 +156,9 @@ static coffer_status read_plan_many(const coffer *model, const coffer_read_targe
     return COFFER_OK;
 }
 
-/* If one of the tensors is due, all are read by trust.c, which hashes only those that are. */
+/* If one of the tensors is due, all are read by trust.c, which hashes only those that are. The
+   buffers must not overlap, as several threads fill them. Only a failure that is about a row names
+   a tensor. */
 static coffer_status read_many_by(const coffer *model, const coffer_read_target *targets, size_t count,
                                   coffer__row *rows, const coffer_read_options *options, coffer_error *err)
 {
@@ -158,6 +173,7 @@ static coffer_status read_many_by(const coffer *model, const coffer_read_target 
     }
     size_t failed = count;
     status = read_rows(model, rows, count, options, &failed, err);
+    /* A failure that is about no row has no tensor. */
     if (status == COFFER_OK || failed >= count) {
         return status;
     }
@@ -165,6 +181,7 @@ static coffer_status read_many_by(const coffer *model, const coffer_read_target 
     return coffer__model_fail(err, status, coffer__model_shard(model, tensor), tensor);
 }
 
+/* Zero targets are allowed and read nothing. */
 coffer_status coffer_read_many(const coffer *model, const coffer_read_target *targets, size_t count,
                                const coffer_read_options *options, coffer_error *err)
 {
@@ -187,7 +204,9 @@ coffer_status coffer_read_many(const coffer *model, const coffer_read_target *ta
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
-/* The row that reads a slice: from the verified copy, or from the map, or by reads if there is no map. */
+/* The row that reads a slice: from the verified copy, or from the map, or by reads if there is no
+   map. A map that cannot be made is not a failure here: the row then reads, and `map` NULL says so.
+   The product of the box was checked when it was planned. */
 static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *tensor, const coffer__verified *held,
                                      const coffer__box *box, void *buffer)
 {
@@ -207,7 +226,9 @@ static coffer__row read_row_of_slice(coffer__shard *shard, const coffer_tensor *
     return row;
 }
 
-/* The box says which bytes of the tensor the slice takes; `held` is kept until they are moved. */
+/* The box says which bytes of the tensor the slice takes; `held` is kept until they are moved. A
+   slice of a model that is verified makes the whole tensor be verified first, since a part has no
+   digest of its own. */
 static coffer_status read_slice(const coffer *model, coffer__shard *shard, const coffer_tensor *tensor,
                                 const coffer__box *box, void *buffer, uint64_t buffer_size,
                                 const coffer_read_options *options, coffer_error *err)
@@ -229,6 +250,8 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
     return status;
 }
 
+/* The box is on the stack and is used by the transfer's threads, all of which have ended when it
+   returns. */
 coffer_status coffer_read_slice(const coffer *model, const coffer_tensor *tensor, const coffer_index *indices,
                                 size_t count, void *buffer, uint64_t buffer_size, const coffer_read_options *options,
                                 coffer_error *err)

@@ -27,19 +27,22 @@ static coffer_status record_number(coffer_hasher *hasher, uint64_t number, coffe
     return coffer_hasher_update(hasher, bytes, sizeof bytes, err);
 }
 
+/* The length makes the text unambiguous: ("ab", "c") and ("a", "bc") differ. */
 static coffer_status record_string(coffer_hasher *hasher, const char *string, size_t length, coffer_error *err)
 {
     const coffer_status status = record_number(hasher, length, err);
     return status == COFFER_OK ? coffer_hasher_update(hasher, string, length, err) : status;
 }
 
+/* The hasher is then ready for the next digest. */
 static coffer_status record_finish(coffer_hasher *hasher, uint8_t *digest, coffer_error *err)
 {
     return coffer_hasher_finish(hasher, digest, coffer_algorithm_digest_size(hasher->algorithm), err);
 }
 
-/* The bytes that are hashed are those of record.h. Numbers are little-endian on every machine, and strings have
-   their lengths, so no two tensors give the same bytes. */
+/* The bytes that are hashed are those of record.h. Numbers are little-endian on every machine, and
+   strings have their lengths, so no two tensors give the same bytes. The domain is hashed with its
+   NUL. The dtype goes in by its name, since numbers of dtypes are this library's own. */
 coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *tensor, const uint8_t *data_digest,
                                     uint8_t *record, coffer_error *err)
 {
@@ -65,15 +68,17 @@ coffer_status coffer__record_tensor(coffer_hasher *hasher, const coffer_tensor *
     return status == COFFER_OK ? record_finish(hasher, record, err) : status;
 }
 
-/* Whether a pair is the digest of the metadata itself, which cannot be part of what it is a digest of. */
+/* Whether a pair is the digest of the metadata itself, which cannot be part of what it is a digest
+   of. */
 static bool record_is_own(const coffer_pair *pair)
 {
     return pair->key_len == sizeof record_metadata_key - 1 &&
            memcmp(pair->key, record_metadata_key, pair->key_len) == 0;
 }
 
-/* The pairs are counted first, as their number comes before them. Strings are hashed with their lengths, so no two
-   different lists of pairs give the same bytes. */
+/* The pairs are counted first, as their number comes before them. Strings are hashed with their
+   lengths, so no two different lists of pairs give the same bytes. `at` is called twice for each
+   pair and must answer the same both times. */
 coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at, const void *pairs, uint8_t *digest,
                                       coffer_error *err)
 {
@@ -87,6 +92,7 @@ coffer_status coffer__record_metadata(coffer_hasher *hasher, coffer__pair_at *at
     if (status == COFFER_OK) {
         status = record_number(hasher, count, err);
     }
+    /* Then each pair, in the order in which `at` gives them. */
     for (size_t i = 0; at(pairs, i, &pair) && status == COFFER_OK; i++) {
         if (record_is_own(&pair)) {
             continue;
@@ -106,6 +112,7 @@ static size_t record_head_len(coffer_algorithm algorithm)
     return RECORD_VERSION_LEN + strlen(coffer_algorithm_name(algorithm)) + 1;
 }
 
+/* Base64 with padding: 4 characters for each 3 bytes that were begun. */
 uint64_t coffer__record_text_len(coffer_algorithm algorithm, uint64_t count)
 {
     const uint64_t bytes = coffer_algorithm_digest_size(algorithm) * count;
@@ -122,7 +129,9 @@ void coffer__record_text_write(char *text, coffer_algorithm algorithm, const uin
     coffer__base64_write(text + head_len, digests, count * coffer_algorithm_digest_size(algorithm));
 }
 
-/* The text is not trusted: it has a length and no NUL. */
+/* The text is not trusted: it has a length and no NUL. A newer version of the text is not
+   understood rather than read as if it were this one. *base64_at is set only if the
+   version fits. */
 coffer_algorithm coffer__record_text_algorithm(const char *text, size_t text_len, size_t *base64_at)
 {
     if (text_len < RECORD_VERSION_LEN || memcmp(text, RECORD_VERSION, RECORD_VERSION_LEN) != 0) {
@@ -136,6 +145,8 @@ coffer_algorithm coffer__record_text_algorithm(const char *text, size_t text_len
 
 /* ---- what a file records ----------------------------------------------------------------------------------------- */
 
+/* "Nothing was verified" is a part of every such message: a record that cannot be used must not
+   look like one that was compared. */
 static coffer_status record_malformed(const char *key, const char *what, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_DIGESTS,
@@ -164,8 +175,8 @@ static const char *record_metadata_value(const coffer_table *table, size_t *leng
     return coffer_table_metadata_get(table, record_metadata_key, sizeof record_metadata_key - 1, length);
 }
 
-/* A digest of the metadata without a list is malformed, and not the same as no record: removing the list alone does
-   not make a file pass for one without records. */
+/* A digest of the metadata without a list is malformed, and not the same as no record: removing the
+   list alone does not make a file pass for one without records. */
 coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err)
 {
     size_t length = 0;
@@ -194,8 +205,10 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
     return record_compare(recorded, a, recorded->digests + b * recorded->digest_size) < 0;
 }
 
-/* Decodes the base64 of a list, and sorts the digests by their bytes for coffer__recorded_has. Only the canonical
-   form is accepted, so a list has one spelling. */
+/* Decodes the base64 of a list, and sorts the digests by their bytes for coffer__recorded_has. Only
+   the canonical form is accepted, so a list has one spelling. The room is that of the bytes,
+   rounded up, and one more, so that it is never empty. What was allocated is released by the
+   caller. An empty list is valid: a file without tensors has one. */
 static coffer_status record_decode(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
                                    coffer_error *err)
 {
@@ -212,6 +225,7 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
     if (size % recorded->digest_size != 0) {
         return record_malformed(key, "their length is not a multiple of a digest's", err);
     }
+    /* An order over the digests, for coffer__recorded_has. */
     recorded->count = size / recorded->digest_size;
     recorded->order = coffer__alloc_array(&recorded->allocator, recorded->count, sizeof *recorded->order, err);
     if (recorded->order == NULL) {
@@ -224,6 +238,7 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
     return COFFER_OK;
 }
 
+/* `key` is only used in messages. The text is borrowed during the call. */
 coffer_status coffer__recorded_read_text(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
                                          const coffer_allocator *allocator, coffer_error *err)
 {
@@ -259,7 +274,9 @@ static bool record_table_pair(const void *table, size_t i, coffer_pair *pair)
     return coffer_table_metadata_at(table, i, pair);
 }
 
-/* Compares spellings and not digests: the text has one canonical form. */
+/* Compares spellings and not digests: the text has one canonical form. The hasher is of the
+   algorithm of the file's list, so a digest by another algorithm does not match. A single digest
+   always fits `text`. */
 coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_table *table, coffer_error *err)
 {
     uint8_t digest[COFFER_LARGEST_DIGEST_SIZE];
@@ -274,6 +291,7 @@ coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_tabl
     if (status != COFFER_OK) {
         return status;
     }
+    /* What the record would say of these metadata. */
     coffer__record_text_write(text, algorithm, digest, 1);
     if (length == coffer__record_text_len(algorithm, 1) && memcmp(recorded, text, length) == 0) {
         return COFFER_OK;
@@ -283,7 +301,7 @@ coffer_status coffer__recorded_metadata(coffer_hasher *hasher, const coffer_tabl
         "the metadata do not match their recorded digest: they were damaged, or changed by a program that ignores it");
 }
 
-/* Binary search in the digests sorted by their bytes. */
+/* Binary search in the digests sorted by their bytes. Digests are no secrets, so memcmp will do. */
 bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *record)
 {
     size_t low = 0;

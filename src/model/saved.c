@@ -16,8 +16,10 @@ bool coffer__saved_index_name(coffer__path *out, const char *path, const char *s
 #define SAVED_OTHERS_WRITE 0002u
 #define SAVED_STICKY 01000u
 
-/* The rules of saved.h. `open_to_all` also accepts files that everybody may write, because in such a folder
-   everybody may replace them anyway. */
+/* The rules of saved.h. `open_to_all` also accepts files that everybody may write, because in such
+   a folder everybody may replace them anyway. The aim is that a stranger cannot block a folder of
+   this user by putting a file with such a name there, in a folder like /tmp above all. A file that
+   everybody may write is refused for the same reason: its content is anybody's. */
 bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *folder, bool moved)
 {
     const bool sticky = (folder->mode & SAVED_STICKY) != 0;
@@ -28,6 +30,8 @@ bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *fo
            (open_to_all || (file->mode & SAVED_OTHERS_WRITE) == 0);
 }
 
+/* A trace that is a link is none: the file itself is looked at. What cannot be looked at does not
+   count. */
 static bool saved_counts(const char *path, bool moved)
 {
     coffer__path directory;
@@ -37,6 +41,8 @@ static bool saved_counts(const char *path, bool moved)
            coffer__os_inspect(path, false, &file) == 0 && coffer__saved_is_own(&file, &folder, moved);
 }
 
+/* It is asked about what may have been moved from the old model as well as about what a save has
+   made, so it accepts both. */
 bool coffer__saved_counts(const char *path)
 {
     return saved_counts(path, true);

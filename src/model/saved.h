@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that an interrupted save of a model leaves beside it, and whether they count. publication.h explains
- * what they mean and in which order they appear and go; opening a model only asks whether a save is in progress.
+ * The files that an interrupted save of a model leaves beside it, and whether they count.
+ * publication.h explains what they mean and in which order they appear and go; opening a model only
+ * asks whether a save is in progress.
  */
 #ifndef COFFER_MODEL_SAVED_H
 #define COFFER_MODEL_SAVED_H
@@ -15,12 +16,13 @@
 #define COFFER__SAVED_READY ".coffer-ready"
 #define COFFER__SAVED_OLD ".coffer-old"
 
-/* The name of the index of a model that would be called `path` as one file, with a suffix; false if it is too long. */
+/* The name of the index of a model that would be called `path` as one file, with a suffix; false if
+   it is too long. */
 bool coffer__saved_index_name(coffer__path *out, const char *path, const char *suffix);
-/* Whether a file in the folder belongs to a save: a regular file of this user or of the folder's owner that not
-   everybody may write. In a folder that others may write and that is not sticky, the owner does not matter: whoever
-   may make a file there may also remove any other one. A file that was `moved` there is one that may belong to
-   whoever saved the old model. */
+/* Whether a file in the folder belongs to a save: a regular file of this user or of the folder's
+   owner that not everybody may write. In a folder that others may write and that is not sticky, the
+   owner does not matter: anybody who may make a file there may also remove any other one. A file
+   that was `moved` there is one that may belong to the one who saved the old model. */
 bool coffer__saved_is_own(const coffer__os_info *file, const coffer__os_info *folder, bool moved);
 
 typedef enum coffer__interrupted {
@@ -31,7 +33,8 @@ typedef enum coffer__interrupted {
 
 /* Whether a save to that path was interrupted. */
 coffer__interrupted coffer__saved_interrupted(const char *path);
-/* Whether a save to that path has been decided on, and its files are getting their names. */
+/* Whether a save to that path has been decided on, and its files are getting their names. It looks
+   for COFFER__SAVED_READY alone: before that, nothing of the old model has changed. */
 bool coffer__saved_is_under_way(const char *path);
 /* Whether a file with the name of what a save leaves can be of a save, by its owner and mode. */
 bool coffer__saved_counts(const char *path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several files as one model, by their index or by their names: the files are opened, their tables joined, and the
- * result compared with what the index says.
+ * Several files as one model, by their index or by their names: the files are opened, their tables
+ * joined, and the result compared with what the index says.
  */
 #include "several.h"
 
@@ -20,7 +20,8 @@ static coffer_status several_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
 }
 
-/* Opens the shards and makes one model of them. */
+/* Opens the shards and makes one model of them. Failures carry the path of a shard where they are
+   about one. */
 static coffer_status several_build(coffer *model, const coffer__index_shard *files, size_t count,
                                    const coffer_open_options *options, coffer_error *err)
 {
@@ -28,6 +29,7 @@ static coffer_status several_build(coffer *model, const coffer__index_shard *fil
     return status == COFFER_OK ? coffer__several_join(model, err) : status;
 }
 
+/* The path as it was given, for messages about the index. It is released with the model. */
 static coffer_status several_keep_path(coffer__several *several, const char *path, coffer_error *err)
 {
     several->index_path_size = strlen(path) + 1;
@@ -39,7 +41,8 @@ static coffer_status several_keep_path(coffer__several *several, const char *pat
     return COFFER_OK;
 }
 
-/* Compares the open files with the index, and keeps its path. Failures are about the index. */
+/* Compares the open files with the index, and keeps its path. Failures are about the index.
+   Comparing comes first: notes rely on it that every tensor which the index names is there. */
 static coffer_status several_see_index(coffer *model, const char *path, const coffer__index *index,
                                        const coffer_open_options *options, coffer_error *err)
 {
@@ -51,7 +54,9 @@ static coffer_status several_see_index(coffer *model, const char *path, const co
     return status == COFFER_OK ? several_keep_path(model->several, path, err) : status;
 }
 
-/* Does everything after the index was read. A failure carries the path of a shard, or else that of the index. */
+/* Does everything after the index was read. A failure carries the path of a shard, or else that of
+   the index. The digests that the index records are compared last, and only if the user wants to
+   verify: they say which version a file is of, which a sound model needs no proof of. */
 static coffer_status several_of_index(coffer *model, const char *path, const coffer__index *index,
                                       const coffer_open_options *options, coffer_error *err)
 {
@@ -70,8 +75,9 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
     return options->verify != COFFER_VERIFY_NOTHING ? coffer__content_check(model, err) : COFFER_OK;
 }
 
-/* Reads the text of an index, without the files of which nothing is selected. coffer__index_free follows in any
-   case. */
+/* Reads the text of an index, without the files of which nothing is selected. coffer__index_free
+   follows in any case. Selecting needs the whole index, so its names are checked even where they
+   are left out. */
 static coffer_status several_read_index(coffer__index *index, const coffer__whole *text,
                                         const coffer_open_options *options, coffer_error *err)
 {
@@ -82,8 +88,10 @@ static coffer_status several_read_index(coffer__index *index, const coffer__whol
     return coffer__index_select(index, options->select, options->select_count, err);
 }
 
-/* Makes a model from the text of an index. `web` is borrowed until the model is handed out: coffer_close of a
-   half-made model must not free it, so model->web is set by coffer__open_url only. */
+/* Makes a model from the text of an index. `web` is borrowed until the model is handed out:
+   coffer_close of a half-made model must not free it, so model->web is set by coffer__open_url
+   only. The index is released in any case. The model keeps copies of what it needs of it, and the
+   caller keeps the text. */
 static coffer_status several_open_text(coffer **model, const char *path, coffer__web *web, const coffer__whole *text,
                                        const coffer_open_options *options, coffer_error *err)
 {
@@ -99,6 +107,7 @@ static coffer_status several_open_text(coffer **model, const char *path, coffer_
         status = coffer__fail_path(err, COFFER_ERR_MEMORY, path);
         goto done;
     }
+    /* The place is made from what the text came from: the client, and the commit. */
     made->named_whole = true;
     made->several->place.web = web;
     memcpy(made->several->place.commit, text->commit, sizeof text->commit);
@@ -113,8 +122,9 @@ done:
     return status;
 }
 
-/* Opens the model of an index as it is now. *read tells whether the index was read, from the file *seen. The text
-   goes to the model if all its files are open, for coffer_fetch; with a selection it is released. */
+/* Opens the model of an index as it is now. *read tells whether the index was read, from the file
+   *seen. The text goes to the model if all its files are open, for coffer_fetch; with a selection
+   it is released. `seen` means nothing at a URL. */
 static coffer_status several_open_now(coffer **model, const char *path, const coffer__location *at,
                                       const coffer_open_options *options, bool *read, coffer__os_info *seen,
                                       coffer_error *err)
@@ -135,7 +145,8 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
     return COFFER_OK;
 }
 
-/* Whether the path still leads to the index that was read, and nobody has written to it. */
+/* Whether the path still leads to the index that was read, and nobody has written to it. The file's
+   number, size and times are compared. A new index with the same bytes counts as another one. */
 static bool several_is_still(const char *path, const coffer__os_info *seen)
 {
     coffer__os_info now;
@@ -143,10 +154,12 @@ static bool several_is_still(const char *path, const coffer__os_info *seen)
            seen->touched == now.touched;
 }
 
-/* Files are opened one after the other. If somebody saves a new model in between, some files are of the old model and
-   some of the new one. A save removes the old index before the first file changes, and the new index appears after the
-   last one has (publication.h). So if the index that was read still lies there when all files are open, they belong
-   together. Otherwise the model is opened again, whatever the result was. At a URL there is nothing to look at. */
+/* Files are opened one after the other. If somebody saves a new model in between, some files are of
+   the old model and some of the new one. A save removes the old index before the first file
+   changes, and the new index appears after the last one has (publication.h). So if the index that
+   was read is still there when all files are open, they belong together. Otherwise the model is
+   opened again, whatever the result was. At a URL there is nothing to look at. An index that could
+   not be read has no version that could be compared; its failure is returned as it is. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err)
 {
@@ -157,6 +170,7 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
         if (at != NULL || !read || several_is_still(path, &seen)) {
             return status;
         }
+        /* Replaced in the meantime: what was opened is of no use. */
         if (status == COFFER_OK) {
             coffer_close(*model);
             *model = NULL;
@@ -170,7 +184,9 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
     }
 }
 
-/* Files without an index: their names are all that is known of them. */
+/* Files without an index: their names are all that is known of them. `files` has no
+   positions, as there is no index that they could be in. It borrows the names, and is not
+   needed after opening. */
 static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,
                                     const coffer_open_options *options, coffer_error *err)
 {
@@ -190,6 +206,7 @@ static coffer_status several_of_set(coffer *model, const char *path, const coffe
     return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
 }
 
+/* That the set is complete was found out by the caller. */
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err)
 {

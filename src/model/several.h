@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening several files as one model: the steps by which what model.h describes is made, in the order of this list.
+ * Opening several files as one model: the steps by which what model.h describes is made, in the
+ * order of this list.
  */
 #ifndef COFFER_MODEL_SEVERAL_H
 #define COFFER_MODEL_SEVERAL_H
@@ -8,22 +9,26 @@
 #include "coffer.h"
 #include "model.h"
 
-/* several.c: opens the model of an index, or of files without one: `count` names in the folder of `path`, the first of
-   them. `at` is NULL for a path that is no URL; the model does not own its client yet. The options were
-   checked before. Failures carry the path. */
+/* several.c: opens the model of an index, or of files without one: `count` names in the folder of
+   `path`, the first of them. `at` is NULL for a path that is no URL; the model does not own its
+   client yet. The options were checked before. Failures carry the path. */
 coffer_status coffer__several_open(coffer **model, const char *path, const coffer__location *at,
                                    const coffer_open_options *options, coffer_error *err);
 coffer_status coffer__several_open_set(coffer **model, const char *path, const coffer__name *files, size_t count,
                                        const coffer_open_options *options, coffer_error *err);
 
-/* several_files.c: makes the shards of a model and reads their headers in several threads. Failures carry the path. */
+/* several_files.c: makes the shards of a model and reads their headers in several threads. Failures
+   carry the path. */
 coffer_status coffer__several_open_files(coffer *model, const coffer__index_shard *files, size_t count,
                                          const coffer_open_options *options, coffer_error *err);
-/* several_join.c: makes one model of the shards, whose headers are read; then compares it with what its index says. */
+/* several_join.c: makes one model of the shards, whose headers are read; then compares it with what
+   its index says. After COFFER_OK look-ups work. COFFER_ERR_TWO_SHARDS if two files have a tensor
+   of the same name. */
 coffer_status coffer__several_join(coffer *model, coffer_error *err);
+/* COFFER_ERR_NOT_IN_SHARD for the first entry, in the order of the text, that is not true. */
 coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err);
-/* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it names, or only some,
-   are open. */
+/* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it
+   names, or only some, are open. */
 coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
                                    coffer_error *err);
 

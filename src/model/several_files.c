@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the files of a model: several threads read their headers. Which failure is reported does not depend on
- * timing: it is that of the first shard that has one. Each shard belongs to the worker that took it; the queue and
- * the failure are guarded by the crew's mutex.
+ * Opens the files of a model: several threads read their headers. Which failure is reported does
+ * not depend on timing: it is that of the first shard that has one. Each shard belongs to the
+ * worker that took it; the queue and the failure are guarded by the crew's mutex.
  */
 #include "alloc.h"
 #include "crew.h"
@@ -13,14 +13,17 @@
 
 #include <string.h>
 
-/* Reading a header is waiting, most of all on a network file system, so the number of processors is no bound. */
+/* Reading a header is waiting, most of all on a network file system, so the number of processors is
+   no bound. */
 #define FILES_THREADS 16u
-/* From a server it is nothing but waiting, so most models are asked for all their files at once: each turn less
-   saves a round trip. A connection takes three descriptors, and half of those that the process may have are left to
-   it. */
+/* From a server it is nothing but waiting, so most models are asked for all their files at once:
+   each turn less saves a round trip. A connection takes three descriptors, and half of those that
+   the process may have are left to it. */
 #define FILES_THREADS_FAR 192u
 #define FILES_DESCRIPTORS_FAR 6u
 
+/* One for all workers, on the stack of the thread that opens the model. `model`, `files` and
+   `options` are constant while they run. */
 typedef struct files_job {
     coffer *model;
     const coffer__index_shard *files;
@@ -36,7 +39,9 @@ typedef struct files_worker {
     files_job *job;
 } files_worker;
 
-/* Opens shard `i` and reads its header. `source.ops` is NULL if there is no source to close. */
+/* Opens shard `i` and reads its header. `source.ops` is NULL if there is no source to close. It
+   runs on a worker's thread. The shard is this worker's alone; what is shared are the pool, the
+   allocator that takes turns and the client, each with a lock of its own. */
 static coffer_status files_open_one(const files_job *job, size_t i, coffer_error *err)
 {
     coffer__several *several = job->model->several;
@@ -51,14 +56,17 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
     shard->access = job->options->access;
     shard->populate = job->options->populate;
     status = coffer__shard_read_header(shard, shard->pooled.path, &several->allocator, job->options, err);
-    /* This is checked whether the header was understood or not: what was read may have been the middle of an edit. */
+    /* This is checked whether the header was understood or not: what was read may have been the
+       middle of an edit. */
     const coffer_status again =
         shard->pooled.path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, shard->pooled.path, err);
     return again == COFFER_OK ? status : again;
 }
 
-/* Takes the next shard; false when there is none. Shards after one that has failed are not opened, but all before
-   it are, since one of them may fail and is then the first. */
+/* Takes the next shard; false when there is none. Shards after one that has failed are not opened,
+   but all before it are, since one of them may fail and is then the first. Shards are taken in
+   order, which makes the first failure independent of timing: everything below the lowest failed
+   shard has been taken by then and will be opened. */
 static bool files_take(files_job *job, size_t *i)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -69,13 +77,15 @@ static bool files_take(files_job *job, size_t *i)
     return taken;
 }
 
-/* Opens the next shard; false when there is none. Of two failures the one of the lower shard is kept. */
+/* Opens the next shard; false when there is none. Of two failures the one of the lower shard is
+   kept. The error is copied under the lock, so that it always belongs to `failed`. */
 static bool files_work_once(files_job *job)
 {
     size_t i = 0;
     if (!files_take(job, &i)) {
         return false;
     }
+    /* Opening runs outside the lock. */
     coffer_error error;
     const coffer_status status = files_open_one(job, i, &error);
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -89,13 +99,16 @@ static bool files_work_once(files_job *job)
     return true;
 }
 
+/* Between two shards it asks the crew whether to stop: after a cancel no new file is opened, and
+   files in progress are given up by the watch. */
 static void files_work(void *arg)
 {
     const files_worker *worker = arg;
     while (!coffer__crew_stop(&worker->base, 0) && files_work_once(worker->job)) {}
 }
 
-/* How many files are asked for at once. */
+/* How many files are asked for at once. With very few descriptors the result may be 0; files_run
+   then uses one thread. */
 static size_t files_threads(const coffer__place *place)
 {
     if (place->web == NULL) {
@@ -105,7 +118,9 @@ static size_t files_threads(const coffer__place *place)
     return connections < FILES_THREADS_FAR ? connections : FILES_THREADS_FAR;
 }
 
-/* Runs the crew. The watch lives on this stack, so the web gets its previous one back before the function returns. */
+/* Runs the crew. The watch lives on this stack, so the web gets its previous one back before the
+   function returns. `failed` is the number of shards at first, so it bounds the threads, too. The
+   array of workers is for the largest crew: a few KiB of the caller's stack. */
 static coffer_status files_run(files_job *job, coffer_error *err)
 {
     files_worker workers[FILES_THREADS_FAR + 1];
@@ -135,7 +150,9 @@ static coffer_status files_run(files_job *job, coffer_error *err)
     return status;
 }
 
-/* Gives the shards their paths, as they are shown. */
+/* Gives the shards their paths, as they are shown. This is done before anything is opened, so that
+   every failure can name its file. A path that is too long stays as far as it was joined; opening
+   that file then says so. */
 static coffer_status files_set_paths(coffer *model, const coffer__index_shard *files, coffer_error *err)
 {
     for (size_t i = 0; i < model->shard_count; i++) {
@@ -150,8 +167,9 @@ static coffer_status files_set_paths(coffer *model, const coffer__index_shard *f
     return COFFER_OK;
 }
 
-/* One missing file is reported together with all that are missing. Not for files at a URL, since each would have to
-   be asked for again. */
+/* One missing file is reported together with all that are missing. Not for files at a URL, since
+   each would have to be asked for again. Looking is done only after a failure, and costs one system
+   call for each file. If another program has fetched them by now, the first failure stands. */
 static void files_tell_missing(const coffer *model, const coffer__index_shard *files, coffer_error *err)
 {
     coffer__missing missing = { .count = 0 };
@@ -166,7 +184,8 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
     }
 }
 
-/* Lets the threads read all headers. The error is that of the first shard that has one. */
+/* Lets the threads read all headers. The error is that of the first shard that has one. A failure
+   of the crew itself, such as a cancel, comes before that of a shard. */
 static coffer_status files_open_all(files_job *job, coffer_error *err)
 {
     coffer *model = job->model;
@@ -177,6 +196,7 @@ static coffer_status files_open_all(files_job *job, coffer_error *err)
     if (err != NULL) {
         *err = job->error;
     }
+    /* One message for all files that are missing. */
     if (job->error.code == COFFER_ERR_SHARD_MISSING) {
         files_tell_missing(model, job->files, err);
     }

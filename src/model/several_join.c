@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes one model of several files whose headers are read: one list of tensors in order of (shard, offset), an
- * index of their names, and the shards in order of the addresses of their tables, which tells the shard of a
- * tensor. Nothing is read here.
+ * Makes one model of several files whose headers are read: one list of tensors in order of (shard,
+ * offset), an index of their names, and the shards in order of the addresses of their tables, which
+ * tells the shard of a tensor. Nothing is read here.
  */
 #include "alloc.h"
 #include "error.h"
@@ -21,8 +21,10 @@ static coffer__name join_name_of(const void *ctx, uint32_t item)
     return (coffer__name){ tensor->name, tensor->name_len };
 }
 
-/* Tensor `k` of a table, after its shard was written into it. That is the only change to a table after parsing; it
-   is safe because no other thread has seen the table yet. */
+/* Tensor `k` of a table, after its shard was written into it. That is the only change to a table
+   after parsing; it is safe because no other thread has seen the table yet. The numbers in a
+   table's order count in units of 8 bytes from its beginning. The table is this model's, so writing
+   to it is allowed although others hand it out as constant. */
 static const coffer_tensor *join_number(coffer_table *table, size_t k, uint32_t shard)
 {
     const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->order_at);
@@ -31,7 +33,8 @@ static const coffer_tensor *join_number(coffer_table *table, size_t k, uint32_t 
     return &entry->tensor;
 }
 
-/* Lists all tensors and numbers their shards. */
+/* Lists all tensors and numbers their shards. Each table has its tensors in order of offset, and
+   shards are in order of their names: so the list is sorted as it is made. */
 static coffer_status join_list(coffer *model, coffer_error *err)
 {
     coffer__several *several = model->several;
@@ -48,6 +51,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     several->count = (size_t)count;
+    /* In order of (shard, offset). */
     size_t at = 0;
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer_table *table = model->shards[i].table;
@@ -58,8 +62,9 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Two files have a tensor of that name. Which other file has it is looked for only now, by one look-up for each
-   file. */
+/* Two files have a tensor of that name. Which other file has it is looked for only now, by one
+   look-up for each file. It runs once, on the way to a failure. The lower shard is named as the
+   other one. */
 static coffer_status join_in_two(const coffer *model, const coffer_tensor *second, coffer_error *err)
 {
     const coffer_tensor *first = second;
@@ -72,8 +77,8 @@ static coffer_status join_in_two(const coffer *model, const coffer_tensor *secon
     return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
 }
 
-/* Indexes the names of all tensors. A name within one file is unique already (the parser), so two equal ones are in
-   two files. */
+/* Indexes the names of all tensors. A name within one file is unique already (the parser), so two
+   equal ones are in two files. The index of names refers to `several`, which does not move. */
 static coffer_status join_index_names(coffer *model, coffer_error *err)
 {
     coffer__several *several = model->several;
@@ -92,9 +97,10 @@ static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
     return (uintptr_t)model->shards[a].table < (uintptr_t)model->shards[b].table;
 }
 
-/* Sorts the shards by the addresses of their tables. A tensor lies in the block of its shard's table, so
-   coffer__model_shard finds the shard by the tensor's address, and a pointer that is not one of this model's is
-   found out without being read. */
+/* Sorts the shards by the addresses of their tables. A tensor lies in the block of its shard's
+   table, so coffer__model_shard finds the shard by the tensor's address, and a pointer that is not
+   one of this model's is found out without being read. Addresses differ from run to run, so nothing
+   that a user sees may depend on this order. */
 static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 {
     uint32_t *order = coffer__alloc_array(&model->several->allocator, model->shard_count, sizeof *order, err);
@@ -109,6 +115,7 @@ static coffer_status join_order_addresses(coffer *model, coffer_error *err)
     return COFFER_OK;
 }
 
+/* On failure the lists stay with the model, and coffer_close releases them. */
 coffer_status coffer__several_join(coffer *model, coffer_error *err)
 {
     coffer_status status = join_list(model, err);
@@ -121,6 +128,7 @@ coffer_status coffer__several_join(coffer *model, coffer_error *err)
 
 /* ---- what the index says ----------------------------------------------------------------------------------------- */
 
+/* There are two messages because there are two remedies: the wrong file, or the wrong index. */
 static coffer_status join_not_there(const coffer *model, const coffer__index_entry *entry, const coffer_tensor *found,
                                     coffer_error *err)
 {
@@ -139,8 +147,8 @@ static coffer_status join_not_there(const coffer *model, const coffer__index_ent
     return coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
 }
 
-/* Every entry of the index must be a tensor of the file that it names. Tensors that the index does not name are
-   only noted (notes.c). */
+/* Every entry of the index must be a tensor of the file that it names. Tensors that the index does
+   not name are only noted (notes.c). One look-up for each entry, in expected constant time. */
 coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err)
 {
     for (size_t i = 0; i < index->count; i++) {

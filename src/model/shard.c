@@ -53,7 +53,8 @@ coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const 
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
-/* Compares by differences, since offset and size come from the file. */
+/* Compares by differences, since offset and size come from the file. An empty tensor at the end of
+   the file is whole. */
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     const uint64_t size = shard->source.size;
@@ -74,8 +75,10 @@ coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer
     return coffer__model_fail(err, COFFER_ERR_DATA_TRUNCATED, shard, tensor);
 }
 
-/* Maps the whole file, with the lock held. It is tried once: a failure is kept, so that a model of many tensors
-   that cannot be mapped does not ask the system again for each of them. */
+/* Maps the whole file, with the lock held. It is tried once: a failure is kept, so that a model of
+   many tensors that cannot be mapped does not ask the system again for each of them. A map covers
+   the whole source and not one tensor, since a map for each would cost a system call and a page of
+   waste every time. It never moves. */
 static uint8_t *shard_map(coffer__shard *shard)
 {
     if (shard->map_error.code != COFFER_OK) {
@@ -94,9 +97,10 @@ static uint8_t *shard_map(coffer__shard *shard)
     return base;
 }
 
-/* Reads `base` without the lock first. Whoever sees it also sees the map it points to, because it is stored with
-   release and loaded with acquire. If it is not set yet, the lock decides who makes the map, and the others find it
-   made. */
+/* Reads `base` without the lock first. A thread that sees it also sees the map it points to,
+   because it is stored with release and loaded with acquire. If it is not set yet, the lock decides
+   who makes the map, and the others find it made. The first access of each shard takes the lock,
+   and all later ones cost one load. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
 {
     uint8_t *base = atomic_load_explicit(&shard->base, memory_order_acquire);
@@ -116,6 +120,8 @@ uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err)
     return base;
 }
 
+/* `digest` must stay where it is until the transfer is done. A file that is mapped and then cut
+   would fault, as with coffer_data; empty tensors need no map. */
 coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
                                      uint8_t *digest)
 {
@@ -131,6 +137,7 @@ coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *
     };
 }
 
+/* The tiles are left to the transfer's own limits. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed)
 {

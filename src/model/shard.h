@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What opening, reading, verifying and trusting share: a shard is a source together with the table that its header
- * became.
+ * What opening, reading, verifying and trusting share: a shard is a source together with the table
+ * that its header became.
  *
- * Everything in it is immutable after open, with three exceptions. The map is made when it is first asked for;
- * `base` is set once, under the lock. The marks of what was verified are atomic (trusted.h). The descriptor of one
- * of several files belongs to their pool.
+ * Everything in it is immutable after open, with three exceptions. The map is made when it is first
+ * asked for; `base` is set once, under the lock. The marks of what was verified are atomic
+ * (trusted.h). The descriptor of one of several files belongs to their pool.
  */
 #ifndef COFFER_MODEL_SHARD_H
 #define COFFER_MODEL_SHARD_H
@@ -42,29 +42,32 @@ typedef struct coffer__shard {
 
 /* ---- shard.c: a shard, and its data ------------------------------------------------------------------------------ */
 
-/* Keeps the path under which the shard was opened. */
+/* Keeps the path under which the shard was opened. Called once for a shard. The path is copied. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases everything except what coffer__trust_end releases. The source is closed if there is one. The lock must
-   have been made. */
+/* Releases everything except what coffer__trust_end releases. The source is closed if there is one.
+   The lock must have been made. No other thread may use the shard. It may be one that was never
+   opened. */
 void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, if there is no map. */
+/* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, if there is no
+   map. */
 uint8_t *coffer__shard_base(coffer__shard *shard, coffer_error *err);
-/* Whether the file has all bytes of the tensor. A file that ends early can be opened for what is whole in it. The
-   second function fails if it has not. */
+/* Whether the file has all bytes of the tensor. A file that ends early can be opened for what is
+   whole in it. The second function fails if it has not. */
 bool coffer__shard_is_whole(const coffer__shard *shard, const coffer_tensor *tensor);
 coffer_status coffer__shard_check_whole(const coffer__shard *shard, const coffer_tensor *tensor, coffer_error *err);
 
-/* The row that computes a tensor's digest, to memory of the algorithm's size. It uses the map if nobody can have
-   changed its bytes, and reads otherwise. */
+/* The row that computes a tensor's digest, to memory of the algorithm's size. It uses the map if
+   nobody can have changed its bytes, and reads otherwise. */
 coffer__row coffer__shard_digest_row(coffer__shard *shard, const coffer_tensor *tensor, coffer_algorithm algorithm,
                                      uint8_t *digest);
 /* The options of a transfer, from those of the user. `failed` is the transfer's and may be NULL. */
 coffer__transfer_options coffer__model_transfer(const coffer_allocator *allocator, const coffer_read_options *options,
                                                 size_t *failed);
 
-/* Adds path and tensor to an error, as far as they are known. */
+/* Adds path and tensor to an error, as far as they are known. Returns `status`, so that it can end
+   a function. */
 coffer_status coffer__model_fail(coffer_error *err, coffer_status status, const coffer__shard *shard,
                                  const coffer_tensor *tensor);
 /* Fails because the model did not hand out the tensor, or because the model or the tensor is NULL. */
@@ -72,8 +75,10 @@ coffer_status coffer__model_stranger(coffer_error *err);
 
 /* ---- shard_header.c: reading its header -------------------------------------------------------------------------- */
 
-/* Reads the header of a shard whose source is open. `path` is that of its file, NULL if it has none.
-   COFFER_ERR_CHANGED if the file keeps changing while it is read. */
+/* Reads the header of a shard whose source is open. `path` is that of its file, NULL if it has
+   none. COFFER_ERR_CHANGED if the file keeps changing while it is read. On success the shard has
+   its table and, where the options ask for it, its records and marks. After a failure it has what
+   coffer_close releases. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err);
 /* Parses the header of a file of `size` bytes that lies whole in memory. */

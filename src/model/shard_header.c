@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the header of a shard. A header is read, never parsed from a map: so the bytes that were validated are
- * those that were parsed. Only memory that the caller lends is parsed where it is.
+ * Reading the header of a shard. A header is read, never parsed from a map: so the bytes that were
+ * validated are those that were parsed. Only memory that the caller lends is parsed where it is.
  */
 #include "alloc.h"
 #include "error.h"
@@ -12,12 +12,15 @@
 
 #include <string.h>
 
-/* This much of a header is in memory at a time. One read of it holds the whole header of most files. It is on the
-   stack, where a thread of 64 KiB has room for it, so reading a header needs no memory except its table's. */
+/* This much of a header is in memory at a time. One read of it holds the whole header of most
+   files. It is on the stack, where a thread of 64 KiB has room for it, so reading a header needs no
+   memory except its table's. */
 #define SHARD_WINDOW_SIZE 16384u
 /* How often a header is read that somebody changes in between. */
 #define SHARD_MOST_ROUNDS 16u
 
+/* A file_size of 0 says that the size is not known, so the end of the data is not compared
+   with it. */
 static coffer_parse_options shard_parse_options(const coffer_open_options *options, uint64_t file_size)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
@@ -30,6 +33,7 @@ static coffer_parse_options shard_parse_options(const coffer_open_options *optio
     return parse;
 }
 
+/* The 8 bytes are the least that any file could have. */
 static coffer_status shard_empty(coffer_error *err)
 {
     coffer__fail_at(err, COFFER_ERR_EMPTY, 0,
@@ -44,7 +48,9 @@ typedef struct shard_reading {
     uint64_t sum; /* of every piece, when it is `summed` */
 } shard_reading;
 
-/* A fast sum, eight bytes at a time. It tells one version of a header from another and protects against nobody. */
+/* A fast sum, eight bytes at a time. It tells one version of a header from another and protects
+   against nobody. The bytes are read in the machine's order: sums are compared within one process
+   only. */
 static uint64_t shard_sum(uint64_t sum, const uint8_t *bytes, size_t size)
 {
     uint64_t word = 0;
@@ -60,6 +66,7 @@ static uint64_t shard_sum(uint64_t sum, const uint8_t *bytes, size_t size)
     return sum ^ size;
 }
 
+/* Pieces are summed in the order in which they are read, which is the same in every round. */
 static coffer_status shard_read(const coffer__source *source, shard_reading *reading, uint64_t offset, void *to,
                                 size_t size, coffer_error *err)
 {
@@ -70,7 +77,8 @@ static coffer_status shard_read(const coffer__source *source, shard_reading *rea
     return status;
 }
 
-/* Reads whatever the parser asks for, until it has its table. */
+/* Reads whatever the parser asks for, until it has its table. The parser says where its wish goes,
+   in its own buffer or in the window; it checks everything that it gets. */
 static coffer_status shard_feed(const coffer__source *source, shard_reading *reading, coffer__reading *parsing,
                                 coffer_table **table, coffer_error *err)
 {
@@ -88,9 +96,11 @@ static coffer_status shard_feed(const coffer__source *source, shard_reading *rea
     }
 }
 
-/* Reads the header, with one read if it is of ordinary size. A longer one passes through the window if the source
-   lends a descriptor: then small reads are cheap system calls. Any other source is asked only one more time, for all
-   the rest. A `file_size` other than 0 is compared with where the data end. */
+/* Reads the header, with one read if it is of ordinary size. A longer one passes through the window
+   if the source lends a descriptor: then small reads are cheap system calls. Any other source is
+   asked only one more time, for all the rest. A `file_size` other than 0 is compared with where the
+   data end. The reading is ended on every path, and the table belongs to the shard once it is made.
+   Records and marks are read here as well, since they are of this version of the header. */
 static coffer_status shard_read_header(coffer__shard *shard, shard_reading *reading, uint64_t file_size,
                                        const coffer_allocator *allocator, const coffer_open_options *options,
                                        coffer_error *err)
@@ -105,6 +115,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     coffer__reading parsing;
     const coffer_parse_options parse = shard_parse_options(options, file_size);
     status = coffer__reading_begin(&parsing, window, size, allocator, &parse, err);
+    /* Small reads are cheap here, so the rest of a long header passes through the window. */
     if (source->is.lends) {
         coffer__reading_slide(&parsing, window, sizeof window);
     }
@@ -115,8 +126,9 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
-/* A file that ends early is read again without its size if the caller wants what is whole in it. Its header is
-   whole, or the failure would be another. */
+/* A file that ends early is read again without its size if the caller wants what is whole in it.
+   Its header is whole, or the failure would be another. Tensors beyond the end are then refused one
+   by one (coffer__shard_check_whole). */
 static coffer_status shard_read_once(coffer__shard *shard, shard_reading *reading, const coffer_allocator *allocator,
                                      const coffer_open_options *options, coffer_error *err)
 {
@@ -130,7 +142,8 @@ static coffer_status shard_read_once(coffer__shard *shard, shard_reading *readin
                : status;
 }
 
-/* Releases what was read of a header, so that it can be read again. */
+/* Releases what was read of a header, so that it can be read again. Marks go first, as their number
+   is that of the table. */
 static void shard_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
 {
     coffer__trust_end(shard, allocator);
@@ -147,10 +160,12 @@ static coffer_status shard_never_still(coffer_error *err)
                         "the program that writes it has finished");
 }
 
-/* A header that comes in several pieces may have been edited between two of them; the result would be one that
-   never existed. If the file's times show that nobody has written since, it is right. Otherwise it is read again
-   until nobody has, or until two readings in a row agree, by their sums. While an edit is seen to be in progress,
-   no reading begins. */
+/* A header that comes in several pieces may have been edited between two of them; the result would
+   be one that never existed. If the file's times show that nobody has written since, it is right.
+   Otherwise it is read again until nobody has, or until two readings in a row agree, by their sums.
+   While an edit is seen to be in progress, no reading begins. The sum is not computed in a first
+   round where the file's times can be relied on, so an ordinary file pays nothing for this. A
+   header that came in one read is taken as it is, unless the source is doubted. */
 coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                         const coffer_open_options *options, coffer_error *err)
 {
@@ -164,6 +179,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
             return status;
         }
         status = shard_read_once(shard, &reading, allocator, options, err);
+        /* One read, no write since, or the same sum twice in a row. */
         if ((!reading.several && !shard->source.is.doubted) || coffer__source_is_still(&shard->source) ||
             (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;
@@ -183,6 +199,7 @@ static coffer_status shard_parse_whole(coffer__shard *shard, const void *bytes, 
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
+/* The source of a shard in memory cannot change, so it is parsed once. */
 coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_t size,
                                   const coffer_allocator *allocator, const coffer_open_options *options,
                                   coffer_error *err)

@@ -31,8 +31,9 @@ bool coffer_is_index(const char *path)
     return coffer__name_ends(name, COFFER__INDEX_SUFFIX) || strcmp(path, COFFER__INDEX_SUFFIX) == 0;
 }
 
-/* Reads the 5 or 6 digits that end at `end` and returns how many, or 0. A seventh digit is looked for, so that a
-   longer number is refused and not cut. */
+/* Reads the 5 or 6 digits that end at `end` and returns how many, or 0. A seventh digit is looked
+   for, so that a longer number is refused and not cut. Seven digits fit 32 bits. *value means
+   nothing when the result is 0. */
 static size_t shard_name_digits(const char *name, size_t end, uint32_t *value)
 {
     size_t digits = 0;
@@ -46,13 +47,16 @@ static size_t shard_name_digits(const char *name, size_t end, uint32_t *value)
     return digits == 5 || digits == 6 ? digits : 0;
 }
 
-/* Reads the name from its end, where its spelling is fixed; what is left is the prefix. */
+/* Reads the name from its end, where its spelling is fixed; what is left is the prefix. The name
+   comes from a folder, an index or a user, and may be of any length. *parts is unspecified after
+   false. */
 bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
 {
     const size_t of_len = sizeof SHARD_NAME_OF - 1;
     if (!coffer__name_ends((coffer__name){ name, name_len }, COFFER__FILE_SUFFIX)) {
         return false;
     }
+    /* From the end: the ending, the total, "-of-", the number, the prefix. */
     const size_t end = name_len - (sizeof COFFER__FILE_SUFFIX - 1);
     const size_t total_digits = shard_name_digits(name, end, &parts->total);
     if (total_digits == 0 || end - total_digits < of_len ||
@@ -75,6 +79,8 @@ void coffer__shard_name_make(coffer__path *name, const char *first, const coffer
     }
 }
 
+/* "model-00001-of-00002" and "model-000001-of-000002" are of two sets, since a writer uses one
+   width. */
 bool coffer__shard_name_same_set(coffer__name a, coffer__name b)
 {
     coffer__shard_name x;
@@ -113,6 +119,8 @@ static void shard_name_put(char *out, size_t shard, size_t count)
     memcpy(out + used, COFFER__FILE_SUFFIX, sizeof COFFER__FILE_SUFFIX);
 }
 
+/* Numbers that need more than five digits get them, as all writers do. A model that is one file
+   keeps the name without numbers. */
 bool coffer__shards_name(coffer__path *out, const char *path, size_t shard, size_t count)
 {
     coffer__path stem;

@@ -2,9 +2,9 @@
 /*
  * Verifying on the way: see trust.h.
  *
- * The copy that a model keeps is shared by counting its users, under the lock of the first shard. The model is one
- * user, and each thread that reads from the copy is another; the last one frees it. So a copy can be replaced while
- * others still read from it.
+ * The copy that a model keeps is shared by counting its users, under the lock of the first shard.
+ * The model is one user, and each thread that reads from the copy is another; the last one frees
+ * it. So a copy can be replaced while others still read from it.
  */
 #include "trust.h"
 
@@ -14,9 +14,11 @@
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the record of a tensor from the digest of its data, and looks for it in the shard's records. A record
-   covers name, dtype and shape as well, so data that moved to another tensor does not pass. A match is marked,
-   which lets later reads skip the hashing. */
+/* Makes the record of a tensor from the digest of its data, and looks for it in the shard's
+   records. A record covers name, dtype and shape as well, so data that moved to another tensor does
+   not pass. A match is marked, which lets later reads skip the hashing. A list has no order that
+   means anything, so any record in it will do: it contains the name. The mark is set after the
+   comparison and never for a failure. */
 static coffer_status trust_judge_by(coffer_hasher *hasher, const coffer__shard *shard, const coffer_tensor *tensor,
                                     const uint8_t *data, coffer_error *err)
 {
@@ -59,8 +61,9 @@ typedef struct trust_reading {
     uint8_t (*data)[COFFER_LARGEST_DIGEST_SIZE];
 } trust_reading;
 
-/* Makes the rows. Reading into memory does not use the map, like all reading into memory; a tensor that is only
-   verified may. */
+/* Makes the rows. Reading into memory does not use the map, like all reading into memory; a tensor
+   that is only verified may. Whether a tensor is due is asked once for each row and kept as its
+   algorithm, since another thread may mark it while the rows are carried out. */
 static void trust_plan(const trust_reading *reading)
 {
     for (size_t i = 0; i < reading->count; i++) {
@@ -79,14 +82,16 @@ static void trust_plan(const trust_reading *reading)
     }
 }
 
-/* Judges what was hashed. A hasher is kept as long as the algorithm stays the same: the shards of a model rarely
-   differ in it. */
+/* Judges what was hashed. A hasher is kept as long as the algorithm stays the same: the shards of a
+   model rarely differ in it. It stops at the first tensor that does not match. Those before it are
+   marked and stay so. */
 static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < reading->count && status == COFFER_OK; i++) {
+        /* Only moved, not hashed. */
         if (reading->rows[i].algorithm == COFFER_NO_ALGORITHM) {
             continue;
         }
@@ -104,8 +109,9 @@ static coffer_status trust_judge_rows(const trust_reading *reading, coffer_error
     return status;
 }
 
-/* Reads and judges. The bytes are in the caller's memory before they are judged, so after a failure the caller must
-   not use them. */
+/* Reads and judges. The bytes are in the caller's memory before they are judged, so after a failure
+   the caller must not use them. Hashing happens in the same pass as reading, on the transfer's
+   threads; only the small records are hashed here. */
 static coffer_status trust_run(const trust_reading *reading, const coffer_read_options *options, coffer_error *err)
 {
     size_t failed = reading->count;
@@ -122,6 +128,7 @@ static coffer_status trust_run(const trust_reading *reading, const coffer_read_o
     return status;
 }
 
+/* Places and sizes were checked by the caller; a target without a buffer is only hashed. */
 coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *targets, size_t count,
                                  const coffer_read_options *options, coffer_error *err)
 {
@@ -159,7 +166,8 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
 
 /* ---- copies of what fickle sources gave -------------------------------------------------------------------------- */
 
-/* The model's copy, if it is of that tensor, with one more user. */
+/* The model's copy, if it is of that tensor, with one more user. A tensor is told by its address,
+   which is unique within a model. The caller must let go of the copy. */
 static coffer__verified *trust_find_held(const coffer *model, const coffer_tensor *tensor)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -173,7 +181,8 @@ static coffer__verified *trust_find_held(const coffer *model, const coffer_tenso
     return held;
 }
 
-/* Makes this the model's copy instead of the previous one, which loses the model as a user. */
+/* Makes this the model's copy instead of the previous one, which loses the model as a user. The old
+   copy is let go of outside the lock, because letting go takes the lock itself. */
 static void trust_keep(const coffer *model, coffer__verified *held)
 {
     coffer__shard *keeper = &model->shards[0];
@@ -184,8 +193,10 @@ static void trust_keep(const coffer *model, coffer__verified *held)
     coffer__trust_let_go(model, old);
 }
 
-/* Reads and verifies a whole tensor into a new copy. The copy becomes visible to other threads only after it was
-   verified. Two threads may both fetch the same tensor; the later copy stays. */
+/* Reads and verifies a whole tensor into a new copy. The copy becomes visible to other threads only
+   after it was verified. Two threads may both fetch the same tensor; the later copy stays. The copy
+   is as large as the tensor: a slice of a large remote tensor needs that memory once, and the next
+   slices of it need no transfer. */
 static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  coffer__verified **held, coffer_error *err)
 {
@@ -201,6 +212,7 @@ static coffer_status trust_fetch(const coffer *model, const coffer_tensor *tenso
     made->tensor = tensor;
     made->users = 2; /* the model and the caller */
     made->size = size;
+    /* Hashed while it arrives. Nobody else can see it yet. */
     const coffer_read_target target = { tensor, made->bytes, tensor->size };
     const coffer_status status = coffer__trust_read(model, &target, 1, options, err);
     if (status != COFFER_OK) {
@@ -218,6 +230,7 @@ typedef struct trust_waiting {
     uint64_t size;
 } trust_waiting;
 
+/* The user sees the part's own size, of which 0 bytes are there, and may cancel. */
 static int trust_wait(void *ctx, uint64_t done, uint64_t total)
 {
     const trust_waiting *waiting = ctx;
@@ -226,8 +239,9 @@ static int trust_wait(void *ctx, uint64_t done, uint64_t total)
     return waiting->options->progress(waiting->options->progress_ctx, 0, waiting->size);
 }
 
-/* A source that is not fickle is verified in place and read again afterwards. For a fickle one, the bytes that were
-   verified must be those that are handed out. */
+/* A source that is not fickle is verified in place and read again afterwards. For a fickle one, the
+   bytes that were verified must be those that are handed out. Of a model that is not verified
+   nothing is fickle, and nothing is due: then this does nothing. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err)
 {
@@ -236,6 +250,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     looking.progress = options->progress == NULL ? NULL : trust_wait;
     looking.progress_ctx = &waiting;
     *held = NULL;
+    /* The source reads the same each time, so a mark is enough. */
     if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
@@ -244,7 +259,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     return *held != NULL ? COFFER_OK : trust_fetch(model, tensor, &looking, held, err);
 }
 
-/* The count changes under the lock; the memory is freed outside of it, by whoever was last. */
+/* The count changes under the lock; the memory is freed outside of it, by the last user. */
 void coffer__trust_let_go(const coffer *model, coffer__verified *held)
 {
     if (held == NULL) {

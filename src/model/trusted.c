@@ -2,8 +2,9 @@
 /*
  * The records of a shard and its marks: see trusted.h.
  *
- * A mark is one atomic byte for each tensor. It is stored with release after the tensor was judged and loaded with
- * acquire, so a thread that sees it may rely on the verification without a lock. Marks are never cleared.
+ * A mark is one atomic byte for each tensor. It is stored with release after the tensor was judged
+ * and loaded with acquire, so a thread that sees it may rely on the verification without a lock.
+ * Marks are never cleared.
  */
 #include "trusted.h"
 
@@ -12,8 +13,9 @@
 #include "record.h"
 #include "table.h"
 
-/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only if the file records
-   something; a record that is malformed counts as one, so damaging it does not turn verifying off. */
+/* Whether the options ask to verify this shard. COFFER_VERIFY_RECORDED asks for it only if the file
+   records something; a record that is malformed counts as one, so damaging it does not turn
+   verifying off. */
 static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
 {
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
@@ -23,8 +25,9 @@ static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
     return verify != COFFER_VERIFY_NOTHING;
 }
 
-/* Reads the record. The metadata have a digest of their own in it, which is compared at once, since they are in
-   memory already. */
+/* Reads the record. The metadata have a digest of their own in it, which is compared at once, since
+   they are in memory already. A failure leaves what was read with the shard; coffer__trust_end
+   releases it. */
 static coffer_status trust_read_record(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -57,6 +60,8 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
     return shard->trusted != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* Called before the table is freed, which says how many marks there are. No thread uses a copy any
+   more, so it is freed whatever its count says. */
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
 {
     if (shard->verified != NULL) {
@@ -72,8 +77,9 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
 
 /* ---- marks ------------------------------------------------------------------------------------------------------- */
 
-/* The order of tensors in a table: by offset; at one offset the empty ones come first, and those in the order in
-   which they lie in memory. It must be that of coffer_table_at, as trust_mark_of searches by it. */
+/* The order of tensors in a table: by offset; at one offset the empty ones come first, and those in
+   the order in which they lie in memory. It must be that of coffer_table_at, as trust_mark_of
+   searches by it. */
 static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
 {
     if (a->offset != b->offset) {
@@ -82,7 +88,9 @@ static bool trust_before(const coffer_tensor *a, const coffer_tensor *b)
     return a->size != b->size ? a->size < b->size : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Where the mark of a tensor is. A tensor has no number of its own, so its place in the table is searched for. */
+/* Where the mark of a tensor is. A tensor has no number of its own, so its place in the table is
+   searched for. The tensor is one of this table's. An index from tensors to marks would cost memory
+   in every model; the search costs a few comparisons for each read. */
 static _Atomic(uint8_t) *trust_mark_of(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     size_t low = 0;
@@ -101,6 +109,8 @@ bool coffer__trust_is_fickle(const coffer__shard *shard)
     return shard->trusted != NULL && shard->source.is.fickle;
 }
 
+/* It may be true for a tensor that another thread is verifying; both then do, with the
+   same result. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor)
 {
     if (shard->trusted == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a shard records of its tensors, and which of them were verified against it: a mark for each, set by any
- * thread.
+ * What a shard records of its tensors, and which of them were verified against it: a mark for each,
+ * set by any thread.
  */
 #ifndef COFFER_MODEL_TRUSTED_H
 #define COFFER_MODEL_TRUSTED_H
@@ -17,18 +17,19 @@ struct coffer__verified {
     uint8_t bytes[];
 };
 
-/* Reads what the file records, if `verify` asks for that, and verifies its metadata. coffer__trust_end follows in
-   any case. */
+/* Reads what the file records, if `verify` asks for that, and verifies its metadata.
+   coffer__trust_end follows in any case. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err);
 void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
-/* Whether the tensors of a shard are verified every time they are read, because its source may answer differently
-   another time. */
+/* Whether the tensors of a shard are verified every time they are read, because its source may
+   answer differently another time. False for a model that is not opened to verify. */
 bool coffer__trust_is_fickle(const coffer__shard *shard);
 /* Whether a tensor has yet to be verified; always true for one of a fickle source. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);
-/* Marks a tensor as verified. */
+/* Marks a tensor as verified. The shard must have marks. May be called by several threads for one
+   tensor. */
 void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests of a model's tensors and of its content, and comparing them with those that its files record. record.h
- * defines them.
+ * Digests of a model's tensors and of its content, and comparing them with those that its files
+ * record. record.h defines them.
  */
 #include "alloc.h"
 #include "content.h"
@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* The tensors that are asked for, and what belongs to each of them. */
+/* The tensors that are asked for, and what belongs to each of them. Constant while it runs, but for
+   what its arrays hold. */
 typedef struct verify_job {
     const coffer *model;
     const coffer_tensor *const *tensors; /* NULL: all, in their order */
@@ -29,8 +30,9 @@ static const coffer_tensor *verify_tensor(const verify_job *job, size_t i)
 
 /* ---- digests of tensors ------------------------------------------------------------------------------------------ */
 
-/* One row for each tensor, which hashes its data by the algorithm that is asked for, or by that of its shard's
-   record. */
+/* One row for each tensor, which hashes its data by the algorithm that is asked for, or by that of
+   its shard's record. Every tensor is checked before anything is hashed, so a stranger among them,
+   or one that is cut, costs no reading. */
 static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorithm, coffer__row *rows,
                                  coffer_error *err)
 {
@@ -52,7 +54,8 @@ static coffer_status verify_plan(const verify_job *job, coffer_algorithm algorit
     return COFFER_OK;
 }
 
-/* Carries out the rows. A failure names the tensor whose row it was. */
+/* Carries out the rows. A failure names the tensor whose row it was. Tensors are hashed by several
+   threads, each tensor by one; the digests are undefined after a failure. */
 static coffer_status verify_run_rows(const verify_job *job, const coffer__row *rows,
                                      const coffer_digest_options *options, coffer_error *err)
 {
@@ -72,8 +75,9 @@ static coffer_status verify_run_rows(const verify_job *job, const coffer__row *r
     return coffer__model_fail(err, status, coffer__model_shard(job->model, tensor), tensor);
 }
 
-/* Makes the digests of the tensors from those of their data. Rows of one algorithm mostly follow each other, so one
-   hasher serves a run of them. */
+/* Makes the digests of the tensors from those of their data. Rows of one algorithm mostly follow
+   each other, so one hasher serves a run of them. This takes little time compared with the data, so
+   one thread does it. */
 static coffer_status verify_finish_records(const verify_job *job, const coffer__row *rows, coffer_error *err)
 {
     coffer_hasher *hasher = NULL;
@@ -94,7 +98,8 @@ static coffer_status verify_finish_records(const verify_job *job, const coffer__
     return status;
 }
 
-/* Computes job->digests, by `algorithm` or by that of each shard's record. */
+/* Computes job->digests, by `algorithm` or by that of each shard's record. The rows live as long as
+   the records are made, as they keep each tensor's algorithm. */
 static coffer_status verify_digest(const verify_job *job, coffer_algorithm algorithm,
                                    const coffer_digest_options *options, coffer_error *err)
 {
@@ -116,6 +121,8 @@ done:
     return status;
 }
 
+/* Without a list, `count` must be that of the model: it says how many places the caller
+   has made. */
 coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                     coffer_algorithm algorithm, coffer_digest *digests,
                                     const coffer_digest_options *options, coffer_error *err)
@@ -143,7 +150,8 @@ static coffer_status verify_hash_content(coffer_hasher *hasher, const coffer_dig
     return status;
 }
 
-/* Computes the digest from those of the tensors, in byte order of their names. */
+/* Computes the digest from those of the tensors, in byte order of their names. The caller's size is
+   compared with the algorithm's by coffer_hasher_finish. */
 static coffer_status verify_content(const coffer *model, const coffer_digest *digests, const uint32_t *order,
                                     coffer_algorithm algorithm, void *digest, size_t digest_size, coffer_error *err)
 {
@@ -181,7 +189,8 @@ coffer_status coffer_digest_content(const coffer *model, const coffer_digest *di
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-/* Reads what a shard records, once: algorithm is set exactly if it was read. */
+/* Reads what a shard records, once: algorithm is set exactly if it was read. A model may have
+   shards whose tensors are not asked for; their records are not read. */
 static coffer_status verify_read_shard(const verify_job *job, const coffer__shard *shard, coffer_error *err)
 {
     if (shard == NULL) {
@@ -202,14 +211,16 @@ static coffer_status verify_read_shards(const verify_job *job, coffer_error *err
     for (size_t i = 0; job->tensors == NULL && i < job->model->shard_count && status == COFFER_OK; i++) {
         status = verify_read_shard(job, &job->model->shards[i], err);
     }
+    /* A list may name one shard many times; it is read once. */
     for (size_t i = 0; job->tensors != NULL && i < job->count && status == COFFER_OK; i++) {
         status = verify_read_shard(job, coffer__model_shard(job->model, job->tensors[i]), err);
     }
     return status;
 }
 
-/* Compares the digests with the records. Fails for the first tensor that is not recorded, and says how many there
-   are. It runs backwards, so that `first` ends as the lowest. */
+/* Compares the digests with the records. Fails for the first tensor that is not recorded, and says
+   how many there are. It runs backwards, so that `first` ends as the lowest. All tensors are
+   judged, also after a failure, because `sound` should say of each whether it is whole. */
 static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, coffer_error *err)
 {
     uint64_t changed = 0;
@@ -220,6 +231,7 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
         const bool found = coffer__recorded_has(recorded, job->digests[i - 1].record);
         changed += !found;
         first = found ? first : i - 1;
+        /* All are marked, also those after the first that does not match. */
         if (sound != NULL) {
             sound[i - 1] = found;
         }
@@ -235,8 +247,9 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
     return coffer__model_fail(err, COFFER_ERR_TENSOR_DIGEST, coffer__model_shard(job->model, tensor), tensor);
 }
 
-/* Tensors that exist verify even if others were removed. So when all are verified, their number must be that of the
-   record. */
+/* Tensors that exist verify even if others were removed. So when all are verified, their number
+   must be that of the record. Fewer records than tensors would have failed before, as some tensor
+   would not be recorded. */
 static coffer_status verify_judge_count(const coffer__recorded *recorded, const coffer__shard *shard, coffer_error *err)
 {
     const size_t count = coffer_table_count(shard->table);
@@ -249,7 +262,9 @@ static coffer_status verify_judge_count(const coffer__recorded *recorded, const 
     return coffer__fail_sizes(err, COFFER_ERR_TENSOR_DIGEST, recorded->count, count);
 }
 
-/* Verifies of a file what is not in its tensors: the metadata, and the number of tensors. */
+/* Verifies of a file what is not in its tensors: the metadata, and the number of tensors. The
+   metadata are compared even when only some tensors are asked for; the count is not, as it says
+   nothing of those. */
 static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_error *err)
 {
     const coffer__shard *shard = &job->model->shards[i];
@@ -265,8 +280,9 @@ static coffer_status verify_judge_shard(const verify_job *job, size_t i, coffer_
     return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
 }
 
-/* Tensors first, then the metadata and counts of each file whose record was read, then what the index records of
-   the whole. */
+/* Tensors first, then the metadata and counts of each file whose record was read, then what the
+   index records of the whole. The order goes from what blames a tensor to what can only blame the
+   whole. */
 static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_error *err)
 {
     coffer_status status = verify_judge_tensors(job, sound, err);
@@ -278,6 +294,7 @@ static coffer_status verify_judge(const verify_job *job, bool *sound, coffer_err
     return status == COFFER_OK ? coffer__content_check(job->model, err) : status;
 }
 
+/* Records are read before anything is hashed: a file without them fails at once. */
 static coffer_status verify_run(const verify_job *job, bool *sound, const coffer_digest_options *options,
                                 coffer_error *err)
 {
@@ -297,6 +314,7 @@ static coffer_status verify_with(verify_job *job, bool *sound, const coffer_dige
     if (job->recorded == NULL) {
         return status;
     }
+    /* Both arrays are zero at first: a record without an algorithm was not read. */
     job->digests = coffer__alloc_array(&model->allocator, job->count, sizeof *job->digests, err);
     if (job->digests != NULL) {
         status = verify_run(job, sound, options, err);
@@ -311,6 +329,8 @@ static coffer_status verify_with(verify_job *job, bool *sound, const coffer_dige
     return status;
 }
 
+/* `sound` may be NULL; otherwise it has room for `count`. It is filled if all digests could be
+   computed, whether they match or not. */
 coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
                             const coffer_digest_options *options, coffer_error *err)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificates of authorities that servers are verified with, read once for all connections. libcurl reads them
- * again for each connection, and for the hundred and more that systems have, OpenSSL needs tens of milliseconds: for
- * a model of many files that adds up to seconds. Where libcurl's TLS is not OpenSSL 3, libcurl keeps doing so.
+ * The certificates of authorities that servers are verified with, read once for all connections.
+ * libcurl reads them again for each connection, and for the hundred and more that systems have,
+ * OpenSSL needs tens of milliseconds: for a model of many files that adds up to seconds. Where
+ * libcurl's TLS is not OpenSSL 3, libcurl keeps doing so.
  *
- * A certificate store belongs to one copy of OpenSSL, and a process may contain several: libcurl's may be renamed, or
- * linked into libcurl. So OpenSSL is looked up where libcurl's own symbols come from, and the store is given only to
- * connections that were made by that very copy, which can be seen from each connection. After the first one that was
- * not, the store is not used any more, and libcurl reads the certificates itself.
+ * A certificate store belongs to one copy of OpenSSL, and a process may contain several: libcurl's
+ * may be renamed, or linked into libcurl. So OpenSSL is looked up where libcurl's own symbols come
+ * from, and the store is given only to connections that were made by that very copy, which can be
+ * seen from each connection. After the first one that was not, the store is not used any more, and
+ * libcurl reads the certificates itself.
  *
- * This never weakens the verification: a connection that does not get the store has no authorities at all, and fails.
+ * This never weakens the verification: a connection that does not get the store has no authorities
+ * at all, and fails.
  */
 #ifndef COFFER_NET_AUTHORITIES_H
 #define COFFER_NET_AUTHORITIES_H

@@ -9,15 +9,15 @@
 
 /* How much libcurl reads at a time: the largest pieces that `take` gets. */
 #define HTTP_BUFFER_SIZE (256L << 10)
-/* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the body. A server
-   must not be able to keep us reading lines for ever. */
+/* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the
+   body. A server must not be able to keep us reading lines for ever. */
 #define HTTP_MOST_LINES ((uint64_t)256 << 10)
-/* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less is treated as one
-   that sends nothing. */
+/* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less
+   is treated as one that sends nothing. */
 #define HTTP_LEAST_RATE ((uint64_t)128)
 
-/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread that asks, and libcurl
-   calls back on that thread only. */
+/* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread
+   that asks, and libcurl calls back on that thread only. */
 typedef struct http_exchange {
     const coffer__libcurl *curl;
     const coffer__http_request *request;
@@ -33,7 +33,9 @@ typedef struct http_exchange {
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Keeps a field's value, or "" if it does not fit: half a value would be a wrong one. */
+/* Keeps a field's value, or "" if it does not fit: half a value would be a wrong one. False tells
+   that it did not fit. Most callers ignore that, since a field that is missing and one that is
+   absurdly long mean the same to them. */
 static bool http_keep(char *to, size_t size, const char *value, size_t value_len)
 {
     if (value_len >= size) {
@@ -47,7 +49,8 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
 
 /* Keeps what tells one version of a file from another. One that is too long must still differ from
    others, so its length and FNV-1a are kept instead. Without quotes that is no strong ETag
-   (coffer__http_is_strong), so it is compared, but never sent. */
+   (coffer__http_is_strong), so it is compared, but never sent. The buffer must have room for two
+   numbers of 20 digits and a blank. */
 static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
 {
     if (http_keep(to, size, value, value_len)) {
@@ -60,7 +63,10 @@ static void http_keep_validator(char *to, size_t size, const char *value, size_t
 }
 
 /* Begins a reply with its status line, "HTTP/1.1 206 Partial Content": the three digits after the
-   first blank. A status that cannot be read is 0, which no caller takes for success. */
+   first blank. A status that cannot be read is 0, which no caller takes for success. Everything of
+   an earlier head is forgotten, so that a field of an interim answer never counts for the final
+   one. HTTP/2 and newer have no reason phrase, but libcurl writes their status lines in the same
+   form. */
 static void http_begin_reply(coffer__http_reply *reply, const char *line, size_t line_len)
 {
     uint64_t status = 0;
@@ -76,7 +82,9 @@ static void http_begin_reply(coffer__http_reply *reply, const char *line, size_t
 }
 
 /* Reads one field. Unknown ones are ignored. A field that is repeated replaces the earlier one,
-   except Content-Range: it says where bytes go, so two of them make the answer unusable. */
+   except Content-Range: it says where bytes go, so two of them make the answer unusable. A length
+   or a delay that is no number counts as not stated: a missing length is allowed, and what arrives
+   is counted anyway. Retry-After as a date needs the clock of this machine. */
 static void http_read_line(coffer__http_reply *reply, const char *line, size_t line_len)
 {
     const char *value = NULL;
@@ -111,7 +119,9 @@ static void http_read_line(coffer__http_reply *reply, const char *line, size_t l
     }
 }
 
-/* Enough has come: timeout_ms begins again. */
+/* Enough has come: timeout_ms begins again. Called only after a complete head and as the body
+   grows, never for single lines: a server could otherwise keep an exchange alive with one header
+   line now and then. */
 static void http_move_deadline(http_exchange *exchange)
 {
     exchange->since = coffer__os_milliseconds();
@@ -134,12 +144,14 @@ static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
     if (exchange->lines > HTTP_MOST_LINES) {
         return 0;
     }
+    /* Trailers: counted above, and otherwise ignored. */
     if (exchange->headed && exchange->reply->status >= 200) {
         return line_len;
     }
     if (line_len >= 5 && memcmp(line, "HTTP/", 5) == 0) {
         http_begin_reply(exchange->reply, line, line_len);
         exchange->headed = false;
+        /* The blank line that ends a head. Only a final one moves the deadline. */
     } else if (line_len > 0 && (line[0] == '\r' || line[0] == '\n')) {
         exchange->headed = true;
         if (exchange->reply->status >= 200) {
@@ -153,7 +165,9 @@ static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
 
 /* Called by libcurl for each piece of the body. During the call reply->body is the number of bytes
    before this piece, so 0 marks the first one. Returning 0 makes libcurl end the transfer with
-   CURLE_WRITE_ERROR, and `refused` tells later that this was our wish and no failure. */
+   CURLE_WRITE_ERROR, and `refused` tells later that this was our wish and no failure. libcurl has
+   compared the body with Content-Length, but not with what was asked for: `take` must bound what it
+   stores. */
 static size_t http_take_body(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_exchange *exchange = ctx;
@@ -176,7 +190,8 @@ static bool http_add_line(const coffer__libcurl *curl, struct curl_slist **list,
 }
 
 /* Our own lines of the request's head, which libcurl includes in a signature; false if there is no
-   memory, or a validator is too long. */
+   memory, or a validator is too long. None of these lines can contain a line break: validators were
+   checked by coffer__http_is_strong, and those of S3 by s3.c. */
 static bool http_lines(const coffer__libcurl *curl, const coffer__http_request *request, struct curl_slist **list)
 {
     char if_range[300] = "If-Range: ";
@@ -194,7 +209,7 @@ static bool http_lines(const coffer__libcurl *curl, const coffer__http_request *
 }
 
 /* Whether the path of a URL has "/./" or "/../" in it, which libcurl would remove before it sends
-   the request. */
+   the request. The query is not looked at, because libcurl leaves it as it is. */
 static bool http_has_dots(const char *url)
 {
     bool dots = false;
@@ -208,7 +223,8 @@ static bool http_has_dots(const char *url)
 
 /* What is signed must be what is sent. Keys of object stores may contain dots as components, which
    libcurl would remove; with PATH_AS_IS it does not. From 8.16 on libcurl refuses to sign such a
-   path, and http_words says so. */
+   path, and http_words says so. PATH_AS_IS is set only where it is needed, so that ordinary paths
+   are signed by every version of libcurl. */
 static bool http_set_signature(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
 {
     bool set = curl->easy_setopt(easy, COFFER__CURLOPT_AWS_SIGV4, request->sigv4) == COFFER__CURLE_OK;
@@ -220,7 +236,8 @@ static bool http_set_signature(const coffer__libcurl *curl, void *easy, const co
 }
 
 /* Exactly one kind of credentials goes with a request. ~/.netrc is for hosts for which there is
-   nothing better, and libcurl looks the host up there by itself. */
+   nothing better, and libcurl looks the host up there by itself. A signature and a token in one
+   request would be sent in the same header line, Authorization. */
 static bool http_set_credentials(const coffer__libcurl *curl, void *easy, const coffer__http_request *request)
 {
     if (request->sigv4 != NULL) {
@@ -233,7 +250,9 @@ static bool http_set_credentials(const coffer__libcurl *curl, void *easy, const 
     return curl->easy_setopt(easy, COFFER__CURLOPT_NETRC, (long)COFFER__CURL_NETRC_OPTIONAL) == COFFER__CURLE_OK;
 }
 
-/* With a file of certificates the folder must be unset: libcurl would trust what is in either. */
+/* With a file of certificates the folder must be unset: libcurl would trust what is in either.
+   Without either, libcurl's own defaults are used, and nothing is set. Verification itself is never
+   switched off: there is no option for that here. */
 static bool http_set_trust(const coffer__libcurl *curl, void *easy, const coffer__http_request *request, bool shared)
 {
     if (shared) {
@@ -253,6 +272,9 @@ static bool http_set_trust(const coffer__libcurl *curl, void *easy, const coffer
  *   SUPPRESS_CONNECT_…   a proxy's answer to CONNECT is not the server's
  *   ACCEPT_ENCODING      as an option and not one of our lines, so that it is not signed: a proxy may change it
  *   HTTP_CONTENT_…  0    nothing is ever decompressed: ranges count stored bytes
+ *
+ * The strings are copied by libcurl. The list of lines, the exchange and the buffer for errors are
+ * not, and must live until the easy handle is freed.
  */
 static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lines, bool shared)
 {
@@ -284,7 +306,10 @@ static bool http_set(http_exchange *exchange, void *easy, struct curl_slist *lin
 
 /* ---- TLS --------------------------------------------------------------------------------------------------------- */
 
-/* Whether libcurl's message contains one of the words, in any case. The list ends with NULL. */
+/* Whether libcurl's message contains one of the words, in any case. The list ends with NULL. Bit 5
+   makes ASCII letters lower case. It also merges a few signs, which does not matter for finding
+   words. The search cannot run past the end of `detail`: its NUL differs from every letter of a
+   word. */
 static bool http_says(const char *detail, const char *const *words)
 {
     for (size_t i = 0; words[i] != NULL; i++) {
@@ -303,7 +328,9 @@ static bool http_says(const char *detail, const char *const *words)
 
 /* Whether a failed handshake was only a broken connection, which is worth another try. It was not
    if the message names a reason that will be the same next time: the other side's alert, or what
-   OpenSSL refused. */
+   OpenSSL refused. libcurl reports SSL_CONNECT_ERROR for both: for a peer that closed the
+   connection in the middle, as overloaded servers and proxies do, and for one that refused our
+   version or cipher. Trying the second again would only make the user wait. */
 static bool http_handshake_broke(const http_exchange *exchange)
 {
     static const char *const lasting[] = { "alert",       "version", "protocol", "cipher", "http request",
@@ -311,7 +338,8 @@ static bool http_handshake_broke(const http_exchange *exchange)
     return !http_says(exchange->detail, lasting);
 }
 
-/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of these. */
+/* What a user can act on, whatever the TLS library: each of the three tables below leads to one of
+   these. */
 static const char http_expired[] = "its certificate has expired";
 static const char http_early[] = "its certificate is not valid yet, by the clock of this machine";
 static const char http_other_name[] = "its certificate is for another name";
@@ -319,7 +347,7 @@ static const char http_unknown_issuer[] =
     "the issuer of its certificate is not trusted here; SSL_CERT_FILE names the certificates to trust";
 
 /* What OpenSSL's X509_V_ERR_* mean; NULL for the rare ones. The numbers are part of its stable
-   interface. */
+   interface. They are given here by value, because OpenSSL's headers are not needed to build. */
 static const char *http_distrust_by_number(long result)
 {
     switch (result) {
@@ -342,7 +370,8 @@ static const char *http_distrust_by_number(long result)
 }
 
 /* What the bits of GnuTLS's gnutls_certificate_status_t mean; NULL for the rare ones. Several may
-   be set; the first that is found here is what the user should repair first. */
+   be set; the first that is found here is what the user should repair first. The values are those
+   of gnutls/gnutls.h, which are part of its ABI. */
 static const char *http_distrust_by_bits(long result)
 {
     if ((result & 1024) != 0) { /* EXPIRED */
@@ -397,8 +426,10 @@ static const char *http_distrust(const coffer__libcurl *curl, void *easy, const 
 
 /* ---- the exchange ------------------------------------------------------------------------------------------------ */
 
-/* What libcurl's result means for whoever decides about another try. libcurl calls an answer
-   complete that ends within its head; here it is broken. */
+/* What libcurl's result means for the decision about another try. libcurl calls an answer
+   complete that ends within its head; here it is broken. A host that cannot be resolved or reached
+   is told from a connection that broke: the first is probably misspelt, the second was there a
+   moment ago. Failures of HTTP/2 framing count as broken, since a new connection repairs them. */
 static coffer__http_end http_end_of(unsigned code, const http_exchange *exchange)
 {
     switch (code) {
@@ -454,7 +485,9 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
 
 /* How many milliseconds are left to wait; 0 when the deadline has passed. The deadline moves when,
    since the last move, timeout_ms times the least rate has come. Until the head is complete `body`
-   is 0 and nothing moves it. */
+   is 0 and nothing moves it. By the clock that never goes back. The result is at least 1 while
+   there is time, so that a poll never spins, and the + 1 in `least` keeps a tiny timeout from
+   accepting an empty body as progress. */
 static uint64_t http_left(http_exchange *exchange)
 {
     const uint64_t timeout_ms = exchange->request->timeout_ms;
@@ -475,6 +508,8 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
     const coffer__http_request *request = exchange->request;
     int running = 1;
     while (curl->multi_perform(multi, &running) == COFFER__CURLM_OK && running != 0) {
+        /* The watch comes before the deadline: a user who cancels is told so, even if the time is
+           up as well. */
         const uint64_t left = http_left(exchange);
         if (request->watch != NULL && request->watch->stop(request->watch->ctx)) {
             return COFFER__HTTP_STOPPED;
@@ -483,11 +518,14 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
             *words = exchange->lines == 0 ? "sent nothing" : "sent too little";
             return COFFER__HTTP_SILENT;
         }
+        /* Sleeps until something arrives, but never longer than the watch may wait. */
         if (curl->multi_poll(multi, NULL, 0, left < COFFER__WATCH_MS ? (int)left : COFFER__WATCH_MS, NULL) !=
             COFFER__CURLM_OK) {
             break;
         }
     }
+    /* The transfer has ended, or the multi handle failed. Its message has the result, and there is
+       exactly one transfer in this multi handle. */
     int left = 0;
     const coffer__curl_message *message = curl->multi_info_read(multi, &left);
     if (message == NULL || message->kind != COFFER__CURLMSG_DONE) {
@@ -500,7 +538,9 @@ static coffer__http_end http_run(http_exchange *exchange, void *multi, void *eas
 
 /* One exchange with an easy handle of its own, which is freed in any case. With `shared` it
    verifies servers by the authorities that were read once for all. The list of lines must live
-   until the handle is gone. */
+   until the handle is gone. On every path the handle leaves the multi handle before it is freed,
+   and the lines are freed after both. libcurl keeps the connection with the multi handle, where the
+   next exchange finds it. */
 static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http_line *line,
                                  const coffer__http_request *request, bool shared, coffer__http_reply *reply,
                                  const char **words)
@@ -511,6 +551,7 @@ static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http
     http_begin_reply(reply, "", 0);
     exchange.since = coffer__os_milliseconds();
     void *easy = curl->easy_init();
+    /* Words for the step that may fail next. */
     *words = "out of memory";
     if (easy != NULL && http_lines(curl, request, &lines)) {
         *words = "this libcurl lacks what is needed: 7.85 or newer, with TLS";
@@ -528,7 +569,8 @@ static coffer__http_end http_try(const coffer__libcurl *curl, const coffer__http
 
 /* The shared authorities may turn out to belong to another copy of OpenSSL. Then the connection is
    aborted before anything was sent, they are unusable from then on, and the request is repeated
-   with libcurl's own. */
+   with libcurl's own. It is repeated once at most: without the store there is nothing to abort.
+   Nothing of the first try reached the caller, as it ended before the request was sent. */
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words)
@@ -547,6 +589,7 @@ bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line
     return line->multi != NULL;
 }
 
+/* Closes the connections that the line has kept. No exchange may be in progress on it. */
 void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line)
 {
     (void)curl->multi_cleanup(line->multi);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request, one answer, over one connection that stays open for the next request. There is no policy here:
- * redirects and failures are reported to the caller, and an answer of any status is an answer. The fields of the
- * answer's head are read before its body, which is handed on piece by piece as it arrives, so that bytes are stored
- * where they belong at once. The head is complete when the blank line came that ends it.
+ * One request, one answer, over one connection that stays open for the next request. There is no
+ * policy here: redirects and failures are reported to the caller, and an answer of any status is an
+ * answer. The fields of the answer's head are read before its body, which is handed on piece by
+ * piece as it arrives, so that bytes are stored where they belong at once. The head is complete
+ * when the blank line came that ends it.
  *
- * An exchange has one deadline, which moves: the whole head must come within `timeout_ms`, and after it enough of
- * the body in each `timeout_ms`. A head without end, or a byte now and then, does not extend it.
+ * An exchange has one deadline, which moves: the whole head must come within `timeout_ms`, and
+ * after it enough of the body in each `timeout_ms`. A head without end, or a byte now and then,
+ * does not extend it.
  *
- * A line belongs to one thread at a time. Proxies, and exceptions from them, are libcurl's business; it reads its own
- * environment variables.
+ * A line belongs to one thread at a time. Proxies, and exceptions from them, are libcurl's
+ * business; it reads its own environment variables.
  */
 #ifndef COFFER_NET_HTTP_H
 #define COFFER_NET_HTTP_H
@@ -21,10 +23,10 @@
 #include "source.h"
 #include "url.h"
 
-/* What keeps the connection open: a multi handle, which owns the connections of its easy handles. Each request gets
-   an easy handle of its own, because some libcurls (7.88 of Debian 12) have a bug with one that is used again: it
-   keeps a pointer into the freed head of the last answer, and writes there if the next answer begins with a
-   blank. */
+/* What keeps the connection open: a multi handle, which owns the connections of its easy handles.
+   Each request gets an easy handle of its own, because some libcurls (7.88 of Debian 12) have a bug
+   with one that is used again: it keeps a pointer into the freed head of the last answer, and
+   writes there if the next answer begins with a blank. */
 typedef struct coffer__http_line {
     void *multi;
 } coffer__http_line;
@@ -59,7 +61,9 @@ typedef struct coffer__http_request {
     coffer__authorities *authorities; /* … unless they were read; or NULL */
     bool head_only;                   /* no body is wanted: HEAD */
     uint64_t timeout_ms;
-    /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. */
+    /* Takes a piece of the body; false: no more of it is wanted, which ends the connection. The
+       pieces come in order, each at most 256 KiB, on the thread that runs the exchange. The head in
+       *reply is complete by then, and reply->body counts the bytes before this piece. */
     bool (*take)(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size);
     void *ctx;
     const coffer__watch *watch; /* may be NULL */
@@ -77,11 +81,13 @@ typedef enum coffer__http_end {
     COFFER__HTTP_FAILED    /* anything else */
 } coffer__http_end;
 
-/* False if there is no memory. */
+/* Opens a line; false if there is no memory. Nothing is connected yet. A line may be used for any
+   hosts in turn: libcurl keeps the connections, and finds the one that fits. */
 bool coffer__http_line_open(const coffer__libcurl *curl, coffer__http_line *line);
 void coffer__http_line_close(const coffer__libcurl *curl, coffer__http_line *line);
 /* Runs one exchange. *reply is filled as far as the answer came. If it did not end as DONE, *words
-   say what happened; they are static. */
+   say what happened; they are static. *reply is valid after every end, with status 0 where not even
+   a status line came. The line may be used for the next exchange whatever the end was. */
 coffer__http_end coffer__http_exchange(const coffer__libcurl *curl, const coffer__http_line *line,
                                        const coffer__http_request *request, coffer__http_reply *reply,
                                        const char **words);

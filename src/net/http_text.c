@@ -12,12 +12,14 @@ static char http_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+/* Carriage return and line feed count, since libcurl passes lines with their ends. */
 static bool http_is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* `name` is in lower case. The value loses the white space around it, the end of the line included. */
+/* `name` is in lower case. The value loses the white space around it, the end of the line
+   included. */
 bool coffer__http_field(const char *text, size_t text_len, const char *name, const char **value, size_t *value_len)
 {
     size_t at = 0;
@@ -41,7 +43,9 @@ bool coffer__http_field(const char *text, size_t text_len, const char *name, con
     return true;
 }
 
-/* Reads the digits at *at; false if there are none, or if the number is above 2^64-1. */
+/* Reads the digits at *at; false if there are none, or if the number is above 2^64-1. *at moves
+   past the digits that were read. A number that overflows is refused rather than wrapped or capped,
+   as these numbers say where bytes go. */
 static bool http_digits(const char *text, size_t text_len, size_t *at, uint64_t *value)
 {
     const size_t from = *at;
@@ -71,7 +75,9 @@ static bool http_take(const char *text, size_t text_len, size_t *at, char c)
     return true;
 }
 
-/* A size of 2^64-1 is refused, since that number means "unknown" here. So is a range that reaches beyond the size. */
+/* A size of 2^64-1 is refused, since that number means "unknown" here. So is a range that reaches
+   beyond the size. The unit is compared in any case; nothing but `bytes` is understood. Whatever
+   follows the size makes the field invalid, so a server cannot hide a second range there. */
 bool coffer__http_content_range(const char *text, size_t text_len, coffer__content_range *range)
 {
     static const char unit[] = "bytes ";
@@ -103,8 +109,9 @@ bool coffer__http_content_range(const char *text, size_t text_len, coffer__conte
 /* The largest number of seconds that differs from "unknown". */
 #define HTTP_LONGEST_WAIT (COFFER__HTTP_UNKNOWN - 1)
 
-/* Days from 1970 to a date of the Gregorian calendar. Years are counted from March, so that the leap day is the last
-   day of a year: then (153 m + 2) / 5 is the number of days before month m. 719468 is 1970-01-01 in that count. */
+/* Days from 1970 to a date of the Gregorian calendar. Years are counted from March, so that the
+   leap day is the last day of a year: then (153 m + 2) / 5 is the number of days before month m.
+   719468 is 1970-01-01 in that count. Years are at least 1970 here, so nothing is negative. */
 static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
 {
     const uint64_t shifted = month > 2 ? year : year - 1;
@@ -112,14 +119,18 @@ static uint64_t http_days(uint64_t year, uint64_t month, uint64_t day)
     return 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * from_march + 2) / 5 + day - 1 - 719468;
 }
 
-/* A number of exactly `count` digits at `at`. */
+/* A number of exactly `count` digits at `at`. The caller has checked that the text is long
+   enough. */
 static bool http_field_of_date(const char *text, size_t at, size_t count, uint64_t most, uint64_t *value)
 {
     return coffer__http_number(text + at, count, value) && *value <= most;
 }
 
-/* `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970: the only form that servers may write. `frame` has the fixed
-   characters, and blanks where the others are. The day's name is not compared. 60 is a leap second. */
+/* `Sun, 06 Nov 1994 08:49:37 GMT` as seconds since 1970: the only form that servers may write.
+   `frame` has the fixed characters, and blanks where the others are. The day's name is not
+   compared. 60 is a leap second. RFC 9110 obliges receivers to read two obsolete forms, too; no
+   server that is met in practice sends them, and one that did would only lose its wish to be waited
+   for. That a month has fewer than 31 days is not checked, since the result is only a delay. */
 static bool http_date(const char *text, size_t text_len, uint64_t *seconds)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -163,7 +174,9 @@ static bool http_is_digits(const char *text, size_t text_len)
     return at == text_len && at > 0;
 }
 
-/* A number that is too large for 64 bits is still a request to wait, and a long one. */
+/* A number that is too large for 64 bits is still a request to wait, and a long one. A
+   date is compared with the clock of this machine, so a wrong clock makes a wrong delay;
+   web.c bounds it. */
 bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, uint64_t *seconds)
 {
     uint64_t date = 0;
@@ -179,7 +192,8 @@ bool coffer__http_retry_after(const char *text, size_t text_len, uint64_t now, u
     return true;
 }
 
-/* Letters only, as the word is shown in messages and comes from a server. */
+/* Letters only, as the word is shown in messages and comes from a server. Nothing is copied unless
+   all of the word fits: half a reason could be another one. */
 bool coffer__http_word(const char *text, size_t text_len, char end, char *word, size_t word_size)
 {
     size_t len = 0;
@@ -195,7 +209,9 @@ bool coffer__http_word(const char *text, size_t text_len, char end, char *word, 
     return true;
 }
 
-/* No XML parser: the first <Code> is the error's, and a word that does not end in a tag is not one. */
+/* No XML parser: the first <Code> is the error's, and a word that does not end in a tag is not one.
+   The search is linear in what came with the first piece of the body. The word itself has letters
+   only, so no markup, escape or control character of the server gets into a message. */
 bool coffer__http_error_code(const char *text, size_t text_len, char *word, size_t word_size)
 {
     static const char tag[] = "<Code>";
@@ -208,6 +224,7 @@ bool coffer__http_error_code(const char *text, size_t text_len, char *word, size
     return false;
 }
 
+/* Bytes above 0x7F are allowed, as RFC 9110 has them in validators. */
 bool coffer__http_is_strong(const char *etag)
 {
     const size_t len = coffer__text_len(etag);
@@ -231,6 +248,8 @@ static int http_digit(const char *digits, char c)
     return -1;
 }
 
+/* The Hub quotes its digests like ETags. A file that it keeps in git has a SHA-1 here, which is
+   shorter, and is refused by its length. */
 bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
 {
     const size_t len = coffer__text_len(text);
@@ -253,7 +272,8 @@ bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
             return false;
         }
         bits = bits << 6 | (uint32_t)value;
-        /* Four characters are three bytes. The second, third and fourth character each complete one. */
+        /* Four characters are three bytes. The second, third and fourth character each complete
+           one. */
         if (i % 4 != 0) {
             digest[i / 4 * 3 + i % 4 - 1] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Hub's names, paths and URLs: see hub.h. Names come from users and from servers, and become paths in the file
- * system and URLs. So each component is checked once, when it is read (hub_is_component), and everything else may
- * rely on that: no name leads out of the cache or of the repository.
+ * The Hub's names, paths and URLs: see hub.h. Names come from users and from servers, and become
+ * paths in the file system and URLs. So each component is checked once, when it is read
+ * (hub_is_component), and everything else may rely on that: no name leads out of the cache or of
+ * the repository.
  */
 #include "hub.h"
 
@@ -32,7 +33,7 @@ static bool hub_path(coffer__path *path, const char *folder, const char *rest)
 }
 
 /* Where clients of the Hub keep their files: HF_HOME, or huggingface in the user's caches. False if
-   there is none. */
+   there is none. The order is that of huggingface_hub, so that all clients find the same cache. */
 static bool hub_home(coffer__path *home)
 {
     const char *stated = coffer__os_variable("HF_HOME");
@@ -48,7 +49,8 @@ static bool hub_home(coffer__path *home)
 }
 
 /* The beginning of a small file, up to the first byte that is not printable ASCII; false if there
-   is nothing. */
+   is nothing. It reads refs, which have 40 characters and perhaps a line break; nothing of a larger
+   file is read beyond `size`. */
 static bool hub_read_line(const char *path, char *line, size_t size)
 {
     int fd = -1;
@@ -66,7 +68,9 @@ static bool hub_read_line(const char *path, char *line, size_t size)
     return os_error == 0 && len > 0;
 }
 
-/* 1, ON, YES and TRUE, in any case: what the Hub's own client accepts. */
+/* 1, ON, YES and TRUE, in any case: what the Hub's own client accepts. Bit 5 makes letters lower
+   case. It also maps some control characters to digits and signs, which cannot make a word of these
+   out of a sensible value. */
 static bool hub_is_true(const char *text)
 {
     static const char *const words[] = { "1", "on", "yes", "true" };
@@ -106,7 +110,9 @@ static coffer_status hub_take_token(coffer__hub *hub, const char *what, const ch
     return COFFER_OK;
 }
 
-/* The token in a file, if there is one, without the white space after it. A file that cannot be read is like none. */
+/* The token in a file, if there is one, without the white space after it. A file that cannot be
+   read is like none. What is in the file is checked like any token. The room is a little larger
+   than a token, so that white space at the end does not count as too long. */
 static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_error *err)
 {
     char text[sizeof hub->token + 64];
@@ -124,8 +130,9 @@ static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_e
                          : hub_take_token(hub, "the content of the file with the Hub's token", text, len, err);
 }
 
-/* The token that the caller gave, or else that of the environment, unless HF_HUB_DISABLE_IMPLICIT_TOKEN forbids that. A
-   variable takes precedence over the file that logging in writes. */
+/* The token that the caller gave, or else that of the environment, unless
+   HF_HUB_DISABLE_IMPLICIT_TOKEN forbids that. A variable takes precedence over the file that
+   logging in writes. */
 static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer__path *home, coffer_error *err)
 {
     coffer__path file;
@@ -145,7 +152,9 @@ static coffer_status hub_token(coffer__hub *hub, const char *given, const coffer
     return named ? hub_read_token(hub, file.text, err) : COFFER_OK;
 }
 
-/* A cache whose path is too long is like none. An endpoint or token that is invalid is an error. */
+/* A cache whose path is too long is like none. An endpoint or token that is invalid is an error.
+   The default endpoint is a constant and always valid. The cache is only remembered here and looked
+   at when a file is asked for, so that a missing folder is no failure. */
 coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_error *err)
 {
     coffer__path home;
@@ -162,6 +171,7 @@ coffer_status coffer__hub_settings(coffer__hub *hub, const char *token, coffer_e
     if (status != COFFER_OK) {
         return status;
     }
+    /* The home is needed for the token even if the cache has a variable of its own. */
     const bool has_home = hub_home(&home);
     const char *cache = hub_variable("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");
     if (!(cache != NULL ? hub_path(&hub->cache, cache, "/") : has_home && hub_path(&hub->cache, home.text, "/hub/"))) {
@@ -189,7 +199,8 @@ static bool hub_is_component(const char *text, size_t len)
     return true;
 }
 
-/* Whether each component between slashes is valid. */
+/* Whether each component between slashes is valid. So an empty text, a slash at either end and two
+   slashes in a row are all invalid. */
 static bool hub_is_path(const char *text, size_t len)
 {
     size_t from = 0;
@@ -204,7 +215,8 @@ static bool hub_is_path(const char *text, size_t len)
     return true;
 }
 
-/* The number of characters before the first of `ends`, or before the end of the text. */
+/* The number of characters before the first of `ends`, or before the end of the text. strchr never
+   finds the NUL here, since the loop ends at it first. */
 static size_t hub_span(const char *text, const char *ends)
 {
     size_t len = 0;
@@ -223,7 +235,8 @@ static bool hub_keep(char *to, size_t size, const char *text, size_t len)
 
 /* A revision ends at a slash, but refs/pr/1 and its like contain two. Branches may contain slashes,
    too, and those are written as %2F, which is the only escape that is decoded. *len is the length
-   as written. */
+   as written. Decoding comes before the check, so that %2F cannot bring in a component that the
+   check has not seen. Any other % is kept and becomes %25 in a URL. */
 static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *len)
 {
     *len = hub_span(text, "/");
@@ -243,11 +256,12 @@ static bool hub_read_revision(coffer__hub_name *name, const char *text, size_t *
     return hub_is_path(name->revision, to);
 }
 
-/* Kinds of repositories; the first is the default. The kind of a name points to one of these texts, so kinds are
-   compared by address. */
+/* Kinds of repositories; the first is the default. The kind of a name points to one of these texts,
+   so kinds are compared by address. */
 static const char *const hub_kinds[] = { "models", "datasets", "spaces" };
 
-/* Skips the kind, where one is stated. */
+/* Skips the kind, where one is stated. "models/" is not skipped: the Hub's own URLs do not have it,
+   and it could be an owner. */
 static const char *hub_read_kind(const char **at)
 {
     for (size_t i = 1; i < sizeof hub_kinds / sizeof hub_kinds[0]; i++) {
@@ -260,8 +274,10 @@ static const char *hub_read_kind(const char **at)
     return hub_kinds[0];
 }
 
-/* The first component is an owner if a slash follows it, and the name of a repository without an owner if a revision
-   does. `hf://name` alone is refused: it may be an owner whose repository was forgotten. */
+/* The first component is an owner if a slash follows it, and the name of a repository without an
+   owner if a revision does. `hf://name` alone is refused: it may be an owner whose repository was
+   forgotten. Everything is checked by hub_keep and hub_read_revision as it is taken, which is what
+   the rest of this file relies on. On failure *name is incomplete and must not be used. */
 coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_error *err)
 {
     const char *at = text + sizeof "hf://" - 1;
@@ -296,7 +312,8 @@ coffer_status coffer__hub_read(coffer__hub_name *name, const char *text, coffer_
     return COFFER_OK;
 }
 
-/* Appends `count` texts; false if that is too long. */
+/* Appends `count` texts; false if that is too long. On failure the text is cut, and the caller must
+   not use it. */
 static bool hub_build(coffer__path *path, const char *const *parts, size_t count)
 {
     bool fine = true;
@@ -306,6 +323,8 @@ static bool hub_build(coffer__path *path, const char *const *parts, size_t count
     return fine;
 }
 
+/* It always ends in a slash, whether after the repository or after the file; open_url.c removes it
+   for a file. A slash within a revision is written as it is, which is right for commits. */
 bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffer__path *text)
 {
     const bool is_model = name->kind == hub_kinds[0];
@@ -324,8 +343,8 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
-/* The file's name up to its last slash, or all of it. The room has one byte more than a file's name, for the slash of
-   the longest folder. */
+/* The file's name up to its last slash, or all of it. The room has one byte more than a file's
+   name, for the slash of the longest folder. */
 void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
 {
     const size_t all = coffer__text_len(name->file);
@@ -338,6 +357,8 @@ void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folde
     folder[len == 0 ? 0 : len + 1] = '\0';
 }
 
+/* The name is checked with its folder as one path, so it cannot leave the repository whatever it
+   says. On failure the file of *name is "". */
 bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len)
 {
     char path[COFFER__HUB_MOST_FILE + 1];
@@ -348,7 +369,9 @@ bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file
 
 /* ---- in the cache and on the server ------------------------------------------------------------------------------ */
 
-/* The default endpoint counts even if another one is set: the token is issued for it. */
+/* The default endpoint counts even if another one is set: the token is issued for it. The whole
+   origin is compared, scheme and port included: a token must not go in plain text to the same host,
+   nor to another program on it. */
 bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url)
 {
     return coffer__url_same_origin(&hub->endpoint, url) || coffer__url_same_origin(&hub->usual, url);
@@ -365,7 +388,9 @@ bool coffer__hub_is_commit(const char *text)
 }
 
 /* The commit that the cache has for a revision; *commit is "" if it has none. What the file says is
-   checked, since it becomes a component of a path. */
+   checked, since it becomes a component of a path. A revision that is a commit needs no file.
+   Otherwise refs/REVISION has it: a text that any program of this user may have written, which is
+   why it is checked. */
 static bool hub_commit(const coffer__path *repository, const char *revision, char *commit)
 {
     coffer__path refs = *repository;
@@ -382,10 +407,12 @@ static bool hub_commit(const coffer__path *repository, const char *revision, cha
     return found;
 }
 
-/* A snapshot's file is usually a link to a blob; one whose blob was deleted does not exist. */
+/* A snapshot's file is usually a link to a blob; one whose blob was deleted does not exist. The
+   path is not resolved here; place.c does that. *path is unspecified after false. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path)
 {
     commit[0] = '\0';
+    /* The cache writes the slashes of a repository's name as "--". */
     const char *const repository[] = { name->kind, "--", name->owner, name->owner[0] != '\0' ? "--" : "", name->name };
     *path = hub->cache;
     if (path->text[0] == '\0' || !hub_build(path, repository, 5) || !hub_commit(path, name->revision, commit)) {
@@ -395,14 +422,15 @@ bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, ch
     return hub_build(path, file, 4) && coffer__os_exists(path->text);
 }
 
-/* A part of a URL, and which of its characters are not written as %XX. A slash in a revision must become %2F, and one
-   in a file's name must not. */
+/* A part of a URL, and which of its characters are not written as %XX. A slash in a revision must
+   become %2F, and one in a file's name must not. */
 typedef struct hub_part {
     const char *text;
     const char *keep;
 } hub_part;
 
-/* Joins the parts to the endpoint and reads the result like any URL, so that there is one way to make one. */
+/* Joins the parts to the endpoint and reads the result like any URL, so that there is one way to
+   make one. */
 static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts, size_t count, coffer__url *url,
                                   coffer_error *err)
 {
@@ -418,7 +446,9 @@ static coffer_status hub_make_url(const coffer__hub *hub, const hub_part *parts,
     return coffer__url_read(url, text, err);
 }
 
-/* Models have no kind in this URL, unlike in that of the listing. */
+/* Models have no kind in this URL, unlike in that of the listing. Each part has its own set of
+   characters to keep: only the slashes that separate parts, and those of the file's path, stay
+   slashes. */
 coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *name, const char *revision,
                               coffer__url *url, coffer_error *err)
 {
@@ -436,6 +466,7 @@ coffer_status coffer__hub_url(const coffer__hub *hub, const coffer__hub_name *na
     return hub_make_url(hub, parts, sizeof parts / sizeof parts[0], url, err);
 }
 
+/* Always for the revision as it was named: its answer is how the commit becomes known. */
 coffer_status coffer__hub_listing_url(const coffer__hub *hub, const coffer__hub_name *name, coffer__url *url,
                                       coffer_error *err)
 {

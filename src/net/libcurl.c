@@ -8,7 +8,8 @@
 /* 7.85.0, the first version with CURLOPT_PROTOCOLS_STR. */
 #define LIBCURL_LEAST 0x075500u
 
-/* Which function goes where in the table. coffer__os_library_find stores each by its place in the struct. */
+/* Which function goes where in the table. coffer__os_library_find stores each by its place in the
+   struct. */
 static const struct libcurl_row {
     const char *name;
     size_t place;
@@ -31,10 +32,15 @@ static const struct libcurl_row {
     { "curl_slist_free_all", offsetof(coffer__libcurl, slist_free_all) },
 };
 
-/* All of these have the same interface; they differ in the TLS library. The first one is what most systems have. */
+/* All of these have the same interface; they differ in the TLS library. The first one is what most
+   systems have. */
 static const char *const libcurl_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib" };
 
-/* Functions are looked up before the version is asked for, which is one of them. */
+/* Functions are looked up before the version is asked for, which is one of them. The table counts
+   as filled only after COFFER_OK. The caller holds a lock, since curl_global_init is not safe in
+   threads before 7.84, and calls this once for each client; libcurl counts its initialisations, and
+   they are never undone. The messages name packages, because a missing libcurl is what users meet
+   in slim containers. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
 {
     bool found = false;
@@ -51,6 +57,8 @@ coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
                             "URLs are opened with libcurl, and libcurl.so.4 cannot be loaded here: install the package "
                             "libcurl4 (Debian, Ubuntu: apt install libcurl4) or libcurl (Fedora, Arch, Alpine)");
     }
+    /* All functions are required. A libcurl that lacks one is older than what its version says
+       later, so the message names what it lacks. */
     for (size_t i = 0; i < sizeof libcurl_rows / sizeof libcurl_rows[0]; i++) {
         if (!coffer__os_library_find(&curl->library, libcurl_rows[i].name, (char *)curl + libcurl_rows[i].place)) {
             return coffer__fail(err, COFFER_ERR_NO_NETWORK,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This declares what is
- * used of its ABI, which has been the same since libcurl.so.4 and only grows: numbers, structures and functions, under
- * names of our own. So every build can open URLs, whether libcurl's headers were there or not.
- * tests/abi/libcurl_abi.c compares all of this with the headers.
+ * libcurl, opened at run time: a program that opens no URL neither needs it nor pays for it. This
+ * declares what is used of its ABI, which has been the same since libcurl.so.4 and only grows:
+ * numbers, structures and functions, under names of our own. So every build can open URLs, whether
+ * libcurl's headers were there or not. tests/abi/libcurl_abi.c compares all of this with the
+ * headers.
  *
- * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the compiler takes libcurl's
- * enums.
+ * Pointers to handles are `void *`, as they are in libcurl. Results are unsigned or int as the
+ * compiler takes libcurl's enums.
  */
 #ifndef COFFER_NET_LIBCURL_H
 #define COFFER_NET_LIBCURL_H
@@ -19,6 +20,7 @@ struct curl_waitfd;
 
 /* CURLcode: how a transfer ended. */
 enum {
+    /* Only those that http.c tells apart. */
     COFFER__CURLE_OK = 0,
     COFFER__CURLE_COULDNT_RESOLVE_PROXY = 5,
     COFFER__CURLE_COULDNT_RESOLVE_HOST = 6,
@@ -40,8 +42,9 @@ enum {
     COFFER__CURLE_HTTP2_STREAM = 92
 };
 
-/* CURLoption. The ten thousands digit says what the argument is: 0 a long, 1 a pointer, 2 a function. easy_setopt is
-   variadic, so an argument of another type would be undefined behaviour. */
+/* CURLoption. The ten thousands digit says what the argument is: 0 a long, 1 a pointer, 2 a
+   function. easy_setopt is variadic, so an argument of another type would be undefined
+   behaviour. */
 enum {
     COFFER__CURLOPT_NOBODY = 44,
     COFFER__CURLOPT_NETRC = 51,
@@ -87,7 +90,8 @@ enum {
     COFFER__CURLINFO_SSL_VERIFYRESULT = 0x20000D /* a long: of OpenSSL, X509_V_* */
 };
 
-/* The first fields of curl_version_info_data, those of CURLVERSION_FIRST. */
+/* The first fields of curl_version_info_data, those of CURLVERSION_FIRST. Later versions of the
+   struct append fields, so reading these is valid for every libcurl. */
 typedef struct coffer__curl_version {
     unsigned age;
     const char *version;
@@ -97,7 +101,8 @@ typedef struct coffer__curl_version {
     const char *ssl_version; /* "OpenSSL/3.0.20"; NULL without TLS */
 } coffer__curl_version;
 
-/* CURLMsg. */
+/* CURLMsg. `whatever` comes first in libcurl's union as well. It has the size of a pointer, and so
+   has the union. */
 typedef struct coffer__curl_message {
     unsigned kind;
     void *easy;
@@ -107,6 +112,9 @@ typedef struct coffer__curl_message {
     } data;
 } coffer__curl_message;
 
+/* The functions that are used, by the names of libcurl without `curl_`. Constant once
+   coffer__libcurl_open has filled it; libcurl's handles are what must not be shared between
+   threads. */
 typedef struct coffer__libcurl {
     coffer__os_library library;
     unsigned (*global_init)(long flags);
@@ -127,8 +135,8 @@ typedef struct coffer__libcurl {
     void (*slist_free_all)(struct curl_slist *list);
 } coffer__libcurl;
 
-/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may have threads of its
-   own. */
+/* Fills the table, or fails with COFFER_ERR_NO_NETWORK. The library stays in the process: it may
+   have threads of its own. */
 coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err);
 
 #endif

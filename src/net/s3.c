@@ -27,7 +27,8 @@ static bool s3_append(char *text, size_t size, const char *more)
     return coffer__text_append(text, size, more, coffer__text_len(more));
 }
 
-/* The variable for S3 alone takes precedence over the one for all services. */
+/* The variable for S3 alone takes precedence over the one for all services. An empty variable
+   counts as not set, as for all of them (os.h). */
 static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
 {
     const char *name = "AWS_ENDPOINT_URL_S3";
@@ -41,7 +42,8 @@ static coffer_status s3_endpoint(coffer__s3 *s3, coffer_error *err)
 
 /* What becomes a part of a request's head is printable ASCII, so that nothing can end a line there;
    `other` is one more character that may not occur. The message shows the character's code and not
-   the text, which is secret. */
+   the text, which is secret. With `other` '\0' no other character is refused, as the text ends
+   there. NULL, a variable that is not set, passes. */
 static coffer_status s3_check(const char *name, const char *text, char other, coffer_error *err)
 {
     for (size_t i = 0; text != NULL && text[i] != '\0'; i++) {
@@ -56,8 +58,10 @@ static coffer_status s3_check(const char *name, const char *text, char other, co
     return COFFER_OK;
 }
 
-/* Key and secret come together, as libcurl wants them: "KEY:SECRET", which is why a key must not contain a colon. One
-   without the other is a mistake that would otherwise show as a refusal without a reason. */
+/* Key and secret come together, as libcurl wants them: "KEY:SECRET", which is why a key must not
+   contain a colon. One without the other is a mistake that would otherwise show as a refusal
+   without a reason. The session's token is used only with a key. On failure parts of the secrets
+   may be in *s3, which is then freed with the client and never used. */
 static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
 {
     const char *key = coffer__os_variable("AWS_ACCESS_KEY_ID");
@@ -94,7 +98,9 @@ static coffer_status s3_credentials(coffer__s3 *s3, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Lower-case letters, digits and hyphens: it becomes a part of a host's name, and must not lead to another host. */
+/* Lower-case letters, digits and hyphens: it becomes a part of a host's name, and must not lead to
+   another host. A dot or a slash here would let the environment choose the host that gets signed
+   requests. */
 static bool s3_is_region(const char *text)
 {
     size_t len = 0;
@@ -104,7 +110,9 @@ static bool s3_is_region(const char *text)
     return len > 0 && text[len] == '\0';
 }
 
-/* "aws:amz:REGION:s3" is how libcurl is told to sign for S3. */
+/* "aws:amz:REGION:s3" is how libcurl is told to sign for S3. The default is the region of most
+   public buckets. The signature's text always has room, because the region was checked against a
+   smaller one. */
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
 {
     memset(s3, 0, sizeof *s3);
@@ -124,7 +132,8 @@ coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
 
 /* Whether a bucket's name can be a part of a host's name, so that the certificate of
    *.s3.REGION.amazonaws.com covers it: a wildcard stands for one component, so a name with dots
-   does not qualify. Other buckets are addressed by path. */
+   does not qualify. Other buckets are addressed by path. Capitals and underscores, which old
+   buckets may have, do not qualify either. */
 static bool s3_is_host(const char *bucket, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -136,7 +145,9 @@ static bool s3_is_host(const char *bucket, size_t len)
     return len >= 3 && len <= 63;
 }
 
-/* The first line asks the store to state the object's checksum. The long constant is the SHA-256 of nothing. */
+/* The first line asks the store to state the object's checksum. The long constant is the SHA-256 of
+   nothing. There are at most three lines and the NULL, which is COFFER__S3_LINES. The token's line
+   is one of those that are signed. */
 void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[COFFER__S3_LINES])
 {
     size_t count = 0;
@@ -157,6 +168,7 @@ void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[CO
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)
 {
     char made[COFFER__URL_SIZE] = "";
+    /* Everything up to the first slash is the bucket; the key keeps its slash. */
     const char *bucket = text + sizeof "s3://" - 1;
     size_t bucket_len = 0;
     while (bucket[bucket_len] != '\0' && bucket[bucket_len] != '/') {
@@ -179,6 +191,7 @@ coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url
         (void)s3_append(made, sizeof made, s3->region);
         (void)s3_append(made, sizeof made, ".amazonaws.com");
     }
+    /* From here on text comes from the user; 0 means that there was no room, and stays 0. */
     size_t used = coffer__text_len(made);
     if (!in_host) {
         used = coffer__url_append(made, used, "/", 1, "/");

@@ -6,8 +6,11 @@
 #include "source.h"
 #include "web.h"
 
-/* What is at an address; asks for its first bytes, which are kept: reading a header of ordinary size asks no more. The
-   watch, which may be NULL, is that of this first question. The source shares in `web`. */
+/* What is at an address; asks for its first bytes, which are kept: reading a header of ordinary
+   size asks no more. The watch, which may be NULL, is that of this first question. The source
+   shares in `web`. On success the source has a share of its own, which its close gives up. On
+   failure nothing is left open. A server without ranges is refused, unless the client was made to
+   download whole files. */
 coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err);
 

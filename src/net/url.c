@@ -10,6 +10,8 @@ static const struct url_scheme_row {
     const char *name;
     coffer__scheme scheme;
     uint32_t port;
+    /* The schemes that are known, with the port that is meant when none is written; 0 where a port
+   makes no sense. */
 } url_schemes[] = {
     { "http", COFFER__SCHEME_HTTP, 80 },
     { "https", COFFER__SCHEME_HTTPS, 443 },
@@ -32,6 +34,7 @@ static char url_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+/* The NUL is in no set. */
 static bool url_has(const char *characters, char c)
 {
     for (; *characters != '\0'; characters++) {
@@ -42,7 +45,8 @@ static bool url_has(const char *characters, char c)
     return false;
 }
 
-/* Length of `scheme` in `scheme://`; 0 if the text does not begin like that. */
+/* Length of `scheme` in `scheme://`; 0 if the text does not begin like that. By RFC 3986 a scheme
+   begins with a letter. A path like C:/models has one slash only, and is no URL. */
 static size_t url_scheme_len(const char *text)
 {
     size_t len = 0;
@@ -76,7 +80,8 @@ static const struct url_scheme_row *url_find_scheme(const char *text, size_t len
     return NULL;
 }
 
-/* Each character is checked for room before it is written, with a byte left for the NUL. */
+/* Each character is checked for room before it is written, with a byte left for the NUL. On failure
+   the text has no NUL where it was cut, so it must not be used. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep)
 {
     for (size_t i = 0; i < text_len; i++) {
@@ -104,7 +109,7 @@ static coffer_status url_too_long(coffer_error *err)
 }
 
 /* Whether a name or password stands before the host: an @ before the path, query or fragment
-   begins. */
+   begins. An @ after the first slash is a part of the path. */
 static bool url_has_user(const char *text)
 {
     size_t at = 0;
@@ -117,7 +122,9 @@ static bool url_has_user(const char *text)
 /* Copies the host. Lower case makes origins comparable; a bucket or owner is no host name and keeps
    its case. A host is at most 255 characters, so the parts before the path always fit. Characters
    that have no place in a host are refused instead of escaped: different programs read such URLs
-   differently, which is how requests end up at the wrong host. */
+   differently, which is how requests end up at the wrong host. An address in brackets must be
+   closed. 255 is the longest name that DNS has, and bounds what is written before the path, so the
+   fixed buffer always has room for scheme, host and port. */
 static coffer_status url_read_host(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     const bool address = text[*at] == '[';
@@ -151,8 +158,10 @@ static coffer_status url_read_host(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
-/* The port is kept as it was written, even if it is the scheme's default: users should recognise their URL, and origins
-   are compared by number. Six digits are enough to see that it is too large. */
+/* The port is kept as it was written, even if it is the scheme's default: users should recognise
+   their URL, and origins are compared by number. Six digits are enough to see that it is too large.
+   Schemes without a port (s3, hf) may not state one. An empty port ("host:") is refused, though RFC
+   3986 allows it. */
 static coffer_status url_read_port(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     if (text[*at] != ':') {
@@ -174,11 +183,15 @@ static coffer_status url_read_port(coffer__url *url, const char *text, size_t *a
     return COFFER_OK;
 }
 
-/* Copies path and query. What may not occur in them becomes %XX; what is written so already is kept. A control
-   character is refused: it could end a line of the request. A URL always gets a path, of a slash at least. */
+/* Copies path and query. What may not occur in them becomes %XX; what is written so already is
+   kept. A control character is refused: it could end a line of the request. A URL always gets a
+   path, of a slash at least. Backslashes, quotes and other characters that have no place in a URL
+   become %XX too, so what libcurl and the server read is what was checked. A % that begins no
+   escape is kept, as escaping it again would change what signed addresses say. */
 static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at, coffer_error *err)
 {
     const size_t rest = coffer__text_len(text + at);
+    /* The end is at the fragment, which is not sent. */
     size_t end = 0;
     while (end < rest && text[at + end] != '#') {
         const unsigned char c = (unsigned char)text[at + end];
@@ -203,7 +216,8 @@ static coffer_status url_read_rest(coffer__url *url, const char *text, size_t at
 }
 
 /* The text is built up in order, and each part is added where the one before ended. The scheme is
-   stored in lower case. */
+   stored in lower case. The three steps share `at`, the place in `text`, and set the offsets of the
+   parts as they go. */
 coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error *err)
 {
     const size_t scheme_len = url_scheme_len(text);
@@ -227,7 +241,8 @@ coffer_status coffer__url_read(coffer__url *url, const char *text, coffer_error 
     return status == COFFER_OK ? url_read_rest(url, text, at, err) : status;
 }
 
-/* The reason of a failure is not passed on; the message about the variable shows the whole value. */
+/* The reason of a failure is not passed on; the message about the variable shows the whole value.
+   Slashes at its end are removed, so that paths can be appended with exactly one. */
 coffer_status coffer__url_read_base(coffer__url *url, const char *name, const char *text, coffer_error *err)
 {
     const coffer_status status = coffer__url_read(url, text, NULL);
@@ -244,7 +259,8 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     return COFFER_OK;
 }
 
-/* The name replaces everything after the last slash of the path; the query goes with it. */
+/* The name replaces everything after the last slash of the path; the query goes with it. Slashes in
+   the name become %2F, so it cannot lead to another folder of the server. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 {
     size_t used = url->path + url->path_len;
@@ -262,8 +278,9 @@ bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 
 /* ---- redirects --------------------------------------------------------------------------------------------------- */
 
-/* How many characters of `base` a relative location keeps, by the forms of RFC 3986: //host, /path, ?query, and a
-   name beside the last one. */
+/* How many characters of `base` a relative location keeps, by the forms of RFC 3986: //host, /path,
+   ?query, and a name beside the last one. "../" is not resolved here. It is joined as it is, and
+   libcurl removes it. */
 static size_t url_kept(const coffer__url *base, const char *location)
 {
     if (location[0] == '/' && location[1] == '/') {
@@ -283,9 +300,11 @@ static size_t url_kept(const coffer__url *base, const char *location)
 }
 
 /*
- * A location is joined to its base as text and then read like any URL. So there is one way for text to become a URL,
- * and what a server writes is refused for the same reasons as what a user writes. Only then is the scheme compared:
- * following from https to http would give away what TLS protects.
+ * A location is joined to its base as text and then read like any URL. So there is one way for text
+ * to become a URL, and what a server writes is refused for the same reasons as what a user writes.
+ * Only then is the scheme compared: following from https to http would give away what TLS protects.
+ *
+ * The message shows the location escaped (%q), since the server chose it.
  */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err)
 {
@@ -311,6 +330,8 @@ coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, cons
     return COFFER_OK;
 }
 
+/* Hosts are compared as text in lower case. Two names of one machine are two origins, as for
+   browsers. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b)
 {
     return a->scheme == b->scheme && a->port == b->port && a->host_len == b->host_len &&

@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* Connections that wait to be used again, hops of one question, and the defaults of
+   docs/network.md. Times are in milliseconds unless stated otherwise. */
 #define WEB_MOST_IDLE 64
 #define WEB_MOST_REDIRECTS 10
 #define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of a refusal that are read to keep its connection */
@@ -47,7 +49,8 @@ struct coffer__web {
 
 /* A number of seconds, "30" or "0.25", in milliseconds; false for anything else, and for more than
    a day. At most five digits before the point, so nothing overflows. The second loop always runs
-   three times: it reads up to three decimals and puts zeros for those that are missing. */
+   three times: it reads up to three decimals and puts zeros for those that are missing. A number of
+   more digits leaves some unread, and is refused by that. */
 static bool web_seconds(const char *text, uint64_t *milliseconds)
 {
     uint64_t value = 0;
@@ -67,7 +70,8 @@ static bool web_seconds(const char *text, uint64_t *milliseconds)
 }
 
 /* One number of the environment. A value that cannot be understood is an error and not ignored: the
-   user meant something by it. */
+   user meant something by it. strlen is safe: the text is the environment's. 0 retries and a pause
+   of 0 are allowed; tests use both. */
 static coffer_status web_setting(const char *name, bool seconds, uint64_t usual, uint64_t *value, coffer_error *err)
 {
     const char *text = coffer__os_variable(name);
@@ -84,7 +88,8 @@ static coffer_status web_setting(const char *name, bool seconds, uint64_t usual,
 }
 
 /* The file with the authorities to trust, where the environment names one, by the names that curl
-   and OpenSSL use. */
+   and OpenSSL use. A path that is cut would name another file, and a wrong one would only show as a
+   failure of TLS much later. Whether the file can be read is found out by the first question. */
 static coffer_status web_certificates(coffer__web *web, coffer_error *err)
 {
     const char *file = coffer__os_variable("CURL_CA_BUNDLE");
@@ -99,7 +104,9 @@ static coffer_status web_certificates(coffer__web *web, coffer_error *err)
 
 /* What the environment says; docs/network.md has the variables. Read once, when the client is made,
    so that a program that changes its environment later does not change a model in the middle of its
-   use. */
+   use. The order decides which of several mistakes is reported, and nothing else. Settings of the
+   Hub and of S3 are checked whatever the URL is, since redirects and other files of a model are not
+   known yet. */
 static coffer_status web_settings(coffer__web *web, const coffer_open_options *options, coffer_error *err)
 {
     const struct {
@@ -128,7 +135,9 @@ static coffer_status web_settings(coffer__web *web, const coffer_open_options *o
     return coffer__s3_settings(&web->s3, err);
 }
 
-/* What the caller says takes precedence over the environment. 0 is the default, here as everywhere. */
+/* What the caller says takes precedence over the environment. 0 is the default, here as everywhere.
+   A timeout of more than a day is cut to one and not refused, as milliseconds beyond 32 bits would
+   not fit libcurl's `long` everywhere. */
 static void web_options(coffer__web *web, const coffer_open_options *options)
 {
     web->fetches = options->to_fetch;
@@ -141,7 +150,8 @@ static void web_options(coffer__web *web, const coffer_open_options *options)
 
 /* Where a file of the Hub is, in the cache and on the server. If the cache has a commit for the
    revision, that commit is asked for on the server, too. Otherwise a file that the cache lacks
-   could come from a newer version than those that it has. */
+   could come from a newer version than those that it has. Called again whenever the file or the
+   revision changes, so commit and local path never belong to another name. */
 static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *file, coffer_error *err)
 {
     file->commit[0] = '\0';
@@ -156,7 +166,8 @@ static coffer_status web_place_on_hub(const coffer__web *web, coffer__location *
 
 /* Reads the URL as the user wrote it: the only place where that happens. The address of s3:// and
    hf:// is made from the text and is an http or https URL; requests to the bucket are signed,
-   requests to the Hub get its token. */
+   requests to the Hub get its token. A slash at the end means a folder for every scheme. Without a
+   file's name, hf:// means one as well. */
 static coffer_status web_read_url(coffer__web *web, const char *text, coffer_error *err)
 {
     coffer__location *door = &web->door;
@@ -185,7 +196,7 @@ const coffer__location *coffer__web_door(const coffer__web *web)
 }
 
 /* A commit never changes. From here on all files come from the same version, however often the
-   branch moves. */
+   branch moves. Nothing else reads the door at this time (web.h), so no lock is taken. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err)
 {
     char *revision = web->door.hub.revision;
@@ -195,7 +206,9 @@ coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_er
 }
 
 /* No URL is parsed for it: the last name of the URL's path is replaced. On the Hub the file's name
-   is replaced in the repository's, so that the file is looked for in the cache as well. */
+   is replaced in the repository's, so that the file is looked for in the cache as well. Called by
+   the threads that open the files of a model. They only read the door, which is constant while they
+   run. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err)
 {
@@ -215,7 +228,8 @@ coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name
                : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a file of a model");
 }
 
-/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the Hub. */
+/* A token is enough for the listing; it is never signed. Offline mode forbids any request to the
+   Hub. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address)
 {
     address->signs = false;
@@ -224,7 +238,8 @@ bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, c
 
 /* ---- the client -------------------------------------------------------------------------------------------------- */
 
-/* The struct is large (URLs and paths have fixed sizes), and is the only block that a client needs. */
+/* The struct is large (URLs and paths have fixed sizes), and is the only block that a client needs.
+   A half-made client is freed like a whole one: a NULL store and no idle lines cost nothing. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
@@ -254,7 +269,8 @@ bool coffer__web_fetches(const coffer__web *web)
     return web->fetches;
 }
 
-/* Sources share the client, and each may be closed by another thread. */
+/* Sources share the client, and each may be closed by another thread. The count is atomic; no lock
+   is needed, as the caller is an owner itself. */
 coffer__web *coffer__web_share(coffer__web *web)
 {
     atomic_fetch_add(&web->owners, 1);
@@ -277,6 +293,8 @@ void coffer__web_free(coffer__web *web)
     coffer__free(&allocator, web, sizeof *web);
 }
 
+/* Not under the lock: no question is in progress (web.h). The watch must live until it is
+   replaced. */
 const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *watch)
 {
     const coffer__watch *before = web->watch;
@@ -286,7 +304,8 @@ const coffer__watch *coffer__web_watch(coffer__web *web, const coffer__watch *wa
 
 /* Takes the line that was used last, since its connection is the most likely to be still open, or
    makes a new one. libcurl is opened by the first question, under the lock: global_init is not safe
-   in threads in older versions. */
+   in threads in older versions. A failure to open it is not remembered, so the next question tries
+   again. Making a line happens outside the lock. */
 static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -308,7 +327,8 @@ static coffer_status web_take_line(coffer__web *web, coffer__http_line *line, co
 
 /* The certificates of authorities, read by the first question to an https address. Reading takes
    tens of milliseconds; threads that come in that time wait for the lock, since each would
-   otherwise read them, too. */
+   otherwise read them, too. A store that could not be read is not tried again: `proving` says that
+   it was tried, and the request uses libcurl's own. */
 static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_address *address)
 {
     if (address->url.scheme != COFFER__SCHEME_HTTPS) {
@@ -325,7 +345,8 @@ static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_
 }
 
 /* Keeps a line for the next question. Each holds a connection that the server may close at any
-   time; a few dozen are worth keeping, more are not. */
+   time; a few dozen are worth keeping, more are not. A line that is not kept is closed outside the
+   lock, because closing a TLS connection may write to it. */
 static void web_give_line(coffer__web *web, coffer__http_line *line)
 {
     coffer__os_mutex_lock(&web->lock);
@@ -341,15 +362,19 @@ static void web_give_line(coffer__web *web, coffer__http_line *line)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a fresh one. */
+/* A question while its answer arrives. The reason belongs to one hop, so each hop begins with a
+   fresh one. */
 typedef struct web_asking {
     const coffer__web_question *question;
     char reason[64]; /* that a refusal's body states, or "" */
 } web_asking;
 
-/* Only the body of an answer with 200 or 206 goes to whoever asked. A refusal's reason is read from
-   the first piece of its body. The rest of a refusal or redirect is read and dropped, up to a
-   limit: only a connection whose answer was read to its end can be used again. */
+/* Only the body of an answer with 200 or 206 goes to the one who asked. A refusal's reason is read
+   from the first piece of its body. The rest of a refusal or redirect is read and dropped, up to a
+   limit: only a connection whose answer was read to its end can be used again. After a refusal that
+   is too long, false ends the connection, and the answer still counts: its head is complete
+   (http.h). The bytes are untrusted; coffer__http_error_code takes letters from them and nothing
+   else. */
 static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     web_asking *asking = ctx;
@@ -362,13 +387,15 @@ static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *
     return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
 }
 
-/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed (304). */
+/* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed
+   (304). */
 static bool web_is_redirect(uint32_t status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* "FIRST-LAST", which takes at most 41 characters; NULL for everything. */
+/* "FIRST-LAST", which takes at most 41 characters; NULL for everything. Both numbers were computed
+   here and have at most 20 digits. */
 static const char *web_range_text(const coffer__web_question *question, char text[48])
 {
     if (question->first == COFFER__HTTP_UNKNOWN) {
@@ -382,7 +409,9 @@ static const char *web_range_text(const coffer__web_question *question, char tex
 }
 
 /* Decides which credentials a request to this address may have. Called for each hop, so that
-   nothing of one address is left for the next. */
+   nothing of one address is left for the next. The token goes to the Hub alone, the signature to
+   the store alone, and ~/.netrc is libcurl's business for all others (http.c). No request has two
+   kinds. `lines` is the caller's array, which must live as long as the request. */
 static void web_authorise(const coffer__web *web, const coffer__web_address *address, const char **lines,
                           coffer__http_request *request)
 {
@@ -401,7 +430,8 @@ static void web_authorise(const coffer__web *web, const coffer__web_address *add
 
 /* Where a redirect leads. Requests keep being signed only at the same origin: a signature for
    another host would be useless there, and would tell it the key's name. An object store redirects
-   without a location when the bucket is in another region. */
+   without a location when the bucket is in another region. coffer__url_follow has refused
+   everything but http and https by then, and any step from https to http. */
 static coffer_status web_redirect(const coffer__web_answer *answer, coffer__web_address *next, coffer_error *err)
 {
     if (answer->reply.location[0] == '\0') {
@@ -415,7 +445,8 @@ static coffer_status web_redirect(const coffer__web_answer *answer, coffer__web_
 }
 
 /* Keeps what only the first of several answers says: the Hub states digest and commit, the store
-   that it redirects to states neither. */
+   that it redirects to states neither. The first value stays. Both texts are kept only if they fit,
+   and a commit is checked again where it becomes part of a path or URL. */
 static void web_remember(coffer__web_answer *answer)
 {
     const coffer__http_reply *reply = &answer->reply;
@@ -430,11 +461,16 @@ static void web_remember(coffer__web_answer *answer)
 }
 
 /*
- * Asks one address after the other, until an answer is no redirect. libcurl could follow redirects, but would then
- * decide itself which credentials go along. Here each request gets those of the address that it goes to, and nothing
- * that belongs to one host is ever sent to the host that it redirects to.
+ * Asks one address after the other, until an answer is no redirect. libcurl could follow redirects,
+ * but would then decide itself which credentials go along. Here each request gets those of the
+ * address that it goes to, and nothing that belongs to one host is ever sent to the host that it
+ * redirects to.
  *
- * A refusal's reason may be in its head (the Hub) or in its body (object stores); the head has precedence.
+ * A refusal's reason may be in its head (the Hub) or in its body (object stores); the head has
+ * precedence.
+ *
+ * Counting hops bounds the time, whatever the servers do. Each hop has the whole timeout, and asks
+ * the same range.
  */
 static coffer_status web_follow(coffer__web *web, const coffer__http_line *line, const coffer__web_question *question,
                                 coffer__web_answer *answer, coffer_error *err)
@@ -464,7 +500,8 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         if (answer->reply.reason[0] == '\0') {
             memcpy(answer->reply.reason, asking.reason, sizeof asking.reason);
         }
-        /* REFUSED is also a redirect whose body was too long to be worth reading: its head is complete. */
+        /* REFUSED is also a redirect whose body was too long to be worth reading: its head is
+           complete. */
         const bool heard = answer->end == COFFER__HTTP_DONE || answer->end == COFFER__HTTP_REFUSED;
         if (!heard || !web_is_redirect(answer->reply.status)) {
             return COFFER_OK;
@@ -479,7 +516,9 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
 }
 
 /* The line is given back whatever happened: libcurl closes a connection that broke or was given up,
-   and the line then makes a new one. */
+   and the line then makes a new one. Offline mode is checked here, in the one place that every
+   request passes. The error's http_status is that of the last answer, also where the failure is
+   about a redirect. */
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err)
 {
@@ -505,7 +544,7 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
 /* Whether the failure may pass: timeouts, too many requests, failures of the server (but 501, since
    what it cannot do it will not learn), broken connections, and 200 or 206, which got here because
    the body ended too early. A host that cannot be reached is probably misspelt, unless it was
-   reached before. */
+   reached before. NO_TRUST, STOPPED and FAILED never pass by themselves. */
 static bool web_is_passing(const coffer__web_answer *answer, const coffer__patience *patience)
 {
     const uint32_t status = answer->reply.status;
@@ -524,7 +563,8 @@ static bool web_is_passing(const coffer__web_answer *answer, const coffer__patie
 }
 
 /* The Hub gives a reason in a header of its own (X-Error-Code), which says more than 401 or 404.
-   COFFER_OK for any other reason, and for none. */
+   COFFER_OK for any other reason, and for none. The words are those of huggingface.co. Mirrors may
+   send none. */
 static coffer_status web_hub_code(const coffer__http_reply *reply)
 {
     static const struct {
@@ -563,7 +603,8 @@ static coffer_status web_fail_hub(coffer_status code, const char *host, size_t h
 }
 
 /* Turns a status into a failure. Stores answer 403 also for a file that does not exist, to those
-   who may not list the bucket, and the message says so. */
+   who may not list the bucket, and the message says so. Of what the server wrote, only `reason` is
+   shown, which has letters only. */
 static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_error *err)
 {
     const uint64_t status = answer->reply.status;
@@ -602,7 +643,8 @@ static coffer_status web_fail_status(const coffer__web_answer *answer, coffer_er
 }
 
 /* Turns the end of an exchange into a failure. The host in the message is the one that answered,
-   after redirects, and only the host: the rest of the URL may contain a signature. */
+   after redirects, and only the host: the rest of the URL may contain a signature. Called once
+   patience has ended, so the words describe the last try. */
 static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *answer, coffer_error *err)
 {
     const char *host = answer->from.url.text + answer->from.url.host;
@@ -642,8 +684,10 @@ static bool web_wait(uint64_t milliseconds, const coffer__watch *watch)
     return true;
 }
 
-/* The pause doubles each time, up to a limit, and is then varied by half in either direction, so
-   that many clients that failed together do not come back together. */
+/* The pause doubles each time, up to a limit, and is then varied by half in either
+   direction, so that many clients that failed together do not come back together. The
+   result lies between half the pause and one and a half of it. The number need not be a
+   good one: it only spreads clients. */
 static uint64_t web_pause(const coffer__web *web, uint32_t tries)
 {
     uint64_t pause = web->pause_ms;
@@ -655,7 +699,8 @@ static uint64_t web_pause(const coffer__web *web, uint32_t tries)
 }
 
 /* Retry-After is obeyed, but not beyond a minute: a user who waits longer than that wants to know
-   why. It counts only in a complete answer. */
+   why. It counts only in a complete answer. The pause is counted from the moment of the answer. No
+   lock is held while it sleeps, and no line either: other threads go on. */
 coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
                                 const coffer__watch *watch, coffer_error *err)
 {

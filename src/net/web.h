@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model has on the network: one client, with the settings of the environment, and with connections that wait to
- * be used again. A question follows redirects, and sends to each host only the credentials that belong to it. Whether a
- * failure is worth another try is decided here as well, in one place.
+ * What a model has on the network: one client, with the settings of the environment, and with
+ * connections that wait to be used again. A question follows redirects, and sends to each host only
+ * the credentials that belong to it. Whether a failure is worth another try is decided here as
+ * well, in one place.
  *
  *     http.h   one exchange over one connection      url.h   text of URLs
  *     web.h    a question: redirects, credentials    hub.h, s3.h   what hf:// and s3:// mean
  *
- * Any number of threads may ask at the same time; each has a line of its own while it does. Only coffer__web_new and
- * coffer__web_read allocate with the caller's allocator.
+ * Any number of threads may ask at the same time; each has a line of its own while it does. Only
+ * coffer__web_new and coffer__web_read allocate with the caller's allocator.
  */
 #ifndef COFFER_NET_WEB_H
 #define COFFER_NET_WEB_H
@@ -19,6 +20,8 @@
 #include "source.h"
 #include "url.h"
 
+/* Opaque. It is freed by its last owner, which may be a source that outlives the model's own use of
+   it. */
 typedef struct coffer__web coffer__web;
 
 /* Reads the environment, the options, which take precedence and are known to be valid, and the URL,
@@ -26,7 +29,8 @@ typedef struct coffer__web coffer__web;
    libcurl. */
 coffer_status coffer__web_new(coffer__web **web, const char *url, const coffer_open_options *options,
                               coffer_error *err);
-/* Whether the model is opened in order to be downloaded as a whole. */
+/* Whether the model is opened in order to be downloaded as a whole. Then servers without ranges are
+   accepted, since each file is read once and from its beginning. */
 bool coffer__web_fetches(const coffer__web *web);
 /* Adds an owner, and returns the client. Each owner frees it once; the last one frees it for good. */
 coffer__web *coffer__web_share(coffer__web *web);
@@ -42,7 +46,8 @@ typedef struct coffer__web_address {
     bool signs; /* an object store: requests are signed, where there is a key */
 } coffer__web_address;
 
-/* What a URL names. Its text is read once, when the client is made; every other location is made from that one. */
+/* What a URL names. Its text is read once, when the client is made; every other location is made
+   from that one. */
 typedef struct coffer__location {
     coffer__web *web;                       /* who asks for it */
     coffer__web_address address;            /* on the server; of the Hub at the commit, where one is known */
@@ -54,16 +59,19 @@ typedef struct coffer__location {
 
 /* What the client was made for. Borrowed from the client. */
 const coffer__location *coffer__web_door(const coffer__web *web);
-/* Pins the revision of a Hub's repository to a commit. Only while no question is in progress. */
+/* Pins the revision of a Hub's repository to a commit. Only while no question is in progress. Files
+   that were located before keep their address; so it is called before any file is opened. */
 coffer_status coffer__web_settle(coffer__web *web, const char *commit, coffer_error *err);
 /* The location of another file, in the folder that the client's URL is or that its file is in. On
    the Hub at `commit`, or, for "", at the revision as it was named. */
 coffer_status coffer__web_beside(coffer__web *web, const char *name, size_t name_len, const char *commit,
                                  coffer__location *file, coffer_error *err);
 
-/* The address where the Hub lists a repository; false in offline mode, or if there is no such address. */
+/* The address where the Hub lists a repository; false in offline mode, or if there is no such
+   address. */
 bool coffer__web_listing(const coffer__web *web, const coffer__hub_name *name, coffer__web_address *address);
 
+/* Borrowed during coffer__web_ask, with all that it points to. */
 typedef struct coffer__web_question {
     const coffer__web_address *address;
     uint64_t first; /* byte; with `last` the range, or COFFER__HTTP_UNKNOWN for all bytes */
@@ -76,6 +84,8 @@ typedef struct coffer__web_question {
     const coffer__watch *watch; /* NULL: the client's */
 } coffer__web_question;
 
+/* The reply is what the last hop said. `words` are static, and say what happened unless `end` is
+   DONE. */
 typedef struct coffer__web_answer {
     coffer__http_end end;
     const char *words;
@@ -86,7 +96,9 @@ typedef struct coffer__web_answer {
 } coffer__web_answer;
 
 /* Asks once, following redirects. COFFER_OK whatever the answer is, so look at answer->end and the
-   status; a failure means that there was no answer that could be judged. */
+   status; a failure means that there was no answer that could be judged. It may be called by any
+   number of threads. COFFER_ERR_OFFLINE, COFFER_ERR_NO_NETWORK, COFFER_ERR_REDIRECT,
+   COFFER_ERR_MEMORY. */
 coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *question, coffer__web_answer *answer,
                               coffer_error *err);
 
@@ -111,7 +123,9 @@ typedef struct coffer__patience {
 } coffer__patience;
 
 /* To be called after an answer that does not answer the question. If another try is worth it, waits
-   as long as is polite and returns COFFER_OK: ask again. Otherwise fails with what was wrong. */
+   as long as is polite and returns COFFER_OK: ask again. Otherwise fails with what was wrong. The
+   caller keeps one coffer__patience for one question and may set `tries` back to 0 when there was
+   progress. COFFER_ERR_CANCELLED if the watch stops the pause. */
 coffer_status coffer__web_again(const coffer__web *web, coffer__patience *patience, const coffer__web_answer *answer,
                                 const coffer__watch *watch, coffer_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small file at a URL, read whole by one request: an index or a listing. Its size is not known before, so the memory
- * grows with the body, up to a limit that the caller sets.
+ * A small file at a URL, read whole by one request: an index or a listing. Its size is not known
+ * before, so the memory grows with the body, up to a limit that the caller sets.
  */
 #include "alloc.h"
 #include "error.h"
@@ -11,6 +11,7 @@
 
 #define WHOLE_LEAST_ROOM ((size_t)64 << 10)
 
+/* `room` bytes are allocated and `size` of them used; size never exceeds `most`. */
 typedef struct whole_body {
     const coffer_allocator *allocator;
     uint64_t most;
@@ -20,8 +21,9 @@ typedef struct whole_body {
     coffer_status verdict; /* COFFER_OK while nothing is wrong with it */
 } whole_body;
 
-/* Makes room for `wanted` bytes in total. At least doubling keeps the number of copies small; the room may exceed
-   `most`, but the size never does. */
+/* Makes room for `wanted` bytes in total. At least doubling keeps the number of copies small; the
+   room may exceed `most`, but the size never does. `room` is computed in 64 bits and compared with
+   what size_t holds, so a 32-bit program fails for lack of memory and does not wrap around. */
 static coffer_status whole_grow(whole_body *body, uint64_t wanted)
 {
     if (wanted > body->most) {
@@ -42,9 +44,11 @@ static coffer_status whole_grow(whole_body *body, uint64_t wanted)
     return COFFER_OK;
 }
 
-/* If the length is stated, room for all of it is made at once; the limit holds for it, too, so a server that lies gains
-   nothing. After an answer that broke off, the question is asked again, and the first piece (reply->body is 0)
-   replaces what was kept. */
+/* If the length is stated, room for all of it is made at once; the limit holds for it,
+   too, so a server that lies gains nothing. After an answer that broke off, the question
+   is asked again, and the first piece (reply->body is 0) replaces what was kept. The
+   memory of an earlier try is used again. A server that sends more than it stated is
+   bounded by `most` like one that stated nothing. */
 static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t *bytes, size_t size)
 {
     whole_body *body = ctx;
@@ -60,7 +64,8 @@ static bool whole_take(void *ctx, const coffer__http_reply *reply, const uint8_t
     return true;
 }
 
-/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it was stated. */
+/* The verdict that ended the transfer, in words. Only here is the size of the answer known, if it
+   was stated. */
 static coffer_status whole_fail(const whole_body *body, const coffer__web_answer *answer, coffer_error *err)
 {
     switch (body->verdict) {
@@ -77,7 +82,8 @@ static coffer_status whole_fail(const whole_body *body, const coffer__web_answer
 }
 
 /* Asks until the answer is complete, or patience ends. A verdict on the body ends it at once, since
-   another answer would be the same. */
+   another answer would be the same. 206 is no answer here, as no range was asked for: it counts as
+   passing and is tried again until patience ends. */
 static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer__web_address *address,
                                coffer__web_answer *answer, coffer_error *err)
 {
@@ -103,7 +109,9 @@ static coffer_status whole_ask(whole_body *body, coffer__web *web, const coffer_
     return status;
 }
 
-/* The memory is shrunk to the size in the end, because the caller frees it by that. */
+/* The memory is shrunk to the size in the end, because the caller frees it by that. If shrinking
+   fails the whole block is freed, and the caller has one kind of failure to handle. The checksum is
+   handed on undecided: comparing needs a digest, and net knows none. */
 coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *address, uint64_t most,
                                const coffer_allocator *allocator, coffer__web_whole *whole, coffer_error *err)
 {

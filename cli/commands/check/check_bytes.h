@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the bytes of a file show that its header does not say: holes in the file, which read as zeros and are what a download into
- * reserved space leaves when it is interrupted; and tensors of zeros, which are worth a look for the same reason.
+ * What the bytes of a file show that its header does not say: holes in the file, which read as
+ * zeros and are what a download into reserved space leaves when it is interrupted; and tensors of
+ * zeros, which are worth a look for the same reason.
  */
 #ifndef COFFER_CHECK_BYTES_H
 #define COFFER_CHECK_BYTES_H

@@ -24,8 +24,9 @@ typedef struct get_request {
     bool all;              /* of text: cut nothing */
 } get_request;
 
-/* Finds the tensor that `argument` names, with or without a slice behind it: by the name as it is and, failing that, by the
-   name as coffer ls shows it. On failure reports it, with the nearest names, and returns the exit code. */
+/* Finds the tensor that `argument` names, with or without a slice after it: by the name as it is
+   and, failing that, by the name as coffer ls shows it. On failure reports it, with the nearest
+   names, and returns the exit code. */
 int get_find(get_request *request, const char *argument);
 /* The indices of the slice in memory of the caller's, who frees it on success. */
 coffer_status get_indices(const get_request *request, coffer_index **indices, size_t *count, coffer_error *err);

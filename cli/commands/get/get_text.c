@@ -2,8 +2,9 @@
 /*
  * A tensor as text or JSON.
  *
- * It is written by an odometer over the dimensions instead of by recursion, because a header may state any rank. For text it
- * runs twice: first to find how wide the columns must be, then to write.
+ * It is written by an odometer over the dimensions instead of by recursion, because a header may
+ * state any rank. For text it runs twice: first to find how wide the columns must be, then to
+ * write.
  */
 #include "get.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer hash PATH...: digests of files. As lines, which sha256sum and xxhsum check; or as the manifest of one model, which
- * model signing checks, signed or not.
+ * coffer hash PATH...: digests of files. As lines, which sha256sum and xxhsum check; or as the
+ * manifest of one model, which model signing checks, signed or not.
  */
 #include "cli_digest.h"
 #include "cli_folder.h"
@@ -231,7 +231,8 @@ static void write_manifest(hash_run *run, const char *key_path)
     cli_put_char(run->out, '\n');
 }
 
-/* Whether a file was written by this command: JSON, or a manifest in any form. What else lies in a folder belongs to the model. */
+/* Whether a file was written by this command: JSON, or a manifest in any form. What else lies in a
+   folder belongs to the model. */
 static bool is_own_output(hash_run *run, const char *path)
 {
     static const char json[] = "[\n  {\"path\"";
@@ -250,7 +251,8 @@ static bool is_own_output(hash_run *run, const char *path)
     return own;
 }
 
-/* What lies in a folder at the output's place is passed over when the folder is hashed; a manifest may be replaced there. */
+/* What lies in a folder at the output's place is passed over when the folder is hashed; a manifest
+   may be replaced there. */
 static int guard_folder(hash_run *run, const char *folder)
 {
     struct stat about;

@@ -6,8 +6,8 @@
 #include "cli_command.h"
 #include "coffer.h"
 
-/* A digest and what it is of, as a line of sha256sum: a name with a line break or a backslash is escaped, and the line begins
-   with one. Or, with --json, as an object. `size` is in bytes. */
+/* A digest and what it is of, as a line of sha256sum: a name with a line break or a backslash is
+   escaped, and the line begins with one. Or, with --json, as an object. `size` is in bytes. */
 void hash_show(cli *app, cli_output *out, coffer_algorithm algorithm, const uint8_t *digest, const char *path,
                uint64_t size);
 /* Shows the content digest of each model. Returns the exit code. */

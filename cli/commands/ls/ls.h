@@ -15,8 +15,8 @@ typedef struct ls_selection {
     size_t total;    /* that match; more than `count` where --limit cut */
 } ls_selection;
 
-/* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to --limit. False without memory; release by
-   free(selection->order). */
+/* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to
+   --limit. False without memory; release by free(selection->order). */
 bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit);
 
 /* A line for each tensor, or JSON or TSV. */

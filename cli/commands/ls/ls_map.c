@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ls --map: where in the file everything is. The file is drawn as rows of cells, each for equally many bytes; a cell
- * shows what most of its bytes belong to. The largest tensors have letters, in the order in which they lie. There are no
- * holes to show: a file that has one is refused when it is opened.
+ * coffer ls --map: where in the file everything is. The file is drawn as rows of cells, each for
+ * equally many bytes; a cell shows what most of its bytes belong to. The largest tensors have
+ * letters, in the order in which they lie. There are no holes to show: a file that has one is
+ * refused when it is opened.
  */
 #include "ls.h"
 
@@ -66,7 +67,7 @@ static bool give_letters(file_map *map, const ls_selection *selection)
     }
     size_t count = 0;
     for (size_t i = 0; i < selection->count; i++) {
-        /* Behind the header's two regions come the tensors in the order of coffer_at. */
+        /* After the header's two regions come the tensors in the order of coffer_at. */
         items[count].index = (size_t)selection->order[i] + 2;
         items[count].size = map->regions[items[count].index].size;
         count += items[count].size > 0;

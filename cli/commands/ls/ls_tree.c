@@ -32,7 +32,8 @@ static uint64_t bytes_of(const cli_folds *tree, size_t first, size_t count)
     return bytes;
 }
 
-/* The first cell: indented by two columns for each level. What is escaped must not be escaped twice, so it is raw here. */
+/* The first cell: indented by two columns for each level. What is escaped must not be escaped
+   twice, so it is raw here. */
 static size_t put_label(tree_writer *writer, size_t level, const char *text, size_t text_len, const char *tail)
 {
     memset(writer->label, ' ', 2 * level);
@@ -69,7 +70,7 @@ static void put_fold(tree_writer *writer, const cli_fold *fold, size_t level, si
     put_line(writer, len, tensor, tensor->size * fold->count);
 }
 
-/* How far behind `start` all of the folds agree in whole parts: where their common part ends, its separator included. */
+/* How far after `start` all of the folds agree in whole parts: where their common part ends, its separator included. */
 static size_t common_end(const cli_fold *folds, size_t count, size_t start)
 {
     size_t end = start;

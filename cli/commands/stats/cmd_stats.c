@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer stats PATH [GLOB...]: what numbers the tensors hold. The file is read once, by several threads, and a second time for
- * histograms, whose ends are not known before.
+ * coffer stats PATH [GLOB...]: what numbers the tensors hold. The file is read once, by several
+ * threads, and a second time for histograms, whose ends are not known before.
  */
 #include "stats.h"
 

@@ -13,7 +13,8 @@ typedef struct stats_tensor {
     stats_numbers numbers;
 } stats_tensor;
 
-/* What is shown as one: a tensor, tensors that differ in the numbers of their names only (cli_fold.h), or all of them. */
+/* What is shown as one: a tensor, tensors that differ in the numbers of their names only
+   (cli_fold.h), or all of them. */
 typedef struct stats_row {
     const char *label; /* the tensor's name, or the folded one; NULL: all of them */
     size_t label_len;

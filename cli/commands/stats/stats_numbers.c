@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moments: each block's mean is taken first and then the squares of the distances from it, so that no digits cancel; blocks
- * are merged by the formula of Chan, Golub and LeVeque. Sums run in four lanes, always the same ones, so that the processor
- * has something to do and the result does not depend on the compiler's mood.
+ * Moments: each block's mean is taken first and then the squares of the distances from it, so that
+ * no digits cancel; blocks are merged by the formula of Chan, Golub and LeVeque. Sums run in four
+ * lanes, always the same ones, so that the processor has something to do and the result does not
+ * depend on the compiler's mood.
  */
 #include "stats_numbers.h"
 

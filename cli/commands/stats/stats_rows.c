@@ -21,7 +21,7 @@ static bool make_single_rows(stats_report *report)
     return true;
 }
 
-/* Labels go one behind the other into the report's room for them. */
+/* Labels go one after the other into the report's room for them. */
 static void add_row(stats_report *report, const cli_folds *folds, const cli_fold *fold, char **room)
 {
     char tail[CLI_FOLD_TAIL_SIZE];

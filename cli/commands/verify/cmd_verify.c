@@ -55,7 +55,7 @@ static void put_object(cli_output *out, const char *path, const coffer_tensor *t
     cli_json_close(out, '}');
 }
 
-/* Whoever watches shall see it at once. */
+/* A user who watches shall see it at once. */
 static void show_now(cli *app)
 {
     if (app->out.width > 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of coffer verify: by a manifest (verify_manifest.c), by the digests inside files (verify_inside.c), and what both
-   show (cmd_verify.c). */
+/* The parts of coffer verify: by a manifest (verify_manifest.c), by the digests inside files
+   (verify_inside.c), and what both show (cmd_verify.c). */
 #ifndef COFFER_CLI_VERIFY_H
 #define COFFER_CLI_VERIFY_H
 

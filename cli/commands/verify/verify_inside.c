@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verifying files by the digests inside them. A model of several files is opened as one; then each file is verified for itself,
- * so that what is missing in it shows, too, and so that a state can keep which files are done.
+ * Verifying files by the digests inside them. A model of several files is opened as one; then each
+ * file is verified for itself, so that what is missing in it shows, too, and so that a state can
+ * keep which files are done.
  */
 #include "cli_files.h"
 #include "cli_interrupt.h"

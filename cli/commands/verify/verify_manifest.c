@@ -61,7 +61,7 @@ static int by_entry_name(const void *a, const void *b)
     return strcmp(((const manifest_file *)a)->entry->name, ((const manifest_file *)b)->entry->name);
 }
 
-/* The file of that name, or the first one behind it. */
+/* The file of that name, or the first one after it. */
 static size_t find_file(const manifest_run *m, const char *name)
 {
     size_t low = 0;
@@ -138,8 +138,8 @@ static const char *last_part(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Which entry is about the one file: that of its whole path, else the only one that is "." or ends in its name. NULL when there
-   is none, or several. */
+/* Which entry is about the one file: that of its whole path, else the only one that is "." or ends
+   in its name. NULL when there is none, or several. */
 static const coffer_manifest_entry *entry_of_file(const manifest_run *m)
 {
     const coffer_manifest_entry *found = NULL;
@@ -295,7 +295,8 @@ static bool is_in(const char *folder, const char *sub, const char *name)
     return is_there;
 }
 
-/* Whether one of the first files is there without so many bytes of its name, in a folder of the one that is verified. */
+/* Whether one of the first files is there without so many bytes of its name, in a folder of the one
+   that is verified. */
 static bool has_some(const manifest_run *m, const char *sub, size_t prefix_len)
 {
     bool found = false;
@@ -305,7 +306,8 @@ static bool has_some(const manifest_run *m, const char *sub, size_t prefix_len)
     return found;
 }
 
-/* How many bytes of all names lead to the folder that is verified, so that the files are there without them; 0: they do not. */
+/* How many bytes of all names lead to the folder that is verified, so that the files are there
+   without them; 0: they do not. */
 static size_t prefix_of_names(const manifest_run *m)
 {
     const char *first = m->files[0].entry->name;
@@ -322,8 +324,8 @@ static size_t prefix_of_names(const manifest_run *m)
     return 0;
 }
 
-/* The folder in the one that is verified that has files of the manifest, the first of them by name; to be freed, and NULL where
-   there is none. */
+/* The folder in the one that is verified that has files of the manifest, the first of them by name;
+   to be freed, and NULL where there is none. */
 static char *folder_of_names(const manifest_run *m)
 {
     char *found = NULL;
