@@ -104,13 +104,13 @@ class Tree:
         return [f for f in self.code("include") if f.startswith("include/coffer/")]
 
     def functions(self, file):
-        """(line number, name, lines) of each function. clang-format sees to it that only those have a brace in the first
-        column, and nothing empty between that and the signature."""
+        """(line number, name, lines) of each function, without the comment above it. clang-format sees to it that only
+        functions have a brace in the first column, and nothing empty between that and the signature."""
         lines = self.text(file).splitlines()
         for number, line in enumerate(lines):
             if line == "{":
                 first = number
-                while first > 0 and re.match(r"[\w ]", lines[first - 1]):
+                while first > 0 and re.match(r"[\w ]", lines[first - 1]) and not lines[first - 1].endswith("*/"):
                     first -= 1
                 end = lines.index("}", number)
                 name = re.search(r"(\w+)\(", " ".join(lines[first:number]))
