@@ -458,8 +458,12 @@ static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
     }
     uint64_t begin = 0;
     uint64_t end = 0;
-    status = status == COFFER_OK ? bt_number(reader, &begin) : status;
-    status = status == COFFER_OK ? bt_number(reader, &end) : status;
+    if (status == COFFER_OK) {
+        status = bt_number(reader, &begin);
+    }
+    if (status == COFFER_OK) {
+        status = bt_number(reader, &end);
+    }
     if (status != COFFER_OK) {
         return status;
     }
