@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The WebAssembly module: the same core that the C library has. An instance does one job at a time; jobs that wait for
+ * bytes keep theirs, and others take another one. The module imports nothing, so nothing calls back.
+ *
+ * wasm/js.h is the other side: the layout of its js_answer is the offsets below.
+ */
+import { CofferError, codeOf } from "./errors.js";
+import { MODULE } from "./generated/module.js";
+import { integer, integerAt } from "./integers.js";
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  coffer_js_alloc(size: number): number;
+  coffer_js_answer(): number;
+  coffer_js_begin(): void;
+  coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
+  coffer_js_dtype_spelling(i: number): number;
+  coffer_js_escape(text: number, textSize: number): number;
+  coffer_js_format_id(format: number): number;
+  coffer_js_go_on(): number;
+  coffer_js_header_add(name: number, nameSize: number, dtype: number, shape: number, rank: number): number;
+  coffer_js_header_build(alignment: bigint, slack: bigint, format: number, emptyMetadata: number): number;
+  coffer_js_header_new(): number;
+  coffer_js_header_set(key: number, keySize: number, value: number, valueSize: number): number;
+  coffer_js_note_text(kind: number): number;
+  coffer_js_read(
+    bytes: number,
+    size: number,
+    fileSize: bigint,
+    maxHeaderSize: bigint,
+    flags: number,
+    format: number,
+  ): number;
+  coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
+  coffer_js_version(): number;
+}
+
+export const NEED_MORE = 1;
+
+/** Where the fields of js_answer are. */
+export const AT = {
+  errorOffset: 16,
+  errorExpected: 24,
+  errorActual: 32,
+  errorMessage: 40,
+  errorTensor: 936,
+  wishOffset: 1160,
+  wishTo: 1168,
+  wishSize: 1172,
+  dataOffset: 1176,
+  dataSize: 1184,
+  slack: 1192,
+  format: 1200,
+  hasMetadata: 1204,
+  count: 1208,
+  dimensionCount: 1212,
+  offsets: 1216,
+  sizes: 1220,
+  dimensions: 1224,
+  ranks: 1228,
+  positions: 1232,
+  nameEnds: 1236,
+  dtypes: 1240,
+  names: 1244,
+  namesSize: 1248,
+  pairCount: 1252,
+  pairEnds: 1256,
+  pairPositions: 1260,
+  pairTexts: 1264,
+  pairTextsSize: 1268,
+  metadataPosition: 1272,
+  notes: 1280,
+  bytes: 1520,
+  bytesSize: 1524,
+  sliceSize: 1528,
+  runStart: 1536,
+  runSize: 1544,
+  runCount: 1552,
+  sliceRank: 1560,
+  sliceShape: 1564,
+  runRank: 1568,
+  runCounts: 1572,
+  runStrides: 1576,
+} as const;
+
+const NO_OFFSET = 0xffff_ffff_ffff_ffffn;
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+const encoder = new TextEncoder();
+
+/** UTF-8 as text, a byte order mark included. */
+export function decodeText(bytes: Uint8Array): string {
+  return utf8.decode(bytes);
+}
+
+/** An instance of the module, for the time of one job. */
+export class Core {
+  readonly exports: Exports;
+  readonly #answer: number;
+  #view: DataView;
+
+  constructor(instance: WebAssembly.Instance) {
+    this.exports = instance.exports as unknown as Exports;
+    this.#answer = this.exports.coffer_js_answer();
+    this.#view = new DataView(this.exports.memory.buffer);
+  }
+
+  /** The memory as it is now: what grows it makes views of before stale. */
+  get buffer(): ArrayBuffer {
+    return this.exports.memory.buffer;
+  }
+
+  #fields(): DataView {
+    if (this.#view.buffer !== this.buffer) {
+      this.#view = new DataView(this.buffer);
+    }
+    return this.#view;
+  }
+
+  u32(at: number): number {
+    return this.#fields().getUint32(this.#answer + at, true);
+  }
+
+  u64(at: number): bigint {
+    return this.#fields().getBigUint64(this.#answer + at, true);
+  }
+
+  /** Copies of parts of the memory. */
+  bytes(address: number, size: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.buffer.slice(address, address + size));
+  }
+
+  words(address: number, count: number): Uint32Array {
+    return new Uint32Array(this.buffer.slice(address, address + 4 * count));
+  }
+
+  /** A text that ends with a NUL. */
+  text(address: number): string {
+    const memory = new Uint8Array(this.buffer);
+    return decodeText(memory.slice(address, memory.indexOf(0, address)));
+  }
+
+  /** Room in the memory, or an error. */
+  alloc(size: number): number {
+    const address = this.exports.coffer_js_alloc(Math.max(size, 1));
+    if (address === 0) {
+      throw new CofferError("MEMORY", `no memory for ${size} bytes`);
+    }
+    return address >>> 0;
+  }
+
+  /** Bytes on their way in. */
+  put(bytes: Uint8Array): number {
+    const address = this.alloc(bytes.length);
+    new Uint8Array(this.buffer, address, bytes.length).set(bytes);
+    return address;
+  }
+
+  putText(text: string): { address: number; size: number } {
+    const bytes = encoder.encode(text);
+    return { address: this.put(bytes), size: bytes.length };
+  }
+
+  /** Throws what a call failed with. */
+  demand(status: number, path?: string): void {
+    if (status !== 0) {
+      throw this.error(status, path);
+    }
+  }
+
+  error(status: number, path?: string): CofferError {
+    const offset = this.u64(AT.errorOffset);
+    const [expected, actual] = [this.u64(AT.errorExpected), this.u64(AT.errorActual)];
+    const sizes = expected !== 0n || actual !== 0n;
+    const tensor = this.text(this.#answer + AT.errorTensor);
+    return new CofferError(codeOf(status), this.text(this.#answer + AT.errorMessage), {
+      path,
+      tensor: tensor === "" ? undefined : tensor,
+      offset: offset === NO_OFFSET ? undefined : integer(offset),
+      expected: sizes ? integer(expected) : undefined,
+      actual: sizes ? integer(actual) : undefined,
+    });
+  }
+
+  /** The notes of the last table: how often each kind was seen, and where first. */
+  notes(kinds: number): { count: number; offset: number | bigint | undefined }[] {
+    const halves = this.words(this.#answer + AT.notes, 4 * kinds);
+    return Array.from({ length: kinds }, (_, kind) => {
+      const count = Number(integerAt(halves, 2 * kind));
+      return { count, offset: count === 0 ? undefined : integerAt(halves, 2 * kind + 1) };
+    });
+  }
+}
+
+// ---- Instances --------------------------------------------------------------------------------------------------------
+
+/** Memory of WebAssembly never shrinks: an instance that has more than this is given up after its job. */
+const MOST_KEPT = 16 << 20;
+const MOST_IDLE = 4;
+
+let compiled: Promise<WebAssembly.Module> | undefined;
+const idle: Core[] = [];
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/**
+ * Uses a module that was compiled elsewhere (for one, of `libcoffer/coffer.wasm`) in the place of the one that the
+ * package carries within. To be called before anything else.
+ */
+export function useModule(module: WebAssembly.Module | Promise<WebAssembly.Module>): void {
+  compiled = Promise.resolve(module);
+  idle.length = 0;
+}
+
+async function newCore(): Promise<Core> {
+  compiled ??= WebAssembly.compile(fromBase64(MODULE));
+  return new Core(await WebAssembly.instantiate(await compiled));
+}
+
+/** Does a job with an instance of its own. What it returns must not need the instance. */
+export async function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<T> {
+  const core = idle.pop() ?? (await newCore());
+  core.exports.coffer_js_begin();
+  const result = await job(core);
+  // After a trap or an error there is no return to the pool: instances are cheap.
+  if (core.buffer.byteLength <= MOST_KEPT && idle.length < MOST_IDLE) {
+    idle.push(core);
+  }
+  return result;
+}
