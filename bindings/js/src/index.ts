@@ -1,5 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-export { CofferError } from "./errors.js";
-export * from "./table.js";
-export * from "./source.js";
-export * from "./source_http.js";
+/*
+ * libcoffer: reads, checks and writes safetensors files, in browsers and in Node.
+ */
+export { decode, type TensorArray } from "./arrays.js";
+export { useModule } from "./core.js";
+export { CofferError, type ErrorDetails } from "./errors.js";
+export { STATUSES, type Code, type NoteKind } from "./generated/tables.js";
+export type { Integer } from "./integers.js";
+export {
+  check,
+  Model,
+  open,
+  Tensors,
+  type ModelFile,
+  type ModelNote,
+  type OpenOptions,
+  type ReadOptions,
+  type Report,
+  type Tensor,
+} from "./model.js";
+export type { Openable } from "./places.js";
+export type { Index } from "./runs.js";
+export { BlobSource, HEAD_SIZE, MemorySource, type Source } from "./source.js";
+export { HttpSource, type HttpOptions } from "./source_http.js";
+export { readTable, Table, type Format, type Note, type TableEntry, type TableOptions } from "./table.js";
+export * from "./hub.js";
+export { countParameters, type CountedHeader, type ModelConfig, type QuantizationConfig } from "./parameters.js";

@@ -30,8 +30,3 @@ export function sum(a: Integer, b: Integer): Integer {
   const quick = Number(a) + Number(b);
   return quick <= Number.MAX_SAFE_INTEGER ? quick : integer(BigInt(a) + BigInt(b));
 }
-
-/** a - b, exactly; a is not less. */
-export function difference(a: Integer, b: Integer): Integer {
-  return typeof a === "number" ? a - Number(b) : integer(a - BigInt(b));
-}

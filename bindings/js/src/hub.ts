@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What models of the Hugging Face Hub consist of, read from their headers alone. Names, parameters, results and errors are
+ * those of @huggingface/hub, so that changing the import is enough; docs/javascript.md says where what is after the names
+ * differs. A file takes one request when its header is of ordinary size, and a model of N files N more than its index.
+ */
+import { decodeText } from "./core.js";
+import { CofferError, type ErrorDetails } from "./errors.js";
+import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
+import { countParameters, type CountedHeader, type ModelConfig } from "./parameters.js";
+import { inParallel } from "./pieces.js";
+import { parseIndex, MOST_INDEX_BYTES } from "./shards.js";
+import { HttpSource } from "./source_http.js";
+import { readTable, type Table } from "./table.js";
+
+// ---- Names --------------------------------------------------------------------------------------------------------------
+
+export const SAFETENSORS_FILE = "model.safetensors";
+export const SAFETENSORS_INDEX_FILE = "model.safetensors.index.json";
+export const DIFFUSERS_SAFETENSORS_FILE = "diffusion_pytorch_model.safetensors";
+export const DIFFUSERS_SAFETENSORS_INDEX_FILE = "diffusion_pytorch_model.safetensors.index.json";
+/** Where diffusers keeps the main part of a model. */
+export const DIFFUSERS_WEIGHTS_SUBFOLDERS = ["transformer", "unet"] as const;
+export const RE_SAFETENSORS_FILE = /\.safetensors$/;
+export const RE_SAFETENSORS_INDEX_FILE = /\.safetensors\.index\.json$/;
+export const RE_SAFETENSORS_SHARD_FILE =
+  /^(?<prefix>(?<basePrefix>.*?)[_-])(?<shard>\d{5,6})-of-(?<total>\d{5,6})\.safetensors$/;
+
+export interface SafetensorsShardFileInfo {
+  prefix: string;
+  basePrefix: string;
+  shard: string;
+  total: string;
+}
+
+/** The parts of a shard's name; null when it is none. */
+export function parseSafetensorsShardFilename(filename: string): SafetensorsShardFileInfo | null {
+  const groups = RE_SAFETENSORS_SHARD_FILE.exec(filename)?.groups as SafetensorsShardFileInfo | undefined;
+  return groups === undefined
+    ? null
+    : { prefix: groups.prefix, basePrefix: groups.basePrefix, shard: groups.shard, total: groups.total };
+}
+
+// ---- Types --------------------------------------------------------------------------------------------------------------
+
+export type RepoType = "space" | "dataset" | "model" | "bucket" | "kernel";
+export interface RepoId {
+  name: string;
+  type: RepoType;
+}
+export type RepoDesignation = RepoId | string;
+export type AccessToken = string;
+/** @deprecated Use `accessToken`. */
+export interface Credentials {
+  accessToken: AccessToken;
+}
+
+export type TensorName = string;
+/** The dtypes of the format, and what some files say instead. */
+export type Dtype = KnownDtype | "E8M0" | "FP4" | "UE8";
+
+export interface TensorInfo {
+  dtype: Dtype;
+  shape: number[];
+  data_offsets: [number, number];
+}
+export type SafetensorsFileHeader = Record<TensorName, TensorInfo> & {
+  __metadata__?: { total_parameters?: string | number } & Record<string, string>;
+};
+export interface SafetensorsIndexJson {
+  dtype?: string;
+  metadata?: { total_parameters?: string | number } & Record<string, string>;
+  weight_map?: Record<TensorName, string>;
+}
+export type SafetensorsShardedHeaders = Record<string, SafetensorsFileHeader>;
+
+export type SafetensorsParseFromRepo =
+  | {
+      sharded: false;
+      header: SafetensorsFileHeader;
+      parameterCount?: Partial<Record<Dtype, number>>;
+      parameterTotal?: number;
+      filepaths: string[];
+    }
+  | {
+      sharded: true;
+      index: SafetensorsIndexJson;
+      headers: SafetensorsShardedHeaders;
+      parameterCount?: Partial<Record<Dtype, number>>;
+      parameterTotal?: number;
+      filepaths: string[];
+    };
+
+export interface ParseSafetensorsMetadataParams {
+  /** A model: "owner/name". */
+  repo: RepoDesignation;
+  /** The file or index within it; without it, what is usual. */
+  path?: string;
+  /** Count parameters, for which config.json is read, too. */
+  computeParametersCount?: boolean;
+  /** "diffusers": look where that library keeps weights, too. */
+  library?: string;
+  hubUrl?: string;
+  /** A branch, tag or commit; "main" without it. */
+  revision?: string;
+  /** In the place of the global one. */
+  fetch?: typeof fetch;
+  accessToken?: AccessToken | undefined;
+  /** @deprecated Use `accessToken`. */
+  credentials?: Credentials | undefined;
+  /** Ends it. Not among the parameters of @huggingface/hub. */
+  signal?: AbortSignal;
+}
+
+// ---- Errors -------------------------------------------------------------------------------------------------------------
+
+/** A file or an index does not conform: asking again will not help. */
+export class SafetensorParseError extends CofferError {
+  override readonly name = "SafetensorParseError";
+
+  constructor(message: string, code: Code = "JSON", details: ErrorDetails = {}) {
+    super(code, message, details);
+  }
+}
+
+/** The Hub answered with a failure. */
+export class HubApiError extends CofferError {
+  override readonly name = "HubApiError";
+  readonly statusCode: number;
+  readonly url: string;
+
+  constructor(url: string, statusCode: number, code: Code, message: string, details: ErrorDetails = {}) {
+    super(code, message, { ...details, httpStatus: statusCode });
+    this.url = url;
+    this.statusCode = statusCode;
+  }
+}
+
+/** Errors of the file are parse errors, errors of the server are the Hub's, and those of the network stay what they are. */
+function asHubError(error: unknown, path: string): unknown {
+  if (!(error instanceof CofferError) || error instanceof SafetensorParseError) {
+    return error;
+  }
+  const message = error.message.slice(error.path === undefined ? 0 : error.path.length + 2);
+  const { tensor, offset, expected, actual } = error;
+  if (error.httpStatus !== undefined) {
+    return new HubApiError(error.path ?? path, error.httpStatus, error.code, error.message, { cause: error });
+  }
+  return (error.status >= 20 && error.status < 80) || (error.status >= 120 && error.status < 130)
+    ? new SafetensorParseError(`Failed to parse file ${path}: ${message}`, error.code, {
+        tensor,
+        offset,
+        expected,
+        actual,
+        cause: error,
+      })
+    : error;
+}
+
+// ---- Requests -----------------------------------------------------------------------------------------------------------
+
+const HUB_URL = "https://huggingface.co";
+const MOST_SHARDS = 10_000;
+const MOST_CONFIG_BYTES = 10_000_000;
+const AT_ONCE = 20;
+
+/** A revision of a repository. */
+class Repository {
+  readonly #params: ParseSafetensorsMetadataParams;
+  readonly #root: string;
+
+  constructor(params: ParseSafetensorsMetadataParams) {
+    this.#params = params;
+    const revision = encodeURIComponent(params.revision ?? "main");
+    this.#root = `${params.hubUrl ?? HUB_URL}/${modelName(params.repo)}/resolve/${revision}/`;
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.#params.signal;
+  }
+
+  file(path: string): HttpSource {
+    const token = this.#params.accessToken ?? this.#params.credentials?.accessToken;
+    return new HttpSource(this.#root + path, {
+      fetch: this.#params.fetch,
+      headers: token === undefined || token === "" ? {} : { Authorization: `Bearer ${token}` },
+    });
+  }
+
+  /** All bytes of a file that is known to be small. */
+  async whole(path: string, most: number): Promise<Uint8Array> {
+    const source = this.file(path);
+    const head = await source.head(this.signal);
+    const size = source.size ?? head.length;
+    if (size > most) {
+      throw new SafetensorParseError(`Failed to parse file ${path}: it has ${size} bytes, more than ${most}`, "INDEX_TOO_LARGE");
+    }
+    if (size <= head.length) {
+      return head;
+    }
+    const bytes = new Uint8Array(size);
+    bytes.set(head);
+    bytes.set(await source.read(head.length, size - head.length, this.signal), head.length);
+    return bytes;
+  }
+}
+
+function modelName(repo: RepoDesignation): string {
+  const onlyModels = new TypeError("Only model repos should contain safetensors files.");
+  if (typeof repo !== "string") {
+    if (repo.type !== "model") {
+      throw onlyModels;
+    }
+    return repo.name;
+  }
+  if (/^models?\//.test(repo)) {
+    throw new TypeError("A model is named by its owner and its name alone, without 'models/' before them");
+  }
+  if (/^(spaces|datasets|buckets|kernels)\//.test(repo)) {
+    throw onlyModels;
+  }
+  if (repo.split("/").length > 2) {
+    throw new TypeError(`Too many slashes in the repository's name: ${repo}`);
+  }
+  return repo;
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof CofferError && error.code === "NOT_FOUND";
+}
+
+// ---- From tables to results ---------------------------------------------------------------------------------------------
+
+/** Sets a property of its own, whatever it is called. */
+function put<T>(object: Record<string, T>, key: string, value: T): void {
+  if (key === "__proto__") {
+    Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+  } else {
+    object[key] = value;
+  }
+}
+
+/** A header as JSON.parse would give it, in its own order. Numbers beyond 2^53 are the nearest that JavaScript has. */
+function headerOf(table: Table): SafetensorsFileHeader {
+  const header: Record<string, unknown> = {};
+  let metadata: Record<string, string> | null | undefined;
+  if (table.metadata !== undefined) {
+    metadata = {};
+    for (const [key, value] of table.metadata) {
+      put(metadata, key, value);
+    }
+  } else if (table.notes.some(({ kind }) => kind === "NULL_METADATA")) {
+    metadata = null;
+  }
+  const { dataOffset, positions, metadataPosition } = table;
+  for (const i of table.headerOrder()) {
+    if (metadata !== undefined && positions[i]! > metadataPosition) {
+      header.__metadata__ = metadata;
+      metadata = undefined;
+    }
+    const begin = Number(table.offset(i)) - dataOffset;
+    put(header, table.name(i), {
+      dtype: table.dtype(i),
+      shape: table.shape(i).map(Number),
+      data_offsets: [begin, begin + Number(table.size(i))],
+    });
+  }
+  if (metadata !== undefined) {
+    header.__metadata__ = metadata;
+  }
+  return header as SafetensorsFileHeader;
+}
+
+async function readHeader(repository: Repository, path: string): Promise<SafetensorsFileHeader> {
+  try {
+    const table = await readTable(repository.file(path), {
+      format: "safetensors",
+      unknownDtypes: true,
+      signal: repository.signal,
+    });
+    return headerOf(table);
+  } catch (error) {
+    throw asHubError(error, path);
+  }
+}
+
+/** Fails when a name in an index is more than that of a file below the index's folder, also once it is decoded. */
+export function assertSafeShardFilename(filename: string): void {
+  let name = filename;
+  for (let before = ""; before !== name; ) {
+    before = name;
+    // eslint-disable-next-line no-control-regex
+    const odd = /^\/|\\|[\x00-\x1f\x7f]|^[a-z][a-z\d+.-]*:|(^|\/)\.{1,2}(\/|$)|^$|[?#]/i.test(name);
+    if (odd) {
+      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${JSON.stringify(filename)}`, "SHARD_NAME");
+    }
+    try {
+      name = decodeURIComponent(name);
+    } catch {
+      return;
+    }
+  }
+}
+
+/** A shard's name as a part of a URL. */
+export function encodeShardFilename(filename: string): string {
+  return filename.split("/").map(encodeURIComponent).join("/");
+}
+
+/** What metadata say of the number of parameters: not more than were counted. */
+export function parseTotalParameters(value: string | number | undefined, computedTotal?: number): number | undefined {
+  const stated = typeof value === "number" ? value : Number.parseInt(value ?? "", 10);
+  if (!value || !Number.isFinite(stated) || stated < 0) {
+    return undefined;
+  }
+  return computedTotal === undefined ? stated : Math.min(stated, computedTotal);
+}
+
+// ---- A model ------------------------------------------------------------------------------------------------------------
+
+/** A result, before anything is counted. */
+type Found =
+  | { sharded: false; header: SafetensorsFileHeader; filepaths: string[] }
+  | { sharded: true; index: SafetensorsIndexJson; headers: SafetensorsShardedHeaders; filepaths: string[] };
+
+async function readSingle(repository: Repository, path: string): Promise<Found> {
+  return { sharded: false, header: await readHeader(repository, path), filepaths: [path] };
+}
+
+async function readIndex(repository: Repository, path: string): Promise<SafetensorsIndexJson & { files: string[] }> {
+  try {
+    const bytes = await repository.whole(path, MOST_INDEX_BYTES);
+    const { files } = parseIndex(bytes, path, assertSafeShardFilename);
+    if (files.length > MOST_SHARDS) {
+      throw new SafetensorParseError(`Too many shard files (${files.length}). Maximum supported is ${MOST_SHARDS}.`, "INDEX_TOO_LARGE");
+    }
+    const { dtype, metadata, weight_map } = JSON.parse(decodeText(bytes)) as SafetensorsIndexJson;
+    return { dtype: dtype!, metadata: metadata!, weight_map: weight_map!, files: [...files] };
+  } catch (error) {
+    throw asHubError(error, path);
+  }
+}
+
+async function readSharded(repository: Repository, path: string): Promise<Found> {
+  const { files, ...index } = await readIndex(repository, path);
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  const read = await inParallel(files, AT_ONCE, (file) => readHeader(repository, folder + encodeShardFilename(file)));
+  const headers: SafetensorsShardedHeaders = {};
+  files.forEach((file, i) => put(headers, file, read[i]!));
+  return { sharded: true, index, headers, filepaths: [path, ...files.map((file) => folder + file)] };
+}
+
+/** Where weights may be, in the order of looking. */
+function candidates(library: string | undefined): [single: string, index: string][] {
+  const places = library === "diffusers" ? [...DIFFUSERS_WEIGHTS_SUBFOLDERS.map((folder) => `${folder}/`), ""] : [];
+  return [
+    [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE],
+    ...places.map((folder): [string, string] => [
+      folder + DIFFUSERS_SAFETENSORS_FILE,
+      folder + DIFFUSERS_SAFETENSORS_INDEX_FILE,
+    ]),
+  ];
+}
+
+async function readModel(repository: Repository, params: ParseSafetensorsMetadataParams): Promise<Found> {
+  const nothing = new Error("model id does not seem to contain safetensors weights");
+  if (params.path !== undefined && params.path !== "") {
+    if (RE_SAFETENSORS_FILE.test(params.path)) {
+      return readSingle(repository, params.path);
+    }
+    if (RE_SAFETENSORS_INDEX_FILE.test(params.path)) {
+      return readSharded(repository, params.path);
+    }
+    throw nothing;
+  }
+  for (const [single, index] of candidates(params.library)) {
+    for (const [path, read] of [[single, readSingle] as const, [index, readSharded] as const]) {
+      try {
+        return await read(repository, path);
+      } catch (error) {
+        // A shard that is not there is another matter than a candidate.
+        if (!isNotFound(error) || !(error as HubApiError).url.endsWith(`/${path}`)) {
+          throw error;
+        }
+      }
+    }
+  }
+  throw nothing;
+}
+
+/** config.json; null when there is none that can be used. */
+async function readConfig(repository: Repository): Promise<ModelConfig | null> {
+  try {
+    return JSON.parse(decodeText(await repository.whole("config.json", MOST_CONFIG_BYTES))) as ModelConfig;
+  } catch {
+    repository.signal?.throwIfAborted();
+    return null;
+  }
+}
+
+function counted(found: Found, config: ModelConfig | null): SafetensorsParseFromRepo {
+  const headers = found.sharded ? Object.values(found.headers) : [found.header];
+  const tensors = headers.map(({ __metadata__: _, ...rest }) => rest as CountedHeader);
+  const parameterCount = countParameters(tensors, config) as Partial<Record<Dtype, number>>;
+  const total = Object.values(parameterCount).reduce((a, b) => a + b, 0);
+  const stated = (found.sharded ? found.index.metadata : found.header.__metadata__)?.total_parameters;
+  const parameterTotal = parseTotalParameters(stated, total);
+  return Object.assign(found, { parameterCount, parameterTotal }) as SafetensorsParseFromRepo;
+}
+
+/** Reads what the safetensors files of a model on the Hub consist of. */
+export async function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams & { computeParametersCount: true },
+): Promise<SafetensorsParseFromRepo & { parameterCount: Partial<Record<Dtype, number>> }>;
+export async function parseSafetensorsMetadata(params: ParseSafetensorsMetadataParams): Promise<SafetensorsParseFromRepo>;
+export async function parseSafetensorsMetadata(params: ParseSafetensorsMetadataParams): Promise<SafetensorsParseFromRepo> {
+  const repository = new Repository(params);
+  if (!params.computeParametersCount) {
+    return readModel(repository, params);
+  }
+  const [found, config] = await Promise.all([readModel(repository, params), readConfig(repository)]);
+  return counted(found, config);
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A model: one file, or several that are one. Opening reads the headers and nothing else; tensors' bytes are read when
+ * they are asked for, and only those.
+ */
+import { arrayOf, type TensorArray } from "./arrays.js";
+import { CofferError } from "./errors.js";
+import type { Dtype } from "./generated/tables.js";
+import { product, sum, type Integer } from "./integers.js";
+import { inParallel } from "./pieces.js";
+import { placeOf, type Openable, type Opened, type Place } from "./places.js";
+import { placeOf as spanPlace, planSlice, spans, type Index } from "./runs.js";
+import { chooseModel, INDEX_ENDING, isMiscounted, MOST_INDEX_BYTES, parseIndex, type Index as ModelIndex } from "./shards.js";
+import type { Source } from "./source.js";
+import type { HttpOptions } from "./source_http.js";
+import { readTable, type Format, type Note, type Table, type TableOptions } from "./table.js";
+
+export interface OpenOptions extends TableOptions, HttpOptions {
+  /** Headers of a model of several files that are read at once; 16 without it. */
+  parallel?: number | undefined;
+}
+
+export interface ReadOptions {
+  signal?: AbortSignal | undefined;
+  /** Told now and then how many bytes are there. */
+  progress?: ((done: number, total: number) => void) | undefined;
+}
+
+/** A tensor, as its header has it. */
+export interface Tensor {
+  readonly name: string;
+  /** A Dtype; any text only with the option `unknownDtypes`. */
+  readonly dtype: Dtype | (string & {});
+  /** Slowest dimension first. */
+  readonly shape: readonly Integer[];
+  /** Of the first byte, from the start of its file. */
+  readonly offset: Integer;
+  /** In bytes. */
+  readonly size: Integer;
+  /** The product of the shape: 1 for a scalar. */
+  readonly elements: Integer;
+  /** The number of its file in `files`. */
+  readonly shard: number;
+}
+
+/** A file of a model. */
+export interface ModelFile {
+  readonly name: string;
+  /** In bytes; undefined where a server does not say. */
+  readonly size: number | undefined;
+  readonly format: Format;
+  /** Where the data begin, and how many bytes they are. */
+  readonly dataOffset: number;
+  readonly dataSize: Integer;
+  /** Bytes of padding after the header: room for an edit. */
+  readonly slack: number;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly hasMetadata: boolean;
+}
+
+/** A note, and the file that it is about; the model as a whole has none. */
+export interface ModelNote extends Note {
+  file: string | undefined;
+}
+
+interface Shard {
+  source: Source;
+  table: Table;
+  first: number; // of its tensors among those of the model
+}
+
+const PIECE = 16 << 20;
+const PIECES_AT_ONCE = 4;
+
+/** A tensor whose costly parts are made when they are asked for. */
+class ShardTensor implements Tensor {
+  readonly #table: Table;
+  readonly #i: number;
+  readonly shard: number;
+
+  constructor(table: Table, i: number, shard: number) {
+    this.#table = table;
+    this.#i = i;
+    this.shard = shard;
+  }
+
+  get name(): string {
+    return this.#table.name(this.#i);
+  }
+  get dtype(): Dtype | (string & {}) {
+    return this.#table.dtype(this.#i);
+  }
+  get shape(): readonly Integer[] {
+    return this.#table.shape(this.#i);
+  }
+  get offset(): Integer {
+    return this.#table.offset(this.#i);
+  }
+  get size(): Integer {
+    return this.#table.size(this.#i);
+  }
+  get elements(): Integer {
+    return this.shape.reduce<Integer>(product, 1);
+  }
+  toJSON(): object {
+    const { name, dtype, shape, offset, size, shard } = this;
+    return { name, dtype, shape, offset, size, shard };
+  }
+}
+
+/** The tensors of a model by their names, in order of (file, offset). */
+export class Tensors implements Iterable<Tensor> {
+  readonly size: number;
+  readonly #shards: readonly Shard[];
+  #numbers: Map<string, number> | undefined;
+
+  /** @internal */
+  constructor(shards: readonly Shard[]) {
+    this.#shards = shards;
+    this.size = shards.reduce((all, { table }) => all + table.count, 0);
+  }
+
+  /** Tensor `i`; undefined when there is none. */
+  at(i: number): Tensor | undefined {
+    const shard = this.#shards.findLastIndex(({ first }) => first <= i);
+    const { table, first } = this.#shards[shard] ?? { table: undefined, first: 0 };
+    return table !== undefined && i - first < table.count ? new ShardTensor(table, i - first, shard) : undefined;
+  }
+
+  get(name: string): Tensor | undefined {
+    const i = this.#index().get(name);
+    return i === undefined ? undefined : this.at(i);
+  }
+
+  has(name: string): boolean {
+    return this.#index().has(name);
+  }
+
+  *keys(): Generator<string> {
+    for (const { table } of this.#shards) {
+      for (let i = 0; i < table.count; i++) {
+        yield table.name(i);
+      }
+    }
+  }
+
+  *[Symbol.iterator](): Generator<Tensor> {
+    for (const [shard, { table }] of this.#shards.entries()) {
+      for (let i = 0; i < table.count; i++) {
+        yield new ShardTensor(table, i, shard);
+      }
+    }
+  }
+
+  #index(): ReadonlyMap<string, number> {
+    if (this.#numbers === undefined) {
+      this.#numbers = new Map();
+      for (const { table, first } of this.#shards) {
+        for (let i = 0; i < table.count; i++) {
+          this.#numbers.set(table.name(i), first + i);
+        }
+      }
+    }
+    return this.#numbers;
+  }
+}
+
+export class Model {
+  /** What was opened. */
+  readonly name: string;
+  readonly tensors: Tensors;
+  readonly files: readonly ModelFile[];
+  /** The metadata of the (first) file. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** What the index has as metadata; undefined without an index, or when it has none. */
+  readonly indexMetadata: Readonly<Record<string, unknown>> | undefined;
+  /** What is legal but suspicious, as far as opening sees it. `check` looks for all of it. */
+  readonly notes: readonly ModelNote[];
+  readonly #shards: readonly Shard[];
+
+  /** @internal */
+  constructor(name: string, shards: readonly Shard[], index: ModelIndex | undefined) {
+    this.name = name;
+    this.#shards = shards;
+    this.tensors = new Tensors(shards);
+    this.files = shards.map(({ source, table }) => ({
+      name: source.name,
+      size: source.size,
+      format: table.format,
+      dataOffset: table.dataOffset,
+      dataSize: table.dataSize,
+      slack: table.slack,
+      metadata: record(table.metadata ?? []),
+      hasMetadata: table.metadata !== undefined,
+    }));
+    this.metadata = this.files[0]!.metadata;
+    this.indexMetadata = index?.metadata;
+    this.notes = [
+      ...shards.flatMap(({ source, table }) => table.notes.map((note) => ({ ...note, file: source.name }))),
+      ...modelNotes(shards, index),
+    ];
+  }
+
+  /** Bytes of the tensors, in all files. */
+  get size(): Integer {
+    return this.files.reduce<Integer>((all, { dataSize }) => sum(all, dataSize), 0);
+  }
+
+  /**
+   * A tensor's elements: a typed array where JavaScript has one for the dtype, else the bits of them; `decode` makes
+   * numbers of any. Fails with NO_TENSOR.
+   */
+  async get(name: string, options: ReadOptions = {}): Promise<TensorArray> {
+    const tensor = this.#find(name);
+    return arrayOf(tensor.dtype, await this.#read(tensor, options));
+  }
+
+  /** The tensor's bytes, as the file has them. */
+  async bytes(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    return this.#read(this.#find(name), options);
+  }
+
+  /**
+   * A part of a tensor: "0:10, :, -1, ..., ::2", or a list of what is between the commas. Only the bytes that it needs are
+   * read, and small gaps between them.
+   */
+  async slice(
+    name: string,
+    slice: string | readonly Index[],
+    options: ReadOptions = {},
+  ): Promise<{ shape: readonly Integer[]; data: TensorArray }> {
+    const tensor = this.#find(name);
+    const { source } = this.#shards[tensor.shard]!;
+    const runs = await planSlice(tensor, slice, source.name);
+    const result = allocate(runs.size, source.name);
+    let done = 0;
+    await inParallel(spans(runs), PIECES_AT_ONCE, async (span) => {
+      const bytes = await source.read(spanPlace(tensor.offset, span), Number(span.end - span.begin), options.signal);
+      for (const [k, start] of span.starts.entries()) {
+        const at = Number(start - span.begin);
+        result.set(bytes.subarray(at, at + runs.runSize), (span.first + k) * runs.runSize);
+      }
+      done += span.starts.length * runs.runSize;
+      options.progress?.(done, runs.size);
+    });
+    return { shape: runs.shape, data: arrayOf(tensor.dtype, result) };
+  }
+
+  /** Closes files that it has open: those of paths. */
+  async close(): Promise<void> {
+    await Promise.all(this.#shards.map(({ source }) => source.close?.()));
+  }
+
+  #find(name: string): Tensor {
+    const tensor = this.tensors.get(name);
+    if (tensor === undefined) {
+      throw new CofferError("NO_TENSOR", `there is no tensor ${JSON.stringify(name)}`, { path: this.name });
+    }
+    return tensor;
+  }
+
+  async #read(tensor: Tensor, options: ReadOptions): Promise<Uint8Array> {
+    const { source } = this.#shards[tensor.shard]!;
+    const size = Number(tensor.size);
+    if (size <= PIECE) {
+      // Of its own, so that what is handed out holds no more than it says.
+      const bytes = size === 0 ? new Uint8Array(0) : await source.read(tensor.offset, size, options.signal);
+      options.progress?.(size, size);
+      return bytes;
+    }
+    const result = allocate(size, source.name);
+    let done = 0;
+    const begins = Array.from({ length: Math.ceil(size / PIECE) }, (_, i) => i * PIECE);
+    await inParallel(begins, PIECES_AT_ONCE, async (begin) => {
+      const part = await source.read(sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
+      result.set(part, begin);
+      done += part.length;
+      options.progress?.(done, size);
+    });
+    return result;
+  }
+}
+
+function allocate(size: number, path: string): Uint8Array {
+  try {
+    return new Uint8Array(size);
+  } catch (cause) {
+    throw new CofferError("MEMORY", `no memory for ${size} bytes: read slices of it`, { path, cause });
+  }
+}
+
+/** Pairs as an object in which no key is special. */
+function record(pairs: readonly (readonly [string, string])[]): Readonly<Record<string, string>> {
+  const result = Object.create(null) as Record<string, string>;
+  for (const [key, value] of pairs) {
+    result[key] = value;
+  }
+  return result;
+}
+
+// ---- Models of several files --------------------------------------------------------------------------------------------
+
+function note(kind: Note["kind"], text: string, count: number): ModelNote {
+  return { kind, text, count, offset: undefined, file: undefined };
+}
+
+function modelNotes(shards: readonly Shard[], index: ModelIndex | undefined): ModelNote[] {
+  const notes: ModelNote[] = [];
+  if (index === undefined) {
+    if (shards.length > 1) {
+      notes.push(note("NO_INDEX", "a model of several files without an index", 1));
+    }
+    return notes;
+  }
+  const names = shards.flatMap(({ table }) => Array.from({ length: table.count }, (_, i) => table.name(i)));
+  const unindexed = names.filter((name) => !index.weightMap.has(name)).length;
+  if (unindexed > 0) {
+    notes.push(note("UNINDEXED", "a tensor that its file has and the index does not name", unindexed));
+  }
+  const total = index.metadata?.total_size;
+  const size = shards.reduce<Integer>((all, { table }) => sum(all, table.dataSize), 0);
+  if (total !== undefined && Number(total) !== Number(size)) {
+    notes.push(note("TOTAL_SIZE", "the index states a total_size that is not that of the tensors", 1));
+  }
+  if (isMiscounted(index.files)) {
+    notes.push(note("SHARD_COUNT", "files whose names state another number of them than the index names", 1));
+  }
+  return notes;
+}
+
+function joined(sources: readonly Source[], tables: readonly Table[]): Shard[] {
+  const shards: Shard[] = [];
+  const owners = new Map<string, number>();
+  let first = 0;
+  for (const [shard, table] of tables.entries()) {
+    shards.push({ source: sources[shard]!, table, first });
+    first += table.count;
+    for (let i = 0; tables.length > 1 && i < table.count; i++) {
+      const owner = owners.get(table.name(i));
+      if (owner !== undefined) {
+        const message = `the tensor ${JSON.stringify(table.name(i))} is in two files of the model; the other one is ${sources[owner]!.name}`;
+        throw new CofferError("TWO_SHARDS", message, { path: sources[shard]!.name, tensor: table.name(i) });
+      }
+      owners.set(table.name(i), shard);
+    }
+  }
+  return shards;
+}
+
+/** Sees that every tensor is where the index says. */
+function compare(index: ModelIndex, shards: readonly Shard[], path: string): void {
+  const owners = new Map<string, string>();
+  for (const [k, { table }] of shards.entries()) {
+    for (let i = 0; i < table.count; i++) {
+      owners.set(table.name(i), index.files[k]!);
+    }
+  }
+  for (const [tensor, file] of index.weightMap) {
+    const owner = owners.get(tensor);
+    if (owner !== file) {
+      const where = owner === undefined ? `which its file ${file} does not have` : `as one of ${file}, but it is in ${owner}`;
+      const message = `the index names the tensor ${JSON.stringify(tensor)}, ${where}: they belong to different models`;
+      throw new CofferError("NOT_IN_SHARD", message, { path, tensor });
+    }
+  }
+}
+
+async function openFiles(place: Place, files: readonly string[], options: OpenOptions): Promise<Shard[]> {
+  const sources: Source[] = [];
+  try {
+    const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
+      const source = await place.open(file).catch((cause: unknown) => {
+        throw missing(cause, file);
+      });
+      sources[i] = source;
+      return readTable(source, options).catch((cause: unknown) => {
+        throw missing(cause, file);
+      });
+    });
+    return joined(sources, tables);
+  } catch (error) {
+    await Promise.all(sources.map((source) => source.close?.()));
+    throw error;
+  }
+}
+
+/** Of a model of several files, a file that is not there is one that is missing. */
+function missing(cause: unknown, file: string): unknown {
+  if (!(cause instanceof CofferError) || cause.code !== "NOT_FOUND") {
+    return cause;
+  }
+  return new CofferError("SHARD_MISSING", `this file of the model is missing`, {
+    path: cause.path ?? file,
+    httpStatus: cause.httpStatus,
+    cause,
+  });
+}
+
+/** All of a file that is known to be small. */
+async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Array> {
+  const head = await source.head(options.signal);
+  const size = source.size ?? head.length;
+  if (size > MOST_INDEX_BYTES) {
+    const message = `the index has ${size} bytes, and at most ${MOST_INDEX_BYTES} are read`;
+    throw new CofferError("INDEX_TOO_LARGE", message, { path: source.name, expected: MOST_INDEX_BYTES, actual: size });
+  }
+  if (size <= head.length) {
+    return head;
+  }
+  const whole = new Uint8Array(size);
+  whole.set(head);
+  whole.set(await source.read(head.length, size - head.length, options.signal), head.length);
+  return whole;
+}
+
+async function openIndex(source: Source, place: Place, options: OpenOptions): Promise<Model> {
+  try {
+    const index = parseIndex(await readWhole(source, options), source.name);
+    const shards = await openFiles(place, index.files, options);
+    compare(index, shards, source.name);
+    return new Model(source.name, shards, index);
+  } finally {
+    await source.close?.();
+  }
+}
+
+async function openFolder(place: Place, options: OpenOptions): Promise<Model> {
+  const names = await place.list();
+  if (names !== undefined) {
+    const files = chooseModel(names, place.name);
+    return files.length === 1
+      ? openFile(files[0]!, place, undefined, options)
+      : new Model(place.name, await openFiles(place, files, options), undefined);
+  }
+  // A server does not say what it has; what is asked for first is there nearly always.
+  try {
+    return await openFile("model.safetensors", place, undefined, options);
+  } catch (error) {
+    if (!(error instanceof CofferError) || error.code !== "NOT_FOUND") {
+      throw error;
+    }
+    return openFile(`model.safetensors${INDEX_ENDING}`, place, undefined, options);
+  }
+}
+
+async function openFile(file: string, place: Place, given: Source | undefined, options: OpenOptions): Promise<Model> {
+  const source = given ?? (await place.open(file));
+  if (file.endsWith(INDEX_ENDING)) {
+    return openIndex(source, place, options);
+  }
+  try {
+    const table = await readTable(source, options);
+    return new Model(source.name, joined([source], [table]), undefined);
+  } catch (error) {
+    await source.close?.();
+    throw error;
+  }
+}
+
+function openPlace(opened: Opened, options: OpenOptions): Promise<Model> {
+  return "folder" in opened
+    ? openFolder(opened.folder, options)
+    : openFile(opened.file, opened.place, opened.source, options);
+}
+
+/**
+ * Opens a model: a File or Blob, bytes, a URL, a path (of Node, Deno or Bun), the index of several files, a folder, or the
+ * files of one. Headers are read and checked; what does not conform is a CofferError, whose code says why.
+ */
+export async function open(from: Openable, options: OpenOptions = {}): Promise<Model> {
+  options.signal?.throwIfAborted();
+  return openPlace(await placeOf(from, options), options);
+}
+
+// ---- Checking -----------------------------------------------------------------------------------------------------------
+
+/** What `check` found. */
+export interface Report {
+  /** Whether the model conforms. */
+  ok: boolean;
+  /** Why it does not. */
+  error: CofferError | undefined;
+  /** What is legal but suspicious, of all kinds. */
+  notes: readonly ModelNote[];
+  /** The model, when it conforms. */
+  model: Model | undefined;
+}
+
+/** Below this number an error is not about the file but about getting at it, and so are those of the network. */
+function isVerdict({ status }: CofferError): boolean {
+  return (status >= 20 && status < 80) || (status >= 120 && status < 130);
+}
+
+/** Opens a model and looks for every kind of note. Throws only when it cannot be read. */
+export async function check(from: Openable, options: OpenOptions = {}): Promise<Report> {
+  try {
+    const model = await open(from, { ...options, allNotes: true });
+    return { ok: true, error: undefined, notes: model.notes, model };
+  } catch (error) {
+    if (error instanceof CofferError && isVerdict(error)) {
+      return { ok: false, error, notes: [], model: undefined };
+    }
+    throw error;
+  }
+}

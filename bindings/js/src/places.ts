@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What people hand in → the sources of a model's files. A place is where its files are: it opens one by its name, and it
+ * can list them unless it is a server.
+ */
+import { CofferError } from "./errors.js";
+import { BlobSource, MemorySource, type Source } from "./source.js";
+import { HttpSource, type HttpOptions } from "./source_http.js";
+
+/** What can be opened. A string is a URL where it begins as one, and else a path (of Node, Deno or Bun). */
+export type Openable =
+  | string
+  | URL
+  | Blob
+  | ArrayBuffer
+  | ArrayBufferView
+  | Source
+  | FileSystemFileHandle
+  | FileSystemDirectoryHandle
+  | Iterable<File>;
+
+export interface Place {
+  /** What messages call it. */
+  readonly name: string;
+  /** Names of its files; undefined: it cannot say. */
+  list(): Promise<string[] | undefined>;
+  open(name: string): Promise<Source>;
+}
+
+/** One file, or a folder in which the model has to be found. */
+export type Opened = { file: string; place: Place; source?: Source } | { folder: Place };
+
+function isSource(from: object): from is Source {
+  return "head" in from && "read" in from;
+}
+
+function fileName(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** A file without others beside it. */
+function alone(source: Source): Opened {
+  const name = fileName(source.name);
+  const place: Place = {
+    name: source.name,
+    list: () => Promise.resolve([name]),
+    open: (wanted) =>
+      wanted === name
+        ? Promise.resolve(source)
+        : Promise.reject(new CofferError("SHARD_MISSING", `of the model's files, ${wanted} was not handed in`, { path: source.name })),
+  };
+  return { file: name, place, source };
+}
+
+function filesPlace(files: ReadonlyMap<string, () => Promise<File> | File>): Place {
+  return {
+    name: "the files",
+    list: () => Promise.resolve([...files.keys()]),
+    open: async (name) => {
+      const file = files.get(name);
+      if (file === undefined) {
+        throw new CofferError("SHARD_MISSING", `of the model's files, this one was not handed in`, { path: name });
+      }
+      return new BlobSource(await file(), name);
+    },
+  };
+}
+
+async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
+  const files = new Map<string, () => Promise<File>>();
+  const entries = folder as unknown as AsyncIterable<[string, FileSystemFileHandle | FileSystemDirectoryHandle]>;
+  for await (const [name, handle] of entries) {
+    if (handle.kind === "file") {
+      files.set(name, () => handle.getFile());
+    }
+  }
+  return { ...filesPlace(files), name: folder.name };
+}
+
+function urlPlace(url: URL, options: HttpOptions): Opened {
+  const folder = new URL(".", url);
+  const place: Place = {
+    name: folder.href,
+    list: () => Promise.resolve(undefined),
+    open: (name) => {
+      const file = new URL(encodeURIComponent(name), folder);
+      file.search = url.search;
+      return Promise.resolve(new HttpSource(file.href, options));
+    },
+  };
+  const name = fileName(url.pathname);
+  return name === "" ? { folder: place } : { file: decodeURIComponent(name), place, source: new HttpSource(url.href, options) };
+}
+
+async function pathPlace(path: string): Promise<Opened> {
+  const { folderPlace } = await import("./places_node.js");
+  return folderPlace(path);
+}
+
+export async function placeOf(from: Openable, options: HttpOptions): Promise<Opened> {
+  if (typeof from === "string") {
+    return /^https?:\/\//i.test(from) ? urlPlace(new URL(from), options) : pathPlace(from);
+  }
+  if (from instanceof URL) {
+    return /^https?:$/.test(from.protocol) ? urlPlace(from, options) : pathPlace(from.href);
+  }
+  if (from instanceof Blob) {
+    return alone(new BlobSource(from, "name" in from ? String(from.name) : "the blob"));
+  }
+  if (from instanceof ArrayBuffer) {
+    return alone(new MemorySource(new Uint8Array(from), "the buffer"));
+  }
+  if (ArrayBuffer.isView(from)) {
+    return alone(new MemorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength), "the buffer"));
+  }
+  if (isSource(from)) {
+    return alone(from);
+  }
+  if ("kind" in from) {
+    return from.kind === "file"
+      ? alone(new BlobSource(await from.getFile(), from.name))
+      : { folder: await handlePlace(from as FileSystemDirectoryHandle) };
+  }
+  const files = [...from];
+  if (files.length === 1) {
+    return alone(new BlobSource(files[0]!, files[0]!.name));
+  }
+  return { folder: filesPlace(new Map(files.map((file) => [file.name, () => file]))) };
+}
