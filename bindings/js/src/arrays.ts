@@ -12,7 +12,11 @@ if (new Uint8Array(Uint16Array.of(1).buffer)[0] !== 1) {
 }
 
 /** Float16Array, where the engine has it. */
-type Float16ArrayLike = ArrayBufferView & { readonly BYTES_PER_ELEMENT: number; readonly length: number; [i: number]: number };
+type Float16ArrayLike = ArrayBufferView & {
+  readonly BYTES_PER_ELEMENT: number;
+  readonly length: number;
+  [i: number]: number;
+};
 
 /** What `get` and `slice` give. See ARRAYS below for which dtype is which. */
 export type TensorArray =
@@ -28,7 +32,10 @@ export type TensorArray =
   | Float32Array
   | Float64Array;
 
-type Constructor = { readonly BYTES_PER_ELEMENT: number; new (buffer: ArrayBuffer, offset?: number, length?: number): TensorArray };
+interface Constructor {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, offset?: number, length?: number): TensorArray;
+}
 
 const Float16 = (globalThis as { Float16Array?: Constructor }).Float16Array;
 

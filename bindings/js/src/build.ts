@@ -64,11 +64,15 @@ interface Declared {
 function declared(tensor: NewTensor): Declared {
   const dtype = tensor.dtype ?? DTYPES.get(kindOf(tensor.data));
   if (dtype === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a dtype`, { tensor: tensor.name });
+    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a dtype`, {
+      tensor: tensor.name,
+    });
   }
   const shape = tensor.shape ?? (kindOf(tensor.data) === "" ? undefined : [(tensor.data as Uint8Array).length]);
   if (shape === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a shape`, { tensor: tensor.name });
+    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a shape`, {
+      tensor: tensor.name,
+    });
   }
   return { name: tensor.name, dtype, shape, data: tensor.data };
 }
@@ -86,7 +90,9 @@ function declareAll(core: Core, tensors: readonly Declared[], metadata: Readonly
     demandText(name, "the name");
     const text = core.putText(name);
     const dimensions = core.put(new Uint8Array(BigUint64Array.from(shape, BigInt).buffer));
-    core.demand(core.exports.coffer_js_header_add(text.address, text.size, dtypeNumber(dtype), dimensions, shape.length));
+    core.demand(
+      core.exports.coffer_js_header_add(text.address, text.size, dtypeNumber(dtype), dimensions, shape.length),
+    );
   }
   for (const [key, value] of Object.entries(metadata)) {
     demandText(key, "the key");
@@ -163,11 +169,13 @@ async function* pieces(part: TensorPart): AsyncGenerator<Uint8Array> {
       yield new Uint8Array(await part.slice(at, at + (1 << 20)).arrayBuffer());
     }
   } else if (part.byteLength > 0) {
-    yield ArrayBuffer.isView(part) ? new Uint8Array(part.buffer, part.byteOffset, part.byteLength) : new Uint8Array(part);
+    yield ArrayBuffer.isView(part)
+      ? new Uint8Array(part.buffer, part.byteOffset, part.byteLength)
+      : new Uint8Array(part);
   }
 }
 
-async function* fileOf(layout: Layout, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+async function* fileOf(layout: Layout, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void> {
   yield layout.header;
   for (const tensor of layout.tensors) {
     for await (const piece of pieces(await partOf(tensor))) {
@@ -182,14 +190,14 @@ export async function buildStream(
   tensors: Iterable<NewTensor>,
   options: BuildOptions = {},
 ): Promise<ReadableStream<Uint8Array>> {
-  const file = fileOf(await layOut(tensors, options), options.signal);
+  const file: AsyncGenerator<Uint8Array, void> = fileOf(await layOut(tensors, options), options.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const { done, value } = await file.next();
-      if (done) {
+      const next = await file.next();
+      if (next.done === true) {
         controller.close();
       } else {
-        controller.enqueue(value);
+        controller.enqueue(next.value);
       }
     },
     async cancel() {

@@ -7,7 +7,7 @@
 import { decodeText } from "./core.js";
 import { CofferError, type ErrorDetails } from "./errors.js";
 import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
-import { countParameters, type CountedHeader, type ModelConfig } from "./parameters.js";
+import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
 import { parseIndex, MOST_INDEX_BYTES } from "./shards.js";
 import { HttpSource } from "./source_http.js";
@@ -50,7 +50,7 @@ export interface RepoId {
 }
 export type RepoDesignation = RepoId | string;
 export type AccessToken = string;
-/** @deprecated Use `accessToken`. */
+/** In the place of `accessToken`, as it was once. */
 export interface Credentials {
   accessToken: AccessToken;
 }
@@ -106,7 +106,7 @@ export interface ParseSafetensorsMetadataParams {
   /** In the place of the global one. */
   fetch?: typeof fetch;
   accessToken?: AccessToken | undefined;
-  /** @deprecated Use `accessToken`. */
+  /** What was there before `accessToken`. */
   credentials?: Credentials | undefined;
   /** Ends it. Not among the parameters of @huggingface/hub. */
   signal?: AbortSignal;
@@ -193,7 +193,10 @@ class Repository {
     const head = await source.head(this.signal);
     const size = source.size ?? head.length;
     if (size > most) {
-      throw new SafetensorParseError(`Failed to parse file ${path}: it has ${size} bytes, more than ${most}`, "INDEX_TOO_LARGE");
+      throw new SafetensorParseError(
+        `Failed to parse file ${path}: it has ${size} bytes, more than ${most}`,
+        "INDEX_TOO_LARGE",
+      );
     }
     if (size <= head.length) {
       return head;
@@ -287,9 +290,9 @@ async function readHeader(repository: Repository, path: string): Promise<Safeten
 /** Fails when a name in an index is more than that of a file below the index's folder, also once it is decoded. */
 export function assertSafeShardFilename(filename: string): void {
   let name = filename;
-  for (let before = ""; before !== name; ) {
+  for (let before = ""; before !== name;) {
     before = name;
-    // eslint-disable-next-line no-control-regex
+
     const odd = /^\/|\\|[\x00-\x1f\x7f]|^[a-z][a-z\d+.-]*:|(^|\/)\.{1,2}(\/|$)|^$|[?#]/i.test(name);
     if (odd) {
       throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${JSON.stringify(filename)}`, "SHARD_NAME");
@@ -332,7 +335,10 @@ async function readIndex(repository: Repository, path: string): Promise<Safetens
     const bytes = await repository.whole(path, MOST_INDEX_BYTES);
     const { files } = parseIndex(bytes, path, assertSafeShardFilename);
     if (files.length > MOST_SHARDS) {
-      throw new SafetensorParseError(`Too many shard files (${files.length}). Maximum supported is ${MOST_SHARDS}.`, "INDEX_TOO_LARGE");
+      throw new SafetensorParseError(
+        `Too many shard files (${files.length}). Maximum supported is ${MOST_SHARDS}.`,
+        "INDEX_TOO_LARGE",
+      );
     }
     const { dtype, metadata, weight_map } = JSON.parse(decodeText(bytes)) as SafetensorsIndexJson;
     return { dtype: dtype!, metadata: metadata!, weight_map: weight_map!, files: [...files] };
@@ -346,7 +352,9 @@ async function readSharded(repository: Repository, path: string): Promise<Found>
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
   const read = await inParallel(files, AT_ONCE, (file) => readHeader(repository, folder + encodeShardFilename(file)));
   const headers: SafetensorsShardedHeaders = {};
-  files.forEach((file, i) => put(headers, file, read[i]!));
+  files.forEach((file, i) => {
+    put(headers, file, read[i]!);
+  });
   return { sharded: true, index, headers, filepaths: [path, ...files.map((file) => folder + file)] };
 }
 
@@ -365,10 +373,10 @@ function candidates(library: string | undefined): [single: string, index: string
 async function readModel(repository: Repository, params: ParseSafetensorsMetadataParams): Promise<Found> {
   const nothing = new Error("model id does not seem to contain safetensors weights");
   if (params.path !== undefined && params.path !== "") {
-    if (RE_SAFETENSORS_FILE.test(params.path)) {
+    if (params.path.endsWith(".safetensors")) {
       return readSingle(repository, params.path);
     }
-    if (RE_SAFETENSORS_INDEX_FILE.test(params.path)) {
+    if (params.path.endsWith(".safetensors.index.json")) {
       return readSharded(repository, params.path);
     }
     throw nothing;
@@ -400,8 +408,7 @@ async function readConfig(repository: Repository): Promise<ModelConfig | null> {
 
 function counted(found: Found, config: ModelConfig | null): SafetensorsParseFromRepo {
   const headers = found.sharded ? Object.values(found.headers) : [found.header];
-  const tensors = headers.map(({ __metadata__: _, ...rest }) => rest as CountedHeader);
-  const parameterCount = countParameters(tensors, config) as Partial<Record<Dtype, number>>;
+  const parameterCount = countParameters(headers, config) as Partial<Record<Dtype, number>>;
   const total = Object.values(parameterCount).reduce((a, b) => a + b, 0);
   const stated = (found.sharded ? found.index.metadata : found.header.__metadata__)?.total_parameters;
   const parameterTotal = parseTotalParameters(stated, total);
@@ -412,8 +419,12 @@ function counted(found: Found, config: ModelConfig | null): SafetensorsParseFrom
 export async function parseSafetensorsMetadata(
   params: ParseSafetensorsMetadataParams & { computeParametersCount: true },
 ): Promise<SafetensorsParseFromRepo & { parameterCount: Partial<Record<Dtype, number>> }>;
-export async function parseSafetensorsMetadata(params: ParseSafetensorsMetadataParams): Promise<SafetensorsParseFromRepo>;
-export async function parseSafetensorsMetadata(params: ParseSafetensorsMetadataParams): Promise<SafetensorsParseFromRepo> {
+export async function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams,
+): Promise<SafetensorsParseFromRepo>;
+export async function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams,
+): Promise<SafetensorsParseFromRepo> {
   const repository = new Repository(params);
   if (!params.computeParametersCount) {
     return readModel(repository, params);

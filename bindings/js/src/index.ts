@@ -3,7 +3,15 @@
  * libcoffer: reads, checks and writes safetensors files, in browsers and in Node.
  */
 export { decode, type TensorArray } from "./arrays.js";
-export { build, buildStream, layOut, type BuildOptions, type Layout, type NewTensor, type TensorData } from "./build.js";
+export {
+  build,
+  buildStream,
+  layOut,
+  type BuildOptions,
+  type Layout,
+  type NewTensor,
+  type TensorData,
+} from "./build.js";
 export { useModule } from "./core.js";
 export { CofferError, type ErrorDetails } from "./errors.js";
 export { STATUSES, type Code, type NoteKind } from "./generated/tables.js";

@@ -10,7 +10,14 @@ import { product, sum, type Integer } from "./integers.js";
 import { inParallel } from "./pieces.js";
 import { placeOf, type Openable, type Opened, type Place } from "./places.js";
 import { placeOf as spanPlace, planSlice, spans, type Index } from "./runs.js";
-import { chooseModel, INDEX_ENDING, isMiscounted, MOST_INDEX_BYTES, parseIndex, type Index as ModelIndex } from "./shards.js";
+import {
+  chooseModel,
+  INDEX_ENDING,
+  isMiscounted,
+  MOST_INDEX_BYTES,
+  parseIndex,
+  type Index as ModelIndex,
+} from "./shards.js";
 import type { Source } from "./source.js";
 import type { HttpOptions } from "./source_http.js";
 import { readTable, type Format, type Note, type Table, type TableOptions } from "./table.js";
@@ -248,7 +255,7 @@ export class Model {
 
   /** Closes files that it has open: those of paths. */
   async close(): Promise<void> {
-    await Promise.all(this.#shards.map(({ source }) => source.close?.()));
+    await Promise.all(this.#shards.map(async ({ source }) => source.close?.()));
   }
 
   #find(name: string): Tensor {
@@ -358,7 +365,8 @@ function compare(index: ModelIndex, shards: readonly Shard[], path: string): voi
   for (const [tensor, file] of index.weightMap) {
     const owner = owners.get(tensor);
     if (owner !== file) {
-      const where = owner === undefined ? `which its file ${file} does not have` : `as one of ${file}, but it is in ${owner}`;
+      const where =
+        owner === undefined ? `which its file ${file} does not have` : `as one of ${file}, but it is in ${owner}`;
       const message = `the index names the tensor ${JSON.stringify(tensor)}, ${where}: they belong to different models`;
       throw new CofferError("NOT_IN_SHARD", message, { path, tensor });
     }
@@ -379,7 +387,7 @@ async function openFiles(place: Place, files: readonly string[], options: OpenOp
     });
     return joined(sources, tables);
   } catch (error) {
-    await Promise.all(sources.map((source) => source.close?.()));
+    await Promise.all(sources.map(async (source) => source.close?.()));
     throw error;
   }
 }
@@ -402,7 +410,11 @@ async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Arr
   const size = source.size ?? head.length;
   if (size > MOST_INDEX_BYTES) {
     const message = `the index has ${size} bytes, and at most ${MOST_INDEX_BYTES} are read`;
-    throw new CofferError("INDEX_TOO_LARGE", message, { path: source.name, expected: MOST_INDEX_BYTES, actual: size });
+    throw new CofferError("INDEX_TOO_LARGE", message, {
+      path: source.name,
+      expected: MOST_INDEX_BYTES,
+      actual: size,
+    });
   }
   if (size <= head.length) {
     return head;

@@ -26,9 +26,7 @@ export interface QuantizationConfig {
   ignore?: string[];
 }
 
-export interface MlxQuantizationConfig extends QuantizationConfig {
-  [key: string]: unknown;
-}
+export type MlxQuantizationConfig = QuantizationConfig & Record<string, unknown>;
 
 /** A model's config.json, as far as it matters here. */
 export interface ModelConfig {
@@ -38,11 +36,19 @@ export interface ModelConfig {
   text_config?: Pick<ModelConfig, "expert_dtype" | "quantization" | "quantization_config">;
 }
 
-/** What is counted: tensors by name. */
-export type CountedHeader = Readonly<Record<string, { dtype: string; shape: readonly number[] }>>;
+/** What is counted: tensors by name, among which metadata may be. */
+export type CountedHeader = object;
+interface Counted {
+  dtype: string;
+  shape: readonly number[];
+}
 
 /** Parameters that an element of a tensor stands for. */
 type Share = (name: string, dtype: string) => number;
+
+function tensorsOf(header: CountedHeader): [name: string, tensor: Counted][] {
+  return Object.entries(header as Record<string, Counted>).filter(([name]) => name !== "__metadata__");
+}
 
 // ---- Names --------------------------------------------------------------------------------------------------------------
 
@@ -175,9 +181,11 @@ function compressedShare(config: QuantizationConfig): Share {
       return 1;
     }
     const module = moduleOfWeight(name);
-    const group = groups.find(({ targets }) => targets?.some((target) => matchesCompressedTensorsTarget(target, module)));
+    const group = groups.find(({ targets }) =>
+      targets?.some((target) => matchesCompressedTensorsTarget(target, module)),
+    );
     const format = (group?.format ?? config.format)?.toLowerCase();
-    if (format === undefined || !format.endsWith("pack-quantized")) {
+    if (!format?.endsWith("pack-quantized")) {
       return 1;
     }
     return packed(dtype, group?.weights?.num_bits ?? anyBits ?? bitsOfFormat(format) ?? 4);
@@ -275,7 +283,7 @@ function mlxParametersOf(name: string, config: MlxQuantizationConfig): MlxParame
 function mlxModules(headers: readonly CountedHeader[], config: MlxQuantizationConfig): ReadonlySet<string> {
   const with_ = { scales: new Set<string>(), biases: new Set<string>(), weight: new Set<string>() };
   for (const header of headers) {
-    for (const [name, { dtype }] of Object.entries(header)) {
+    for (const [name, { dtype }] of tensorsOf(header)) {
       const part = lastPart(name);
       if (part === "scales" || part === "biases" || (part === "weight" && dtype === "U32")) {
         with_[part].add(moduleOf(name));
@@ -316,7 +324,7 @@ function quantisationOf(config: ModelConfig | undefined): QuantizationConfig | u
   const usual = config?.quantization_config;
   for (const candidate of [own, usual]) {
     const isUnsaid = isObject(candidate) && (candidate.quant_method === undefined || methodOf(candidate) === "mlx");
-    if (isUnsaid && isMlx(candidate as MlxQuantizationConfig)) {
+    if (isUnsaid && isMlx(candidate)) {
       return { ...candidate, quant_method: "mlx" };
     }
   }
@@ -324,7 +332,10 @@ function quantisationOf(config: ModelConfig | undefined): QuantizationConfig | u
 }
 
 /** Parameters by dtype, of all headers of a model, as @huggingface/hub counts them: scalars do not count. */
-export function countParameters(headers: readonly CountedHeader[], config?: ModelConfig | null): Record<string, number> {
+export function countParameters(
+  headers: readonly CountedHeader[],
+  config?: ModelConfig | null,
+): Record<string, number> {
   // What is not an object has no such properties, and null is as good as nothing.
   const known = config ?? undefined;
   const quantisation = quantisationOf(known) ?? quantisationOf(known?.text_config);
@@ -337,7 +348,7 @@ export function countParameters(headers: readonly CountedHeader[], config?: Mode
   }
   const counts: Record<string, number> = {};
   for (const header of headers) {
-    for (const [name, { dtype, shape }] of Object.entries(header)) {
+    for (const [name, { dtype, shape }] of tensorsOf(header)) {
       const isScale = SCALE_DTYPES.has(dtype) || (quantisation !== undefined && SCALES.has(lastPart(name)));
       const elements = shape.reduce((a, b) => a * b, 1);
       const of = isScale || shape.length === 0 || !Number.isFinite(elements) ? 0 : share(name, dtype);

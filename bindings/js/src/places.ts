@@ -47,7 +47,11 @@ function alone(source: Source): Opened {
     open: (wanted) =>
       wanted === name
         ? Promise.resolve(source)
-        : Promise.reject(new CofferError("SHARD_MISSING", `of the model's files, ${wanted} was not handed in`, { path: source.name })),
+        : Promise.reject(
+            new CofferError("SHARD_MISSING", `of the model's files, ${wanted} was not handed in`, {
+              path: source.name,
+            }),
+          ),
   };
   return { file: name, place, source };
 }
@@ -59,7 +63,9 @@ function filesPlace(files: ReadonlyMap<string, () => Promise<File> | File>): Pla
     open: async (name) => {
       const file = files.get(name);
       if (file === undefined) {
-        throw new CofferError("SHARD_MISSING", `of the model's files, this one was not handed in`, { path: name });
+        throw new CofferError("SHARD_MISSING", `of the model's files, this one was not handed in`, {
+          path: name,
+        });
       }
       return new BlobSource(await file(), name);
     },
@@ -89,7 +95,9 @@ function urlPlace(url: URL, options: HttpOptions): Opened {
     },
   };
   const name = fileName(url.pathname);
-  return name === "" ? { folder: place } : { file: decodeURIComponent(name), place, source: new HttpSource(url.href, options) };
+  return name === ""
+    ? { folder: place }
+    : { file: decodeURIComponent(name), place, source: new HttpSource(url.href, options) };
 }
 
 async function pathPlace(path: string): Promise<Opened> {
@@ -119,7 +127,7 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
   if ("kind" in from) {
     return from.kind === "file"
       ? alone(new BlobSource(await from.getFile(), from.name))
-      : { folder: await handlePlace(from as FileSystemDirectoryHandle) };
+      : { folder: await handlePlace(from) };
   }
   const files = [...from];
   if (files.length === 1) {

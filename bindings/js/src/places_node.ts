@@ -13,6 +13,10 @@ export async function folderPlace(given: string): Promise<Opened> {
     throw fileTrouble(cause, path);
   });
   const folder = found.isDirectory() ? path : dirname(path);
-  const place: Place = { name: folder, list: () => readdir(folder), open: (name) => FileSource.open(join(folder, name)) };
+  const place: Place = {
+    name: folder,
+    list: () => readdir(folder),
+    open: (name) => FileSource.open(join(folder, name)),
+  };
   return found.isDirectory() ? { folder: place } : { file: basename(path), place, source: await FileSource.open(path) };
 }

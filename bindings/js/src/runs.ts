@@ -8,7 +8,8 @@ import { AT, withCore } from "./core.js";
 import { integer, integerAt, type Integer } from "./integers.js";
 
 /** Of one dimension: an index, which drops it; a range [start, stop, step] with null for what is left out; null for all. */
-export type Index = number | bigint | null | readonly [start?: Integer | null, stop?: Integer | null, step?: Integer | null];
+export type Index =
+  number | bigint | null | readonly [start?: Integer | null, stop?: Integer | null, step?: Integer | null];
 
 /** What a slice consists of: runs of equal size, at equal distances along each dimension. */
 export interface Runs {
@@ -31,7 +32,9 @@ export function sliceText(slice: string | readonly Index[]): string {
       if (index === null) {
         return ":";
       }
-      return typeof index === "object" ? index.map((part) => part ?? "").join(":") + (index.length < 2 ? ":" : "") : index;
+      return typeof index === "object"
+        ? index.map((part) => part ?? "").join(":") + (index.length < 2 ? ":" : "")
+        : index;
     })
     .join(", ");
 }

@@ -34,12 +34,17 @@ export function chooseModel(names: readonly string[], folder: string): readonly 
       path: folder,
     });
   }
-  const set = (name: string) => (([, prefix, , total]) => `${prefix}\n${total}`)(SHARD_NAME.exec(name) ?? ["", name, "", ""]);
+  const set = (name: string) =>
+    (([, prefix, , total]) => `${prefix}\n${total}`)(SHARD_NAME.exec(name) ?? ["", name, "", ""]);
   const other = files.find((name) => set(name) !== set(files[0]!));
   if (other !== undefined || indices.length > 1) {
-    throw new CofferError("AMBIGUOUS", `there are several models, ${files[0]} and ${other ?? files[1]}: name one of them`, {
-      path: folder,
-    });
+    throw new CofferError(
+      "AMBIGUOUS",
+      `there are several models, ${files[0]} and ${other ?? files[1]}: name one of them`,
+      {
+        path: folder,
+      },
+    );
   }
   checkSet(files, folder);
   return files;
@@ -74,7 +79,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
 export function isPlainName(name: string): boolean {
   let decoded = name;
   for (let round = 0; round < 8; round++) {
-    // eslint-disable-next-line no-control-regex
     if (decoded === "" || /[/\\:\x00-\x1f\x7f?#]/.test(decoded) || /^\.*$/.test(decoded)) {
       return false;
     }
@@ -110,7 +114,9 @@ export function parseIndex(bytes: Uint8Array, path: string, assertName = assertP
     throw new CofferError("TYPE", "an index is an object", { path });
   }
   if (json.weight_map === undefined) {
-    throw new CofferError("MISSING_FIELD", "the index has no weight_map: it is none of a model of several files", { path });
+    throw new CofferError("MISSING_FIELD", "the index has no weight_map: it is none of a model of several files", {
+      path,
+    });
   }
   if (!isObject(json.weight_map)) {
     throw new CofferError("TYPE", "the index's weight_map is not an object", { path });
@@ -125,9 +131,13 @@ export function parseIndex(bytes: Uint8Array, path: string, assertName = assertP
   const files = [...new Set(weightMap.values())].sort();
   files.forEach(assertName);
   if (files.length > MOST_FILES) {
-    throw new CofferError("INDEX_TOO_LARGE", `the index names ${files.length} files, and at most ${MOST_FILES} are read`, {
-      path,
-    });
+    throw new CofferError(
+      "INDEX_TOO_LARGE",
+      `the index names ${files.length} files, and at most ${MOST_FILES} are read`,
+      {
+        path,
+      },
+    );
   }
   return { weightMap, files, metadata: isObject(json.metadata) ? json.metadata : undefined };
 }

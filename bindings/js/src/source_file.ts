@@ -11,7 +11,11 @@ const CODES = { ENOENT: "NOT_FOUND", ENOTDIR: "NOT_FOUND", EISDIR: "DIRECTORY" }
 export function fileTrouble(cause: unknown, path: string): CofferError {
   const errno = (cause as { code?: keyof typeof CODES }).code;
   const code = errno === undefined ? "IO" : (CODES[errno] ?? "IO");
-  const words = { NOT_FOUND: "there is no such file", DIRECTORY: "this is a folder, not a file", IO: `cannot be read (${errno})` };
+  const words = {
+    NOT_FOUND: "there is no such file",
+    DIRECTORY: "this is a folder, not a file",
+    IO: `cannot be read (${errno})`,
+  };
   return new CofferError(code, words[code], { path, cause });
 }
 
@@ -32,9 +36,13 @@ export class FileSource implements Source {
       file = await open(path, "r");
       const stat = await file.stat();
       if (!stat.isFile()) {
-        throw new CofferError(stat.isDirectory() ? "DIRECTORY" : "NOT_REGULAR", "this is no file that can be read at random", {
-          path,
-        });
+        throw new CofferError(
+          stat.isDirectory() ? "DIRECTORY" : "NOT_REGULAR",
+          "this is no file that can be read at random",
+          {
+            path,
+          },
+        );
       }
       return new FileSource(path, file, stat.size);
     } catch (cause) {
@@ -52,9 +60,11 @@ export class FileSource implements Source {
     let used = 0;
     while (used < size) {
       signal?.throwIfAborted();
-      const { bytesRead } = await this.#file.read(bytes, used, size - used, Number(offset) + used).catch((cause: unknown) => {
-        throw fileTrouble(cause, this.name);
-      });
+      const { bytesRead } = await this.#file
+        .read(bytes, used, size - used, Number(offset) + used)
+        .catch((cause: unknown) => {
+          throw fileTrouble(cause, this.name);
+        });
       if (bytesRead === 0) {
         throw changed(this.name, "it became shorter");
       }

@@ -161,7 +161,9 @@ export class HttpSource implements Source {
     }
     await this.#finish(reader, answer, offset + size);
     if (used < size && exact) {
-      throw new CofferError("ANSWER", `the answer ends after ${used} of ${size} bytes; try again`, { path: this.name });
+      throw new CofferError("ANSWER", `the answer ends after ${used} of ${size} bytes; try again`, {
+        path: this.name,
+      });
     }
     if (used < size) {
       this.#seen = { etag: this.#seen?.etag ?? null, size: offset + used };

@@ -148,7 +148,13 @@ export class Table {
   }
 
   at(i: number): TableEntry {
-    return { name: this.name(i), dtype: this.dtype(i), shape: this.shape(i), offset: this.offset(i), size: this.size(i) };
+    return {
+      name: this.name(i),
+      dtype: this.dtype(i),
+      shape: this.shape(i),
+      offset: this.offset(i),
+      size: this.size(i),
+    };
   }
 
   /** Numbers of the tensors in the order of the header. */

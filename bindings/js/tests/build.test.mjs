@@ -16,15 +16,30 @@ const bytesOf = async (blob) => new Uint8Array(await blob.arrayBuffer());
 
 /** Deterministic numbers. */
 function* numbers(seed) {
-  for (let x = seed >>> 0; ; ) {
+  for (let x = seed >>> 0; ;) {
     x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
     yield x;
   }
 }
 
 const DTYPES = [
-  ["BOOL", 1], ["U8", 1], ["I8", 1], ["F8_E5M2", 1], ["F8_E4M3", 1], ["F8_E8M0", 1], ["I16", 2], ["U16", 2], ["F16", 2],
-  ["BF16", 2], ["I32", 4], ["U32", 4], ["F32", 4], ["C64", 8], ["F64", 8], ["I64", 8], ["U64", 8],
+  ["BOOL", 1],
+  ["U8", 1],
+  ["I8", 1],
+  ["F8_E5M2", 1],
+  ["F8_E4M3", 1],
+  ["F8_E8M0", 1],
+  ["I16", 2],
+  ["U16", 2],
+  ["F16", 2],
+  ["BF16", 2],
+  ["I32", 4],
+  ["U32", 4],
+  ["F32", 4],
+  ["C64", 8],
+  ["F64", 8],
+  ["I64", 8],
+  ["U64", 8],
 ];
 
 function model(seed) {
@@ -62,9 +77,15 @@ test("the bytes are the reference's", { skip: !hasReference && "no Python" }, as
     metadata: seed % 3 === 0 ? null : seed % 3 === 1 ? {} : { 'k"\n': "v\u2028é" },
   }));
   const lines = cases.map(({ tensors, metadata }) =>
-    JSON.stringify({ metadata, tensors: tensors.map((t) => ({ ...t, data: Buffer.from(t.data).toString("hex") })) }),
+    JSON.stringify({
+      metadata,
+      tensors: tensors.map((t) => ({ ...t, data: Buffer.from(t.data).toString("hex") })),
+    }),
   );
-  const written = execFileSync(PYTHON, ["-c", REFERENCE], { input: lines.join("\n") }).toString().trim().split("\n");
+  const written = execFileSync(PYTHON, ["-c", REFERENCE], { input: lines.join("\n") })
+    .toString()
+    .trim()
+    .split("\n");
   for (const [i, { tensors, metadata }] of cases.entries()) {
     const blob = await build(tensors, metadata === null ? {} : { metadata });
     assert.equal(Buffer.from(await blob.arrayBuffer()).toString("hex"), written[i], `case ${i}`);
@@ -74,10 +95,15 @@ test("the bytes are the reference's", { skip: !hasReference && "no Python" }, as
 test("what is built is read back", async () => {
   for (let seed = 0; seed < 50; seed++) {
     for (const format of ["safetensors", "bintensors"]) {
-      const tensors = model(seed).filter(({ dtype }) => format === "safetensors" || !["F8_E8M0", "C64"].includes(dtype));
+      const tensors = model(seed).filter(
+        ({ dtype }) => format === "safetensors" || !["F8_E8M0", "C64"].includes(dtype),
+      );
       const blob = await build(tensors, { format, metadata: { seed: String(seed) }, alignment: 64, slack: 100 });
       const { model: read, notes } = await check(blob, { format });
-      assert(notes.every(({ kind }) => kind === "CONTROL_NAME" || kind === "UNALIGNED"), JSON.stringify(notes));
+      assert(
+        notes.every(({ kind }) => kind === "CONTROL_NAME" || kind === "UNALIGNED"),
+        JSON.stringify(notes),
+      );
       assert.deepEqual({ ...read.metadata }, { seed: String(seed) });
       assert.equal(read.files[0].dataOffset % 64, 0);
       assert.equal(read.tensors.size, tensors.length);
@@ -98,7 +124,10 @@ test("a stream has the same bytes, and asks for each tensor when it is due", asy
   const bytes = await bytesOf(await new Response(stream).blob());
   assert.deepEqual(bytes, await bytesOf(await build(tensors)));
   const { tensors: laid, size } = await layOut(tensors);
-  assert.deepEqual(asked, laid.map(({ name }) => name));
+  assert.deepEqual(
+    asked,
+    laid.map(({ name }) => name),
+  );
   assert.equal(size, bytes.length);
 });
 
@@ -129,7 +158,18 @@ test("what cannot be written", async () => {
 });
 
 test("arrays say their dtype", async () => {
-  const arrays = [Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array, BigInt64Array, BigUint64Array];
+  const arrays = [
+    Int8Array,
+    Uint8Array,
+    Int16Array,
+    Uint16Array,
+    Int32Array,
+    Uint32Array,
+    Float32Array,
+    Float64Array,
+    BigInt64Array,
+    BigUint64Array,
+  ];
   const dtypes = ["I8", "U8", "I16", "U16", "I32", "U32", "F32", "F64", "I64", "U64"];
   const read = await open(await build(arrays.map((Type, i) => ({ name: dtypes[i], data: new Type(3) }))));
   for (const tensor of read.tensors) {

@@ -18,7 +18,9 @@ after(() => hub.stop());
 function repository(files) {
   const repo = `owner/model${number++}`;
   for (const [path, content] of Object.entries(files)) {
-    const bytes = Buffer.isBuffer(content) ? content : Buffer.from(typeof content === "string" ? content : JSON.stringify(content));
+    const bytes = Buffer.isBuffer(content)
+      ? content
+      : Buffer.from(typeof content === "string" ? content : JSON.stringify(content));
     hub.files.set(`${repo}/${path}`, bytes);
   }
   return { repo, hubUrl: hub.hubUrl };
@@ -75,13 +77,18 @@ test("what is exported has the same value", () => {
   for (const name of Object.keys(ours).filter((name) => /SAFETENSORS/.test(name))) {
     assert.deepEqual(ours[name], theirs[name], name);
   }
-  for (const name of ["model-00001-of-00002.safetensors", "a_b-00001-of-000002.safetensors", "model.safetensors", "-1-of-2"]) {
+  for (const name of [
+    "model-00001-of-00002.safetensors",
+    "a_b-00001-of-000002.safetensors",
+    "model.safetensors",
+    "-1-of-2",
+  ]) {
     assert.deepEqual(ours.parseSafetensorsShardFilename(name), theirs.parseSafetensorsShardFilename(name), name);
   }
 });
 
 test("a single file", async () => {
-  const params = repository({ "model.safetensors": safetensors(PLAIN, { metadata: { format: "pt", "1": "one" } }) });
+  const params = repository({ "model.safetensors": safetensors(PLAIN, { metadata: { format: "pt", 1: "one" } }) });
   await same(params);
   await same({ ...params, path: "model.safetensors" });
   await same({ ...params, computeParametersCount: true });
@@ -240,7 +247,10 @@ const CONFIGS = [
 test("parameters of quantised models of every layout", async () => {
   for (const [layout, tensors] of Object.entries(QUANTISED)) {
     for (const config of CONFIGS) {
-      const params = { ...repository({ "model.safetensors": safetensors(tensors), "config.json": config }), computeParametersCount: true };
+      const params = {
+        ...repository({ "model.safetensors": safetensors(tensors), "config.json": config }),
+        computeParametersCount: true,
+      };
       await assert.doesNotReject(same(params), `${layout} ${JSON.stringify(config)}`);
     }
   }
@@ -293,7 +303,10 @@ test("what only we refuse", async () => {
   const lfs = `version https://git-lfs.github.com/spec/v1\noid sha256:${"a".repeat(64)}\nsize 12345\n`;
   const cases = [
     [{ "model.safetensors": safetensors([["a", "U8", [2], 3]]) }, "SIZE"],
-    [{ "model.safetensors": safetensors(PLAIN, { spell: (text) => text.replace("ln.bias", "wte.weight") }) }, "DUPLICATE_NAME"],
+    [
+      { "model.safetensors": safetensors(PLAIN, { spell: (text) => text.replace("ln.bias", "wte.weight") }) },
+      "DUPLICATE_NAME",
+    ],
     [{ "model.safetensors": safetensors([["a", "U8", [9], 9]]).subarray(0, -3) }, "DATA_TRUNCATED"],
     [{ "model.safetensors": lfs }, "IS_LFS_POINTER"],
     [{ "model.safetensors.index.json": { metadata: {} } }, "MISSING_FIELD"],
@@ -322,7 +335,9 @@ test("what is not there", async () => {
 
 test("it can be ended", async () => {
   const params = repository(shards(3));
-  await assert.rejects(ours.parseSafetensorsMetadata({ ...params, signal: AbortSignal.abort() }), { name: "AbortError" });
+  await assert.rejects(ours.parseSafetensorsMetadata({ ...params, signal: AbortSignal.abort() }), {
+    name: "AbortError",
+  });
 });
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
@@ -351,6 +366,9 @@ test("fewer requests", async () => {
 test("the token goes along", async () => {
   const params = repository({ "model.safetensors": safetensors(PLAIN) });
   for (const more of [{ accessToken: "hf_a" }, { credentials: { accessToken: "hf_a" } }]) {
-    assert.deepEqual((await requests(ours, { ...params, ...more })).map(({ auth }) => auth), ["Bearer hf_a"]);
+    assert.deepEqual(
+      (await requests(ours, { ...params, ...more })).map(({ auth }) => auth),
+      ["Bearer hf_a"],
+    );
   }
 });

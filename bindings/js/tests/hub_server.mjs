@@ -22,13 +22,23 @@ export async function startHub(files = new Map()) {
   const server = http.createServer((request, response) => {
     const [, repo, path] = /^\/([^/]+\/[^/]+)\/(?:resolve|raw)\/[^/]+\/(.*)$/.exec(decodeURI(request.url)) ?? [];
     const content = files.get(`${repo}/${path}`);
-    const entry = { method: request.method, path, range: request.headers.range, auth: request.headers.authorization, bytes: 0 };
+    const entry = {
+      method: request.method,
+      path,
+      range: request.headers.range,
+      auth: request.headers.authorization,
+      bytes: 0,
+    };
     asked.push(entry);
     if (content === undefined) {
       response.writeHead(404, { "X-Error-Code": "EntryNotFound", "Content-Length": 0 });
       return response.end();
     }
-    const headers = { ETag: `"${content.length}"`, "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream" };
+    const headers = {
+      ETag: `"${content.length}"`,
+      "Accept-Ranges": "bytes",
+      "Content-Type": "application/octet-stream",
+    };
     const range = /bytes=(\d+)-(\d+)?/.exec(request.headers.range ?? "");
     const first = Number(range?.[1] ?? 0);
     if (range && first >= content.length) {

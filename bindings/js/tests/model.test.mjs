@@ -48,7 +48,7 @@ test("from all kinds of places", async (t) => {
   const places = {
     blob: new Blob([bytes]),
     file: new File([bytes], "model.safetensors"),
-    "ArrayBuffer": bytes.buffer,
+    ArrayBuffer: bytes.buffer,
     view: bytes,
     path,
     "file URL": pathToFileURL(path),
@@ -80,7 +80,10 @@ test("several files", async (t) => {
   const right = async (from, notes = []) => {
     const report = await check(from);
     assert.deepEqual(report.error, undefined);
-    assert.deepEqual(report.notes.map(({ kind }) => kind), notes);
+    assert.deepEqual(
+      report.notes.map(({ kind }) => kind),
+      notes,
+    );
     assert.deepEqual(await report.model.get("y"), Float32Array.of(3, 4));
     assert.equal(report.model.tensors.get("y").shard, 1);
     assert.equal(report.model.tensors.at(1).name, "y");
@@ -102,7 +105,14 @@ test("several files", async (t) => {
   await refused("NOT_IN_SHARD", with_({ weight_map: { ...index.weight_map, x: "model-00002-of-00002.safetensors" } }));
   await refused("MISSING_FIELD", { [name]: "{}" });
   await refused("JSON", { [name]: "{" });
-  await refused("TWO_SHARDS", { "model-00001-of-00002.safetensors": await part("x", 1), "model-00002-of-00002.safetensors": await part("x", 1) }, "");
+  await refused(
+    "TWO_SHARDS",
+    {
+      "model-00001-of-00002.safetensors": await part("x", 1),
+      "model-00002-of-00002.safetensors": await part("x", 1),
+    },
+    "",
+  );
   await refused("SHARD_MISSING", { "model-00001-of-00002.safetensors": await part("x", 1) }, "");
   await refused("NO_MODEL", {}, "");
   await refused("AMBIGUOUS", { "a.safetensors": await part("x", 1), "b.safetensors": await part("x", 1) }, "");
@@ -114,7 +124,8 @@ test("slices are those of arrays", async () => {
   const data = counting(60, Int16Array);
   const model = await open(await build([{ name: "x", data, shape }]));
   const at = (i, j, k) => data[(i * 4 + j) * 3 + k];
-  const range = (start, stop, step = 1) => Array.from({ length: Math.max(0, Math.ceil((stop - start) / step)) }, (_, i) => start + i * step);
+  const range = (start, stop, step = 1) =>
+    Array.from({ length: Math.max(0, Math.ceil((stop - start) / step)) }, (_, i) => start + i * step);
   const expected = (is, js, ks) => Int16Array.from(is.flatMap((i) => js.flatMap((j) => ks.map((k) => at(i, j, k)))));
   const cases = [
     ["", [5, 4, 3], expected(range(0, 5), range(0, 4), range(0, 3))],
@@ -138,19 +149,36 @@ test("slices are those of arrays", async () => {
 
 test("only what is needed is read", async () => {
   const data = new Uint8Array(40 << 20).map((_, i) => i % 251);
-  const bytes = await bytesOf(await build([{ name: "x", data, shape: [40, 1 << 20] }, { name: "y", data: data.subarray(0, 9) }]));
+  const bytes = await bytesOf(
+    await build([
+      { name: "x", data, shape: [40, 1 << 20] },
+      { name: "y", data: data.subarray(0, 9) },
+    ]),
+  );
   const source = new CountingSource(bytes, "x");
   const model = await open(source);
   assert.deepEqual(source.reads.splice(0), [[0, 98304]]);
   const row = await model.slice("x", "7, 100:200");
   assert.deepEqual(row.data, data.subarray((7 << 20) + 100, (7 << 20) + 200));
-  assert.deepEqual(source.reads.splice(0).map(([, size]) => size), [100]);
+  assert.deepEqual(
+    source.reads.splice(0).map(([, size]) => size),
+    [100],
+  );
   const column = await model.slice("x", ":, 5");
-  assert.deepEqual(column.data, Uint8Array.from({ length: 40 }, (_, i) => data[(i << 20) + 5]));
-  assert.deepEqual(source.reads.splice(0).map(([, size]) => size), new Array(40).fill(1));
+  assert.deepEqual(
+    column.data,
+    Uint8Array.from({ length: 40 }, (_, i) => data[(i << 20) + 5]),
+  );
+  assert.deepEqual(
+    source.reads.splice(0).map(([, size]) => size),
+    new Array(40).fill(1),
+  );
   const seen = [];
   assert.deepEqual(await model.get("x", { progress: (done, total) => seen.push([done, total]) }), data);
-  assert.deepEqual(source.reads.splice(0).map(([, size]) => size), [16 << 20, 16 << 20, 8 << 20]);
+  assert.deepEqual(
+    source.reads.splice(0).map(([, size]) => size),
+    [16 << 20, 16 << 20, 8 << 20],
+  );
   assert.deepEqual(seen.at(-1), [40 << 20, 40 << 20]);
 });
 
@@ -224,7 +252,11 @@ test("a server without ranges", async () => {
     assert.equal(asked, 1);
     assert.deepEqual((await model.slice("x", "50000:50010")).data, counting(100_000).slice(50_000, 50_010));
   }
-  for (const [status, code] of [[404, "NOT_FOUND"], [403, "ACCESS"], [500, "HTTP"]]) {
+  for (const [status, code] of [
+    [404, "NOT_FOUND"],
+    [403, "ACCESS"],
+    [500, "HTTP"],
+  ]) {
     const fetch = async () => new Response("", { status });
     await assert.rejects(open("https://u:secret@host.invalid/x?token=secret", { fetch }), (error) => {
       assert.deepEqual([error.code, error.httpStatus], [code, status]);
@@ -238,9 +270,16 @@ test("a server without ranges", async () => {
 test("the module exports what is listed, imports nothing, and is small", async () => {
   const wasm = readFileSync(new URL("../dist/coffer.wasm", import.meta.url));
   const module = await WebAssembly.compile(wasm);
-  const listed = readFileSync(new URL("../wasm/exports.txt", import.meta.url), "utf8").trim().split("\n");
+  const listed = readFileSync(new URL("../wasm/exports.txt", import.meta.url), "utf8")
+    .trim()
+    .split("\n");
   assert.deepEqual(WebAssembly.Module.imports(module), []);
-  assert.deepEqual(WebAssembly.Module.exports(module).map(({ name }) => name).sort(), listed.sort());
+  assert.deepEqual(
+    WebAssembly.Module.exports(module)
+      .map(({ name }) => name)
+      .sort(),
+    listed.sort(),
+  );
   assert(wasm.length <= 60_000, `${wasm.length} bytes`);
   const { gzipSync } = await import("node:zlib");
   const zipped = gzipSync(wasm, { level: 9 }).length;

@@ -19,7 +19,9 @@ const FORMATS = [
 async function verdict(source, options) {
   try {
     const table = await readTable(source, { allNotes: true, ...options });
-    return table.notes.length === 0 ? "ok" : table.notes.map(({ kind, offset }) => `note_${kind}_at${offset}`).join(" ");
+    return table.notes.length === 0
+      ? "ok"
+      : table.notes.map(({ kind, offset }) => `note_${kind}_at${offset}`).join(" ");
   } catch (error) {
     assert(error instanceof CofferError, String(error.stack));
     return `err_${error.code}_at${error.offset ?? 0}`;
