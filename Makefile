@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation js install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -85,12 +85,16 @@ amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its h
 	@tools/setup.sh amalgamation
 	@tools/amalgamate.py build/amalgamation
 
+js: ## the JavaScript package: bindings/js/dist, linted and tested
+	@tools/setup.sh js
+	@tools/js.sh check
+
 install: build ## install under PREFIX (/usr/local), staged in DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)"
 	@tools/after_install.sh "$(PREFIX)"
 
 clean: ## remove what was built; .venv stays
-	@rm -rf build
+	@rm -rf build bindings/js/build bindings/js/dist
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

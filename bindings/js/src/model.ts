@@ -373,7 +373,13 @@ function compare(index: ModelIndex, shards: readonly Shard[], path: string): voi
   }
 }
 
-async function openFiles(place: Place, files: readonly string[], options: OpenOptions): Promise<Shard[]> {
+/** Opens all files of a model, or none: what `inspect` throws is a failure, too. */
+async function openFiles(
+  place: Place,
+  files: readonly string[],
+  options: OpenOptions,
+  inspect: (shards: readonly Shard[]) => void = () => undefined,
+): Promise<Shard[]> {
   const sources: Source[] = [];
   try {
     const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
@@ -385,7 +391,9 @@ async function openFiles(place: Place, files: readonly string[], options: OpenOp
         throw missing(cause, file);
       });
     });
-    return joined(sources, tables);
+    const shards = joined(sources, tables);
+    inspect(shards);
+    return shards;
   } catch (error) {
     await Promise.all(sources.map(async (source) => source.close?.()));
     throw error;
@@ -428,8 +436,9 @@ async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Arr
 async function openIndex(source: Source, place: Place, options: OpenOptions): Promise<Model> {
   try {
     const index = parseIndex(await readWhole(source, options), source.name);
-    const shards = await openFiles(place, index.files, options);
-    compare(index, shards, source.name);
+    const shards = await openFiles(place, index.files, options, (opened) => {
+      compare(index, opened, source.name);
+    });
     return new Model(source.name, shards, index);
   } finally {
     await source.close?.();

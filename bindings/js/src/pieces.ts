@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Many reads at once, but not all of them. */
 
-/** Does `job` for every item, at most `limit` at a time; the first failure ends it. Results are in the items' order. */
+/**
+ * Does `job` for every item, at most `limit` at a time. After a failure no more are begun, and it is thrown when those
+ * under way have ended: nothing goes on unseen. Results are in the items' order.
+ */
 export async function inParallel<T, R>(
   items: Iterable<T>,
   limit: number,
@@ -11,6 +14,7 @@ export async function inParallel<T, R>(
   const iterator = items[Symbol.iterator]();
   let next = 0;
   let failed = false;
+  let reason: unknown;
   async function work(): Promise<void> {
     while (!failed) {
       const item = iterator.next();
@@ -21,11 +25,14 @@ export async function inParallel<T, R>(
       try {
         results[i] = await job(item.value, i);
       } catch (error) {
+        reason = failed ? reason : error;
         failed = true;
-        throw error;
       }
     }
   }
   await Promise.all(Array.from({ length: limit }, work));
+  if (failed) {
+    throw reason;
+  }
   return results;
 }

@@ -2,10 +2,11 @@
 /* The package as strangers get it: packed, installed in an empty project, compiled against, bundled, run elsewhere. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import test, { before } from "node:test";
+import test, { after, before } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { build, open } from "libcoffer";
@@ -20,8 +21,10 @@ function npm(folder, ...args) {
   return execFileSync("npm", [...args, "--loglevel=error", "--offline"], { cwd: folder, stdio: "pipe" }).toString();
 }
 
-before((t) => {
-  const folder = folderOf(t, {});
+const folder = mkdtempSync(join(tmpdir(), "libcoffer-packed-"));
+after(() => rmSync(folder, { recursive: true }));
+
+before(() => {
   packed = join(folder, npm(here, "pack", "--silent", "--pack-destination", folder).trim().split("\n").pop());
 });
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that core and format want of libc. The compiler makes instructions of these calls, or calls what memory.c has. */
+/* All that core and format want of libc. The compiler makes instructions of these calls, or calls what js_memory.c has. */
 #ifndef COFFER_JS_STRING_H
 #define COFFER_JS_STRING_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a header: format/parse.h, for a caller that waits for bytes in its own way. */
 #include "alloc.h"
-#include "columns.h"
 #include "error.h"
 #include "js.h"
+#include "js_columns.h"
 #include "parse.h"
 
 js_answer js_state;

@@ -3,7 +3,7 @@
  * Table → columns. A call for each tensor and a decoding of each name would cost JavaScript more than parsing does, so it
  * takes a table as a few arrays and two texts, by one copy of each.
  */
-#include "columns.h"
+#include "js_columns.h"
 
 #include "table.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building a header: coffer/header.h. */
-#include "columns.h"
 #include "declared.h"
 #include "js.h"
+#include "js_columns.h"
 
 static coffer_header *header;
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the JavaScript package, and with `check` lints and tests it.
+#
+#   tools/js.sh build|check
+#
+# Uses no network: tools/setup.sh js installed what bindings/js/package-lock.json pins. The module is built twice, the second
+# time from a copy of the sources in another place, and has to be the same.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+root=$PWD
+package=$root/bindings/js
+
+say() {
+    printf '\n== %s\n' "$1"
+}
+
+check_deterministic() {
+    local elsewhere
+    elsewhere=$(mktemp -d)
+    trap 'rm -rf "$elsewhere"' RETURN
+    mkdir -p "$elsewhere/a checkout/bindings/js"
+    cp -r include src "$elsewhere/a checkout"
+    cp -r bindings/js/wasm "$elsewhere/a checkout/bindings/js"
+    "$elsewhere/a checkout/bindings/js/wasm/build.sh" "$elsewhere/out"
+    cmp "$elsewhere/out/coffer.wasm" "$package/build/coffer.wasm"
+}
+
+PATH=$(tools/setup.sh node):$PATH
+export PATH
+export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
+cd "$package"
+
+say "building, by node $(node --version)"
+node scripts/build.mjs
+ls -l dist/coffer.wasm
+
+if [ "${1:-build}" = check ]; then
+    say 'the same again, elsewhere'
+    (cd "$root" && check_deterministic)
+    say 'linting'
+    node_modules/.bin/eslint --max-warnings 0 .
+    node_modules/.bin/prettier --check --log-level warn .
+    say 'testing'
+    node --test --test-reporter=tap tests/*.test.mjs
+fi
