@@ -31,6 +31,8 @@ check_deterministic() {
 PATH=$(tools/setup.sh node):$PATH
 export PATH
 export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
+# By Deno and Bun, too, where they are.
+export COFFER_DENO=${COFFER_DENO-$(command -v deno || true)} COFFER_BUN=${COFFER_BUN-$(command -v bun || true)}
 cd "$package"
 
 say "building, by node $(node --version)"

@@ -62,7 +62,7 @@ test("in an empty project", async (t) => {
 
 for (const [name, ...args] of [["deno", "run", "--allow-read"], ["bun"]]) {
   const binary = process.env[`COFFER_${name.toUpperCase()}`];
-  test(`by ${name}`, { skip: binary === undefined && `no ${name}` }, async (t) => {
+  test(`by ${name}`, { skip: !binary && `no ${name}` }, async (t) => {
     const folder = await project(t, { "program.mjs": PROGRAM });
     assert.equal(
       execFileSync(binary, [...args, "program.mjs"], { cwd: folder })
