@@ -9,7 +9,7 @@ import { CofferError, type ErrorDetails } from "./errors.js";
 import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
 import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
-import { parseIndex, MOST_INDEX_BYTES } from "./shards.js";
+import { parseIndex, MOST_INDEX_BYTES, type Index } from "./shards.js";
 import { HttpSource } from "./source_http.js";
 import { readTable, type Table } from "./table.js";
 
@@ -179,10 +179,11 @@ class Repository {
     return this.#params.signal;
   }
 
-  file(path: string): HttpSource {
+  file(path: string, headSize?: number): HttpSource {
     const token = this.#params.accessToken ?? this.#params.credentials?.accessToken;
     return new HttpSource(this.#root + path, {
       fetch: this.#params.fetch,
+      headSize,
       headers: token === undefined || token === "" ? {} : { Authorization: `Bearer ${token}` },
     });
   }
@@ -274,9 +275,9 @@ function headerOf(table: Table): SafetensorsFileHeader {
   return header as SafetensorsFileHeader;
 }
 
-async function readHeader(repository: Repository, path: string): Promise<SafetensorsFileHeader> {
+async function readHeader(repository: Repository, path: string, headSize?: number): Promise<SafetensorsFileHeader> {
   try {
-    const table = await readTable(repository.file(path), {
+    const table = await readTable(repository.file(path, headSize), {
       format: "safetensors",
       unknownDtypes: true,
       signal: repository.signal,
@@ -330,27 +331,31 @@ async function readSingle(repository: Repository, path: string): Promise<Found> 
   return { sharded: false, header: await readHeader(repository, path), filepaths: [path] };
 }
 
-async function readIndex(repository: Repository, path: string): Promise<SafetensorsIndexJson & { files: string[] }> {
+async function readIndex(repository: Repository, path: string): Promise<{ index: SafetensorsIndexJson; known: Index }> {
   try {
     const bytes = await repository.whole(path, MOST_INDEX_BYTES);
-    const { files } = parseIndex(bytes, path, assertSafeShardFilename);
-    if (files.length > MOST_SHARDS) {
+    const known = parseIndex(bytes, path, assertSafeShardFilename);
+    const { length } = known.files;
+    if (length > MOST_SHARDS) {
       throw new SafetensorParseError(
-        `Too many shard files (${files.length}). Maximum supported is ${MOST_SHARDS}.`,
+        `Too many shard files (${length}). Maximum supported is ${MOST_SHARDS}.`,
         "INDEX_TOO_LARGE",
       );
     }
     const { dtype, metadata, weight_map } = JSON.parse(decodeText(bytes)) as SafetensorsIndexJson;
-    return { dtype: dtype!, metadata: metadata!, weight_map: weight_map!, files: [...files] };
+    return { index: { dtype: dtype!, metadata: metadata!, weight_map: weight_map! }, known };
   } catch (error) {
     throw asHubError(error, path);
   }
 }
 
 async function readSharded(repository: Repository, path: string): Promise<Found> {
-  const { files, ...index } = await readIndex(repository, path);
+  const { index, known } = await readIndex(repository, path);
+  const { files, headSizes } = known;
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
-  const read = await inParallel(files, AT_ONCE, (file) => readHeader(repository, folder + encodeShardFilename(file)));
+  const read = await inParallel(files, AT_ONCE, (file) =>
+    readHeader(repository, folder + encodeShardFilename(file), headSizes.get(file)),
+  );
   const headers: SafetensorsShardedHeaders = {};
   files.forEach((file, i) => {
     put(headers, file, read[i]!);

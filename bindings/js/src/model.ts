@@ -373,17 +373,17 @@ function compare(index: ModelIndex, shards: readonly Shard[], path: string): voi
   }
 }
 
-/** Opens all files of a model, or none: what `inspect` throws is a failure, too. */
+/** Opens all files of a model, or none. With an index they have to be as that says. */
 async function openFiles(
   place: Place,
   files: readonly string[],
   options: OpenOptions,
-  inspect: (shards: readonly Shard[]) => void = () => undefined,
+  index?: ModelIndex,
 ): Promise<Shard[]> {
   const sources: Source[] = [];
   try {
     const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
-      const source = await place.open(file).catch((cause: unknown) => {
+      const source = await place.open(file, index?.headSizes.get(file)).catch((cause: unknown) => {
         throw missing(cause, file);
       });
       sources[i] = source;
@@ -392,7 +392,9 @@ async function openFiles(
       });
     });
     const shards = joined(sources, tables);
-    inspect(shards);
+    if (index !== undefined) {
+      compare(index, shards, place.name);
+    }
     return shards;
   } catch (error) {
     await Promise.all(sources.map(async (source) => source.close?.()));
@@ -436,9 +438,7 @@ async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Arr
 async function openIndex(source: Source, place: Place, options: OpenOptions): Promise<Model> {
   try {
     const index = parseIndex(await readWhole(source, options), source.name);
-    const shards = await openFiles(place, index.files, options, (opened) => {
-      compare(index, opened, source.name);
-    });
+    const shards = await openFiles(place, index.files, options, index);
     return new Model(source.name, shards, index);
   } finally {
     await source.close?.();

@@ -24,7 +24,8 @@ export interface Place {
   readonly name: string;
   /** Names of its files; undefined: it cannot say. */
   list(): Promise<string[] | undefined>;
-  open(name: string): Promise<Source>;
+  /** `headSize` are bytes that most likely hold the file's header. */
+  open(name: string, headSize?: number): Promise<Source>;
 }
 
 /** One file, or a folder in which the model has to be found. */
@@ -88,10 +89,10 @@ function urlPlace(url: URL, options: HttpOptions): Opened {
   const place: Place = {
     name: folder.href,
     list: () => Promise.resolve(undefined),
-    open: (name) => {
+    open: (name, headSize = options.headSize) => {
       const file = new URL(encodeURIComponent(name), folder);
       file.search = url.search;
-      return Promise.resolve(new HttpSource(file.href, options));
+      return Promise.resolve(new HttpSource(file.href, { ...options, headSize }));
     },
   };
   const name = fileName(url.pathname);

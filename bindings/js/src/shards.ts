@@ -8,6 +8,14 @@ import { CofferError } from "./errors.js";
 
 export const INDEX_ENDING = ".index.json";
 
+/*
+ * What a header has besides names: metadata, and for each tensor the fields and the numbers, which in a file of 5 GB take
+ * less than this: "":{"dtype":"F8_E4M3","shape":[16384,16384],"data_offsets":[4000000000,4000000000]},
+ */
+const HEAD_BASE = 2048;
+const HEAD_EACH = 96;
+const MOST_HEAD = 4 << 20;
+
 /** Limits of an index. */
 export const MOST_INDEX_BYTES = 250_000_000;
 const MOST_FILES = 100_000;
@@ -68,6 +76,8 @@ export interface Index {
   weightMap: ReadonlyMap<string, string>;
   /** Files, in order of their names. */
   files: readonly string[];
+  /** Bytes that most likely hold all of a file's header: how long the names of its tensors are is known. */
+  headSizes: ReadonlyMap<string, number>;
   metadata: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -122,11 +132,13 @@ export function parseIndex(bytes: Uint8Array, path: string, assertName = assertP
     throw new CofferError("TYPE", "the index's weight_map is not an object", { path });
   }
   const weightMap = new Map<string, string>();
+  const headSizes = new Map<string, number>();
   for (const [tensor, file] of Object.entries(json.weight_map)) {
     if (typeof file !== "string") {
       throw new CofferError("TYPE", `in the index's weight_map, a file is not a text`, { path, tensor });
     }
     weightMap.set(tensor, file);
+    headSizes.set(file, Math.min((headSizes.get(file) ?? HEAD_BASE) + tensor.length + HEAD_EACH, MOST_HEAD));
   }
   const files = [...new Set(weightMap.values())].sort();
   files.forEach(assertName);
@@ -139,7 +151,7 @@ export function parseIndex(bytes: Uint8Array, path: string, assertName = assertP
       },
     );
   }
-  return { weightMap, files, metadata: isObject(json.metadata) ? json.metadata : undefined };
+  return { weightMap, files, headSizes, metadata: isObject(json.metadata) ? json.metadata : undefined };
 }
 
 /** Whether the names of files state another number of them than there are. */

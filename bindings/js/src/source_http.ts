@@ -12,6 +12,8 @@ export interface HttpOptions {
   fetch?: typeof fetch | undefined;
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined;
+  /** Bytes of the first request: if the header fits, it is the only one. 96 KiB without it. */
+  headSize?: number | undefined;
 }
 
 /** What a server says of a file: enough to see that it is another one. */
@@ -38,6 +40,7 @@ export class HttpSource implements Source {
   readonly #url: string;
   readonly #fetch: typeof fetch;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #headSize: number;
   #seen: Identity | undefined;
 
   constructor(url: string, options: HttpOptions = {}) {
@@ -47,6 +50,7 @@ export class HttpSource implements Source {
     const given = options.fetch;
     this.#fetch = given === undefined ? (input, init) => fetch(input, init) : (input, init) => given(input, init);
     this.#headers = options.headers ?? {};
+    this.#headSize = options.headSize ?? HEAD_SIZE;
   }
 
   get size(): number | undefined {
@@ -54,11 +58,12 @@ export class HttpSource implements Source {
   }
 
   async head(signal?: AbortSignal): Promise<Uint8Array> {
-    const answer = await this.#ask(`bytes=0-${HEAD_SIZE - 1}`, signal);
+    const most = this.#headSize;
+    const answer = await this.#ask(`bytes=0-${most - 1}`, signal);
     if (answer === undefined) {
       return new Uint8Array(0);
     }
-    return this.#take(answer, 0, Math.min(HEAD_SIZE, answer.size ?? HEAD_SIZE), answer.size !== undefined);
+    return this.#take(answer, 0, Math.min(most, answer.size ?? most), answer.size !== undefined);
   }
 
   async read(offset: Integer, size: number, signal?: AbortSignal): Promise<Uint8Array> {

@@ -361,6 +361,14 @@ test("fewer requests", async () => {
   assert.equal((await requests(ours, { ...several, path: "model.safetensors.index.json" })).length, 41);
   assert.equal((await requests(ours, several)).length, 42);
   assert.equal((await requests(theirs, several)).length, 124);
+  // From the index it is known how long the headers are, nearly.
+  const bytes = (asked) => asked.reduce((sum, { bytes }) => sum + bytes, 0);
+  const large = repository(
+    shards(9, (k) => Array.from({ length: 3000 }, (_, i) => [`layer.${k}.${i}.weight`, "BF16", [4], 8])),
+  );
+  const [found, expected] = [await requests(ours, large), await requests(theirs, large)];
+  assert.equal(found.length, 11);
+  assert(bytes(found) < 1.5 * bytes(expected), `${bytes(found)} and ${bytes(expected)} bytes`);
 });
 
 test("the token goes along", async () => {

@@ -22,6 +22,11 @@ static size_t arena_used; /* an address; 0 before the first job */
 
 /* ---- what libc would do ---- */
 
+#undef memcpy
+#undef memmove
+#undef memset
+#undef memcmp
+
 /* The builtins are single instructions (bulk memory), not calls of these functions. */
 void *memcpy(void *restrict to, const void *restrict from, size_t size)
 {

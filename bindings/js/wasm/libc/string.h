@@ -10,4 +10,10 @@ void *memmove(void *to, const void *from, size_t size);
 void *memset(void *to, int byte, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
 
+/* Copies of a size that is known become loads and stores, which -ffreestanding alone does not allow. */
+#define memcpy(to, from, size) __builtin_memcpy(to, from, size)
+#define memmove(to, from, size) __builtin_memmove(to, from, size)
+#define memset(to, byte, size) __builtin_memset(to, byte, size)
+#define memcmp(a, b, size) __builtin_memcmp(a, b, size)
+
 #endif
