@@ -9,7 +9,7 @@ import { CofferError, type ErrorDetails } from "./errors.js";
 import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
 import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
-import { parseIndex, MOST_INDEX_BYTES, type Index } from "./shards.js";
+import { INDEX_HEAD, MOST_INDEX_BYTES, parseIndex, type Index } from "./shards.js";
 import { HttpSource } from "./source_http.js";
 import { readTable, type Table } from "./table.js";
 
@@ -190,7 +190,7 @@ class Repository {
 
   /** All bytes of a file that is known to be small. */
   async whole(path: string, most: number): Promise<Uint8Array> {
-    const source = this.file(path);
+    const source = this.file(path, INDEX_HEAD);
     const head = await source.head(this.signal);
     const size = source.size ?? head.length;
     if (size > most) {

@@ -4,6 +4,7 @@
  * can list them unless it is a server.
  */
 import { CofferError } from "./errors.js";
+import { INDEX_ENDING, INDEX_HEAD } from "./shards.js";
 import { BlobSource, MemorySource, type Source } from "./source.js";
 import { HttpSource, type HttpOptions } from "./source_http.js";
 
@@ -86,19 +87,19 @@ async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
 
 function urlPlace(url: URL, options: HttpOptions): Opened {
   const folder = new URL(".", url);
+  const open = (file: string, name: string, headSize = options.headSize) =>
+    new HttpSource(file, { ...options, headSize: name.endsWith(INDEX_ENDING) ? INDEX_HEAD : headSize });
   const place: Place = {
     name: folder.href,
     list: () => Promise.resolve(undefined),
-    open: (name, headSize = options.headSize) => {
+    open: (name, headSize) => {
       const file = new URL(encodeURIComponent(name), folder);
       file.search = url.search;
-      return Promise.resolve(new HttpSource(file.href, { ...options, headSize }));
+      return Promise.resolve(open(file.href, name, headSize));
     },
   };
-  const name = fileName(url.pathname);
-  return name === ""
-    ? { folder: place }
-    : { file: decodeURIComponent(name), place, source: new HttpSource(url.href, options) };
+  const name = decodeURIComponent(fileName(url.pathname));
+  return name === "" ? { folder: place } : { file: name, place, source: open(url.href, name) };
 }
 
 async function pathPlace(path: string): Promise<Opened> {

@@ -16,6 +16,9 @@ const HEAD_BASE = 2048;
 const HEAD_EACH = 96;
 const MOST_HEAD = 4 << 20;
 
+/** What is asked of an index at first: nearly every one is smaller. */
+export const INDEX_HEAD = 8 << 20;
+
 /** Limits of an index. */
 export const MOST_INDEX_BYTES = 250_000_000;
 const MOST_FILES = 100_000;
