@@ -173,6 +173,7 @@ find_missing() {
         need_command clang clang
         need has_wasm_ld "lld's wasm-ld" lld
         need_command wasm-opt binaryen
+        need_command chromium chromium
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
     check | bench)

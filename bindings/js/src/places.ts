@@ -8,7 +8,10 @@ import { INDEX_ENDING, INDEX_HEAD } from "./shards.js";
 import { BlobSource, MemorySource, type Source } from "./source.js";
 import { HttpSource, type HttpOptions } from "./source_http.js";
 
-/** What can be opened. A string is a URL where it begins as one, and else a path (of Node, Deno or Bun). */
+/**
+ * What can be opened. A string is a URL where it begins as one; otherwise it is a path in Node, Deno and Bun, and relative to
+ * the page in browsers.
+ */
 export type Openable =
   | string
   | URL
@@ -107,9 +110,19 @@ async function pathPlace(path: string): Promise<Opened> {
   return folderPlace(path);
 }
 
+/** What relative URLs are relative to; undefined where there is no page, but paths. */
+function pageUrl(): string | undefined {
+  const { process, Deno, document, location } = globalThis as Partial<typeof globalThis> & { Deno?: unknown };
+  return process?.versions.node !== undefined || Deno !== undefined ? undefined : (document?.baseURI ?? location?.href);
+}
+
 export async function placeOf(from: Openable, options: HttpOptions): Promise<Opened> {
   if (typeof from === "string") {
-    return /^https?:\/\//i.test(from) ? urlPlace(new URL(from), options) : pathPlace(from);
+    const page = pageUrl();
+    if (/^https?:\/\//i.test(from) || page !== undefined) {
+      return urlPlace(new URL(from, page), options);
+    }
+    return pathPlace(from);
   }
   if (from instanceof URL) {
     return /^https?:$/.test(from.protocol) ? urlPlace(from, options) : pathPlace(from.href);
