@@ -30,7 +30,7 @@ check_deterministic() {
 
 PATH=$(tools/setup.sh node):$PATH
 export PATH
-export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
+export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python COFFER_CLI=$root/build/check-gcc/coffer
 # By Deno and Bun, too, where they are.
 export COFFER_DENO=${COFFER_DENO-$(command -v deno || true)} COFFER_BUN=${COFFER_BUN-$(command -v bun || true)}
 cd "$package"

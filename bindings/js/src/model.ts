@@ -4,6 +4,7 @@
  * they are asked for, and only those.
  */
 import { arrayOf, type TensorArray } from "./arrays.js";
+import { recordedDigests, tensorRecord, verifyMetadata } from "./digests.js";
 import { CofferError } from "./errors.js";
 import type { Dtype } from "./generated/tables.js";
 import { product, sum, type Integer } from "./integers.js";
@@ -251,6 +252,39 @@ export class Model {
       options.progress?.(done, runs.size);
     });
     return { shape: runs.shape, data: arrayOf(tensor.dtype, result) };
+  }
+
+  /**
+   * Compares every tensor, and the metadata, with the digests that each file records. Reads all of the model, tensor by
+   * tensor. Fails with TENSOR_DIGEST or METADATA_DIGEST when something is not what was recorded, and with NO_DIGESTS when
+   * nothing was. Returns how many tensors were compared.
+   */
+  async verify(options: ReadOptions = {}): Promise<number> {
+    const lists = this.#shards.map(({ source, table }) => recordedDigests(table.metadata ?? [], source.name));
+    for (const [i, { source, table }] of this.#shards.entries()) {
+      await verifyMetadata(table.metadata ?? [], source.name);
+      const [expected, actual] = [lists[i]!.size, table.count];
+      if (expected !== actual) {
+        const message = `digests of ${expected} tensors are recorded, and there are ${actual}`;
+        throw new CofferError("TENSOR_DIGEST", message, { path: source.name, expected, actual });
+      }
+    }
+    const total = Number(this.size);
+    let done = 0;
+    for (const tensor of this.tensors) {
+      options.signal?.throwIfAborted();
+      await this.#compare(tensor, lists[tensor.shard]!, options.signal);
+      done += Number(tensor.size);
+      options.progress?.(done, total);
+    }
+    return this.tensors.size;
+  }
+
+  async #compare(tensor: Tensor, digests: ReadonlySet<string>, signal: AbortSignal | undefined): Promise<void> {
+    if (!digests.has(await tensorRecord(tensor, await this.#read(tensor, { signal })))) {
+      const message = `the tensor ${JSON.stringify(tensor.name)} does not match its recorded digest: it was damaged or changed`;
+      throw new CofferError("TENSOR_DIGEST", message, { path: this.files[tensor.shard]!.name, tensor: tensor.name });
+    }
   }
 
   /** Closes files that it has open: those of paths. */
