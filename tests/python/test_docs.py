@@ -47,7 +47,8 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRICT]}
 
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
-LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text"}
+# bindings/js/tests/docs.test.mjs runs what is JavaScript.
+LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text", "js", "html"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 README = SOURCE / "README.md"
 

@@ -64,15 +64,7 @@ test("what is not", async () => {
   const { "coffer.digests": digests, "coffer.metadata_digest": metadata } = records();
   await assert.rejects(verified({ "coffer.metadata_digest": metadata }), { code: "DIGESTS" });
   await assert.rejects(verified({ "coffer.digests": digests }), { code: "DIGESTS" });
-  for (const odd of [
-    "",
-    "2:sha256:",
-    "1:md5:",
-    "1:sha256",
-    "1:sha256:AAA",
-    "1:sha256:AAAA",
-    `${digests}=`,
-  ]) {
+  for (const odd of ["", "2:sha256:", "1:md5:", "1:sha256", "1:sha256:AAA", "1:sha256:AAAA", `${digests}=`]) {
     await assert.rejects(verified({ ...records(), "coffer.digests": odd }), { code: "DIGESTS" }, odd);
   }
   await assert.rejects(verified({ ...records(), "coffer.digests": "1:xxh3-128:AAAA" }), { code: "NO_ALGORITHM" });
