@@ -13,6 +13,12 @@ export function tables(root) {
 
   const statuses = members(text("include/coffer/base.h"), /\bCOFFER_(?:ERR_)?([A-Z0-9_]+)\s*=\s*(\d+)/g);
   const notes = members(text("include/coffer/table.h"), /\bCOFFER_NOTE_([A-Z_]+)\s*=\s*(\d+)/g);
+  const texts = new Map(
+    [...text("src/core/table.c").matchAll(/\[COFFER_NOTE_([A-Z_]+)\]\s*=\s*"([^"]*)"/g)].map(([, kind, is]) => [
+      kind,
+      is,
+    ]),
+  );
   const dtypes = text("src/core/dtype_table.h")
     .split("\n")
     .map((line) => /^ {4}(?:PLAIN\(|TAGGED\( *\d+,) *(\w+), *\d+, *(\d+), *(\d+), *(\w+),/.exec(line))
@@ -29,6 +35,9 @@ export type Code = Exclude<(typeof STATUSES)[keyof typeof STATUSES], "OK" | "NEE
 
 /** Kinds of notes, by their number. */
 export const NOTE_KINDS = ${JSON.stringify(notes.sort((a, b) => a[1] - b[1]).map(([name]) => name))} as const;
+
+/** What each is in words. */
+export const NOTE_TEXTS: Readonly<Record<NoteKind, string>> = ${JSON.stringify(Object.fromEntries(notes.map(([name]) => [name, texts.get(name)])))};
 
 /** What is legal but suspicious. */
 export type NoteKind = (typeof NOTE_KINDS)[number];

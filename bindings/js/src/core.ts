@@ -23,7 +23,6 @@ interface Exports {
   coffer_js_header_build(alignment: bigint, slack: bigint, format: number, emptyMetadata: number): number;
   coffer_js_header_new(): number;
   coffer_js_header_set(key: number, keySize: number, value: number, valueSize: number): number;
-  coffer_js_note_text(kind: number): number;
   coffer_js_read(
     bytes: number,
     size: number,

@@ -6,13 +6,14 @@
 import { arrayOf, type TensorArray } from "./arrays.js";
 import { recordedDigests, tensorRecord, verifyMetadata } from "./digests.js";
 import { CofferError } from "./errors.js";
-import type { Dtype } from "./generated/tables.js";
+import { NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { product, sum, type Integer } from "./integers.js";
 import { inParallel } from "./pieces.js";
 import { placeOf, type Openable, type Opened, type Place } from "./places.js";
 import { placeOf as spanPlace, planSlice, spans, type Index } from "./runs.js";
 import {
   chooseModel,
+  extraShards,
   INDEX_ENDING,
   isMiscounted,
   MOST_INDEX_BYTES,
@@ -26,6 +27,8 @@ import { readTable, type Format, type Note, type Table, type TableOptions } from
 export interface OpenOptions extends TableOptions, HttpOptions {
   /** Headers of a model of several files that are read at once; 16 without it. */
   parallel?: number | undefined;
+  /** Told how many of the model's files are open. */
+  progress?: ((done: number, total: number) => void) | undefined;
 }
 
 export interface ReadOptions {
@@ -187,7 +190,7 @@ export class Model {
   readonly #shards: readonly Shard[];
 
   /** @internal */
-  constructor(name: string, shards: readonly Shard[], index: ModelIndex | undefined) {
+  constructor(name: string, shards: readonly Shard[], index?: ModelIndex, names?: readonly string[]) {
     this.name = name;
     this.#shards = shards;
     this.tensors = new Tensors(shards);
@@ -205,7 +208,7 @@ export class Model {
     this.indexMetadata = index?.metadata;
     this.notes = [
       ...shards.flatMap(({ source, table }) => table.notes.map((note) => ({ ...note, file: source.name }))),
-      ...modelNotes(shards, index),
+      ...modelNotes(shards, index, names),
     ];
   }
 
@@ -341,32 +344,28 @@ function record(pairs: readonly (readonly [string, string])[]): Readonly<Record<
 
 // ---- Models of several files --------------------------------------------------------------------------------------------
 
-function note(kind: Note["kind"], text: string, count: number): ModelNote {
-  return { kind, text, count, offset: undefined, file: undefined };
+function note(kind: NoteKind, count: number): ModelNote {
+  return { kind, text: NOTE_TEXTS[kind], count, offset: undefined, file: undefined };
 }
 
-function modelNotes(shards: readonly Shard[], index: ModelIndex | undefined): ModelNote[] {
-  const notes: ModelNote[] = [];
+/** What is odd about several files as a whole. `names` are those of the folder, where that is looked at. */
+function modelNotes(
+  shards: readonly Shard[],
+  index: ModelIndex | undefined,
+  names: readonly string[] | undefined,
+): ModelNote[] {
   if (index === undefined) {
-    if (shards.length > 1) {
-      notes.push(note("NO_INDEX", "a model of several files without an index", 1));
-    }
-    return notes;
+    return shards.length > 1 ? [note("NO_INDEX", 1)] : [];
   }
-  const names = shards.flatMap(({ table }) => Array.from({ length: table.count }, (_, i) => table.name(i)));
-  const unindexed = names.filter((name) => !index.weightMap.has(name)).length;
-  if (unindexed > 0) {
-    notes.push(note("UNINDEXED", "a tensor that its file has and the index does not name", unindexed));
-  }
+  const tensors = shards.flatMap(({ table }) => Array.from({ length: table.count }, (_, i) => table.name(i)));
   const total = index.metadata?.total_size;
   const size = shards.reduce<Integer>((all, { table }) => sum(all, table.dataSize), 0);
-  if (total !== undefined && Number(total) !== Number(size)) {
-    notes.push(note("TOTAL_SIZE", "the index states a total_size that is not that of the tensors", 1));
-  }
-  if (isMiscounted(index.files)) {
-    notes.push(note("SHARD_COUNT", "files whose names state another number of them than the index names", 1));
-  }
-  return notes;
+  return [
+    note("UNINDEXED", tensors.filter((name) => !index.weightMap.has(name)).length),
+    note("TOTAL_SIZE", total === undefined || Number(total) === Number(size) ? 0 : 1),
+    note("EXTRA_SHARD", extraShards(names ?? [], index.files).length),
+    note("SHARD_COUNT", isMiscounted(index.files) ? 1 : 0),
+  ].filter(({ count }) => count > 0);
 }
 
 function joined(sources: readonly Source[], tables: readonly Table[]): Shard[] {
@@ -415,15 +414,18 @@ async function openFiles(
   index?: ModelIndex,
 ): Promise<Shard[]> {
   const sources: Source[] = [];
+  let opened = 0;
   try {
     const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
       const source = await place.open(file, index?.headSizes.get(file)).catch((cause: unknown) => {
         throw missing(cause, file);
       });
       sources[i] = source;
-      return readTable(source, options).catch((cause: unknown) => {
+      const table = await readTable(source, options).catch((cause: unknown) => {
         throw missing(cause, file);
       });
+      options.progress?.(++opened, files.length);
+      return table;
     });
     const shards = joined(sources, tables);
     if (index !== undefined) {
@@ -473,7 +475,7 @@ async function openIndex(source: Source, place: Place, options: OpenOptions): Pr
   try {
     const index = parseIndex(await readWhole(source, options), source.name);
     const shards = await openFiles(place, index.files, options, index);
-    return new Model(source.name, shards, index);
+    return new Model(source.name, shards, index, options.allNotes ? await place.list() : undefined);
   } finally {
     await source.close?.();
   }
@@ -485,7 +487,7 @@ async function openFolder(place: Place, options: OpenOptions): Promise<Model> {
     const files = chooseModel(names, place.name);
     return files.length === 1
       ? openFile(files[0]!, place, undefined, options)
-      : new Model(place.name, await openFiles(place, files, options), undefined);
+      : new Model(place.name, await openFiles(place, files, options));
   }
   // A server does not say what it has; what is asked for first is there nearly always.
   try {
@@ -505,7 +507,7 @@ async function openFile(file: string, place: Place, given: Source | undefined, o
   }
   try {
     const table = await readTable(source, options);
-    return new Model(source.name, joined([source], [table]), undefined);
+    return new Model(source.name, joined([source], [table]));
   } catch (error) {
     await source.close?.();
     throw error;

@@ -32,6 +32,13 @@ const USUAL_NAMES = [
 const SHARD_NAME = /^(.*)-(\d{5,6})-of-(\d{5,6})\.safetensors$/s;
 const TENSOR_FILE = /\.(safetensors|bt|bintensors)$/;
 
+/** Files that are named like those of an index, and are none of them. */
+export function extraShards(names: readonly string[], files: readonly string[]): string[] {
+  const prefixes = new Set(files.map((file) => SHARD_NAME.exec(file)?.[1]));
+  const known = new Set(files);
+  return names.filter((name) => SHARD_NAME.test(name) && prefixes.has(SHARD_NAME.exec(name)![1]) && !known.has(name));
+}
+
 /** The files that the model in a folder consists of: one, an index, or a set of shards without one. */
 export function chooseModel(names: readonly string[], folder: string): readonly string[] {
   const usual = USUAL_NAMES.find((name) => names.includes(name));

@@ -5,7 +5,7 @@
  */
 import { AT, decodeText, NEED_MORE, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
-import { DTYPE_ROWS, NOTE_KINDS, type Dtype, type NoteKind } from "./generated/tables.js";
+import { DTYPE_ROWS, NOTE_KINDS, NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { integer, integerAt, type Integer } from "./integers.js";
 import type { Source } from "./source.js";
 
@@ -206,7 +206,7 @@ function notes(core: Core): Note[] {
     .notes(NOTE_KINDS.length)
     .map(({ count, offset }, kind) => ({
       kind: NOTE_KINDS[kind]!,
-      text: count === 0 ? "" : core.text(core.exports.coffer_js_note_text(kind) >>> 0),
+      text: NOTE_TEXTS[NOTE_KINDS[kind]!],
       count,
       offset,
     }))
@@ -219,14 +219,14 @@ function emptyFile(path: string): CofferError {
 }
 
 /** Reads a header; fails with a CofferError that says where it does not conform. */
-export function readTable(source: Source, options: TableOptions = {}): Promise<Table> {
+export async function readTable(source: Source, options: TableOptions = {}): Promise<Table> {
   const flags = (options.allNotes ? 1 : 0) | (options.unknownDtypes ? 2 : 0) | (options.hiddenBytes ? 4 : 0);
   const format = formatNumber(options.format);
+  const head = await source.head(options.signal);
+  if (head.length === 0) {
+    throw emptyFile(source.name);
+  }
   return withCore(async (core) => {
-    const head = await source.head(options.signal);
-    if (head.length === 0) {
-      throw emptyFile(source.name);
-    }
     const address = core.put(head);
     // To the core, 0 is a size that is not known.
     core.demand(

@@ -95,7 +95,8 @@ test("several files", async (t) => {
   await right(folderOf(t, files), ["NO_INDEX"]);
   await right(folderOf(t, with_({ metadata: { total_size: 15 } })), ["TOTAL_SIZE"]);
   await right(Object.entries(with_({})).map(([file, bytes]) => new File([bytes], file)));
-  await right(folderOf(t, with_({ weight_map: { ...index.weight_map } })), []);
+  const extra = { "model-00003-of-00003.safetensors": await part("z", 1) };
+  await right(folderOf(t, { ...with_({}), ...extra }), ["EXTRA_SHARD"]);
 
   const refused = async (code, files_, more = name) =>
     assert.rejects(open(join(folderOf(t, files_), more)), { code }, code);

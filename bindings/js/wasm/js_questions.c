@@ -66,11 +66,6 @@ JS_EXPORT(coffer_js_format_id) const char *coffer_js_format_id(unsigned format)
     return coffer_format_id((coffer_format)format);
 }
 
-JS_EXPORT(coffer_js_note_text) const char *coffer_js_note_text(unsigned kind)
-{
-    return coffer_note_text((coffer_note_kind)kind);
-}
-
 JS_EXPORT(coffer_js_version) const char *coffer_js_version(void)
 {
     return coffer_version();
