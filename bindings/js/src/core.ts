@@ -193,9 +193,13 @@ export class Core {
 
 // ---- Instances --------------------------------------------------------------------------------------------------------
 
-/** Memory of WebAssembly never shrinks: an instance that has more than this is given up after its job. */
-const MOST_KEPT = 16 << 20;
-const MOST_IDLE = 4;
+/*
+ * Memory of WebAssembly never shrinks: an instance that has more than this is given up after its job. Others are used again,
+ * for each takes gigabytes of addresses, which engines get back only when they collect garbage: thousands of new ones in a row
+ * can bring a process to a halt.
+ */
+const MOST_KEPT = 4 << 20;
+const MOST_IDLE = 16;
 
 let compiled: Promise<WebAssembly.Module> | undefined;
 const idle: Core[] = [];
@@ -218,14 +222,25 @@ async function newCore(): Promise<Core> {
   return new Core(await WebAssembly.instantiate(await compiled));
 }
 
+function giveBack(core: Core): void {
+  if (core.buffer.byteLength <= MOST_KEPT && idle.length < MOST_IDLE) {
+    idle.push(core);
+  }
+}
+
 /** Does a job with an instance of its own. What it returns must not need the instance. */
 export async function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<T> {
   const core = idle.pop() ?? (await newCore());
   core.exports.coffer_js_begin();
-  const result = await job(core);
-  // After a trap or an error there is no return to the pool: instances are cheap.
-  if (core.buffer.byteLength <= MOST_KEPT && idle.length < MOST_IDLE) {
-    idle.push(core);
+  try {
+    const result = await job(core);
+    giveBack(core);
+    return result;
+  } catch (error) {
+    // After a trap nobody knows what state it is in. Any other failure is the job's, which the next one forgets.
+    if (!(error instanceof WebAssembly.RuntimeError)) {
+      giveBack(core);
+    }
+    throw error;
   }
-  return result;
 }

@@ -12,23 +12,23 @@ export async function instances(job) {
     memories.push((made.instance ?? made).exports.memory);
     return made;
   };
-  const { MemorySource, readTable } = await import("libcoffer");
+  const { readTable } = await import("libcoffer");
   const held = [];
   try {
     let release;
     const gate = new Promise((done) => (release = done));
-    class Waiting extends MemorySource {
-      // It says that its header is longer than what is here.
-      read(offset, size) {
-        return gate.then(() => new Uint8Array(size));
-      }
-    }
-    for (let i = 0; i < 4; i++) {
-      held.push(
-        readTable(
-          new Waiting(new Uint8Array([255, 0, 0, 0, 0, 0, 0, 0, 123, 32, 32, 32, 32, 32, 32, 32]), "held"),
-        ).catch(() => undefined),
-      );
+    // Each says that its header is longer than what is here, and waits for the rest with its instance.
+    const head = new Uint8Array(16);
+    head[0] = 255;
+    head[8] = "{".charCodeAt(0);
+    const waiting = {
+      name: "held",
+      size: undefined,
+      head: async () => head,
+      read: (_, size) => gate.then(() => new Uint8Array(size)),
+    };
+    for (let i = 0; i < 16; i++) {
+      held.push(readTable(waiting).catch(() => undefined));
     }
     await setTimeout(10);
     memories.length = 0;
