@@ -244,3 +244,15 @@ export async function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<
     throw error;
   }
 }
+
+/**
+ * A text that is safe in a terminal and unambiguous, as the library escapes names: control characters and marks that turn the
+ * direction of writing become \xNN or \u{N}, a backslash becomes two.
+ */
+export function escapeText(text: string): Promise<string> {
+  return withCore((core) => {
+    const { address, size } = core.putText(text);
+    core.demand(core.exports.coffer_js_escape(address, size));
+    return decodeText(core.bytes(core.u32(AT.bytes), core.u32(AT.bytesSize)));
+  });
+}

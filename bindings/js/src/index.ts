@@ -12,7 +12,7 @@ export {
   type NewTensor,
   type TensorData,
 } from "./build.js";
-export { useModule } from "./core.js";
+export { escapeText, useModule } from "./core.js";
 export { CofferError, type ErrorDetails } from "./errors.js";
 export { STATUSES, type Code, type NoteKind } from "./generated/tables.js";
 export type { Integer } from "./integers.js";
