@@ -265,7 +265,7 @@ function headerOf(table: Table): SafetensorsFileHeader {
     const begin = Number(table.offset(i)) - dataOffset;
     put(header, table.name(i), {
       dtype: table.dtype(i),
-      shape: table.shape(i).map(Number),
+      shape: table.approximateShape(i),
       data_offsets: [begin, begin + Number(table.size(i))],
     });
   }

@@ -19,6 +19,12 @@ export function integerAt(halves: Uint32Array, i: number): Integer {
   return high < 0x200000 ? high * 0x1_0000_0000 + low : (BigInt(high) << 32n) | BigInt(low);
 }
 
+/** The same, in the nearest number. */
+export function approximateAt(halves: Uint32Array, i: number): number {
+  const high = halves[2 * i + 1]!;
+  return high < 0x200000 ? high * 0x1_0000_0000 + halves[2 * i]! : Number(integerAt(halves, i));
+}
+
 /** a * b, exactly. */
 export function product(a: Integer, b: Integer): Integer {
   const quick = Number(a) * Number(b);

@@ -6,7 +6,7 @@
 import { AT, decodeText, NEED_MORE, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import { DTYPE_ROWS, NOTE_KINDS, NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
-import { integer, integerAt, type Integer } from "./integers.js";
+import { approximateAt, integer, integerAt, type Integer } from "./integers.js";
 import type { Source } from "./source.js";
 
 /** How a file's header is spelt. */
@@ -131,6 +131,17 @@ export class Table {
     const shape: Integer[] = [];
     for (let axis = 0; axis < rank; axis++) {
       shape.push(integerAt(this.#dimensions, first + axis));
+    }
+    return shape;
+  }
+
+  /** The same in the nearest numbers that JavaScript has: for those who asked for JSON.parse's. */
+  approximateShape(i: number): number[] {
+    const first = this.#firsts()[i]!;
+    const rank = this.#ranks[i]!;
+    const shape: number[] = [];
+    for (let axis = first; axis < first + rank; axis++) {
+      shape.push(approximateAt(this.#dimensions, axis));
     }
     return shape;
   }
