@@ -345,7 +345,9 @@ make_js_modules() { # what bindings/js/package-lock.json pins
     (
         PATH=$(node_folder):$PATH
         cd "$folder"
-        npm ci --silent
+        # Not `npm ci`: it refuses where a registry lacks a package that is optional and for another system. This installs
+        # the lock file's versions, compares their hashes, and writes neither file.
+        npm install --no-save --loglevel=error
     )
     # Written last: its presence says that all is there.
     cp "$folder/package-lock.json" "$folder/node_modules/.installed-lock.json"
