@@ -316,17 +316,17 @@ coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *h
 
 /* The caller was promised that exactly one of the sink's functions finish and discard is called.
    If opening fails before the writer has taken the sink, no writer exists to do that, so it is
-   done here. Afterwards coffer_writer_free does it. What has no write_at is no sink, and is left
-   alone. */
+   done here. Afterwards coffer_writer_free does it. */
 coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                       const coffer_writer_options *options, coffer_error *err)
 {
     bool taken = false;
     const writer_target target = { .custom = sink, .taken = &taken };
-    if (sink == NULL || sink->write_at == NULL) {
+    if (sink == NULL) {
         return writer_no_target(writer, err);
     }
-    const coffer_status status = writer_open(writer, header, &target, options, err);
+    const coffer_status status =
+        sink->write_at == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
     if (status != COFFER_OK && !taken && sink->discard != NULL) {
         sink->discard(sink->ctx);
     }
