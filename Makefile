@@ -13,6 +13,7 @@ export FUZZ_SECONDS JOBS
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
+	@tools/page.sh
 	@tools/build.sh release
 
 demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
@@ -78,6 +79,7 @@ format: ## format every C and C++ file
 
 packages: ## Debian packages: build/debian/packages
 	@tools/setup.sh build
+	@tools/page.sh
 	@tools/build.sh debian
 	@cd build/debian && cpack
 
