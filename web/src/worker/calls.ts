@@ -6,6 +6,7 @@
 import { arrange } from "./arrange.js";
 import { letGo } from "./models.js";
 import { openWanted } from "./open_wanted.js";
+import { tree } from "./tree.js";
 
 export interface CallContext {
   signal: AbortSignal;
@@ -17,6 +18,7 @@ export const CALLS = {
   open: openWanted,
   close: ({ id }: { id: number }) => letGo(id),
   arrange,
+  tree,
 };
 
 export type Calls = typeof CALLS;
