@@ -22,6 +22,8 @@ package_is_old() {
 
 PATH=$(tools/setup.sh node):$PATH
 export PATH
+# Reports that the command has written are tests of the page, where there is a command.
+export COFFER_CLI=${COFFER_CLI-$PWD/build/check-gcc/coffer}
 if package_is_old; then
     tools/js.sh build
 fi
