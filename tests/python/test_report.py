@@ -326,3 +326,49 @@ def test_a_command_with_a_page_needs_no_other_and_one_without_says_so(tmp_path):
             assert done.returncode == 0 and done.stdout.startswith(before + b"<script") and done.stdout.endswith(b"</script>" + after)
         else:
             assert done.returncode == 2 and b"without the page" in done.stderr and b"--page FILE" in done.stderr
+
+
+@pytest.fixture(name="checkout")
+def fixture_checkout(tmp_path):
+    """tools/page.sh, in a checkout with stand-ins for what it calls; the page's build counts itself."""
+    for folder in ("tools", "web/node_modules", "include", "src/core", "src/format", *(f"bindings/js/{name}" for name in "src wasm scripts node_modules".split())):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy2(SOURCE / "tools/page.sh", tmp_path / "tools/page.sh")
+    programs = {
+        "setup.sh": '[ "$1" = node ] && [ -e node ]',
+        "web.sh": f"[ $1 = build ] && echo built >>runs && ! [ -e trouble ] && printf '%s' '{MARKER.decode()}' >build/web/index.html",
+    }
+    for name, line in programs.items():
+        (tmp_path / "tools" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "tools" / name).chmod(0o755)
+    for folder in ("web", "bindings/js"):
+        (tmp_path / folder / "package-lock.json").write_text("{}")
+        (tmp_path / folder / "node_modules/.installed-lock.json").write_text("{}")
+    (tmp_path / "node").touch()
+
+    def run_page():
+        done = subprocess.run([tmp_path / "tools/page.sh"], capture_output=True, text=True, check=True)
+        runs = tmp_path / "runs"
+        return len(runs.read_text().split()) if runs.exists() else 0, done.stdout + done.stderr
+
+    return tmp_path, run_page
+
+
+@pytest.mark.parametrize("missing", ["node", "tools/web.sh", "web/node_modules/.installed-lock.json", "bindings/js/node_modules/.installed-lock.json"])
+def test_without_what_the_page_is_made_with_nothing_is_said(missing, checkout):
+    folder, run_page = checkout
+    (folder / missing).unlink()
+    assert run_page() == (0, "") and not (folder / "build").exists()
+
+
+def test_a_page_is_built_when_it_is_older_than_its_sources(checkout):
+    folder, run_page = checkout
+    assert run_page() == (1, "") and (folder / "build/web/index.html").read_bytes() == MARKER
+    assert run_page() == (1, "")
+    later = folder.stat().st_mtime_ns + 10**10
+    (folder / "web/main.tsx").touch()
+    os.utime(folder / "web/main.tsx", ns=(later, later))
+    assert run_page() == (2, "")
+    (folder / "trouble").touch()
+    runs, said = run_page()
+    assert runs == 3 and "could not be built" in said

@@ -45,6 +45,16 @@ test("a report of one file", options, async (t) => {
   );
 });
 
+test("a report of a bintensors file", options, async (t) => {
+  const folder = folderOf(t, { "small.safetensors": model(language(900)) });
+  execFileSync(command, ["convert", "-q", join(folder, "small.safetensors"), "-o", join(folder, "small.bt")], {
+    stdio: "pipe",
+  });
+  const page = await pageOf(t, await browserOf(t), {}, reportOf(folder, "small.bt"));
+  await page.getByText("model.layers.0.input_layernorm.weight").first().waitFor();
+  assert.match(await page.locator("body").innerText(), /bintensors/);
+});
+
 test("a report of several files, with their index and without", options, async (t) => {
   const browser = await browserOf(t);
   const shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
