@@ -12,6 +12,7 @@ import os
 import shutil
 import struct
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,26 @@ def test_a_model_behind_a_url_takes_a_request_for_each_file(page):
         report = made(page, server.url(f"/a/b/{INDEX}?token=secret"))
         assert len(server.log) == 41
     assert report["name"] == report["index"]["name"] == INDEX and "secret" not in json.dumps(report)
+    assert [file["name"] for file in report["files"]] == sorted(name for name in files if name != INDEX)
+
+
+def test_long_headers_behind_urls_are_read_at_the_same_time(page):
+    """The third request for a file is for its header again. The server answers only when four of these are waiting."""
+    files, _ = make_model(24, longer=range(1, 25))
+    together, lock, seen = threading.Barrier(4), threading.Lock(), {}
+    with serve(files) as server:
+
+        def behave(request):
+            with lock:
+                seen[request.path] = seen.get(request.path, 0) + 1
+                waits = seen[request.path] == 3
+            if waits:
+                together.wait(30)
+            server.serve(request)
+
+        server.behave = behave
+        report = made(page, server.url("/" + INDEX))
+        assert len(server.log) == 1 + 3 * 24
     assert [file["name"] for file in report["files"]] == sorted(name for name in files if name != INDEX)
 
 

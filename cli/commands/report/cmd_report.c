@@ -3,6 +3,7 @@
 #include "cli_files.h"
 #include "cli_guard.h"
 #include "cli_options.h"
+#include "cli_parallel.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
 #include "cli_report.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define BASE64_BLOCK 12288 /* bytes written at a time; a multiple of 3, so that only the last block has padding */
+#define READ_THREADS 16    /* headers at a time: reading them is waiting, so the number of processors is no bound */
 
 /* All that is known of a report. `output` is NULL for standard output. */
 typedef struct report_request {
@@ -60,31 +62,72 @@ static report_text name_of_file(const report_request *request, size_t shard)
     return name.size > 0 && strcmp(request->path, "-") != 0 ? name : report_model_name(request->named);
 }
 
-static int json_file(report_request *request, cli_output *out, size_t shard)
-{
+/* The header of a file, and whether it could be read. */
+typedef struct report_header {
+    uint8_t *bytes;
+    uint64_t size;
+    coffer_status status;
     coffer_error err;
-    const uint64_t size = coffer_table_data_offset(coffer_shard_table(request->model, shard));
-    /* coffer_read_header refuses what no memory of this program can hold, without looking at the address. */
-    uint8_t *header = size <= SIZE_MAX ? malloc((size_t)size) : NULL;
-    if (header == NULL && size <= SIZE_MAX) {
-        return cli_fail_memory(request->app, request->path);
+} report_header;
+
+/* The headers are read several at a time, since at a URL each may take a round trip, and written in the files' order. */
+typedef struct header_run {
+    report_request *request;
+    cli_output *out;
+    report_header *headers;
+    int code;
+} header_run;
+
+static void read_header(void *ctx, size_t shard)
+{
+    header_run *run = ctx;
+    report_header *header = &run->headers[shard];
+    const coffer *model = run->request->model;
+    header->size = coffer_table_data_offset(coffer_shard_table(model, shard));
+    header->bytes = header->size <= SIZE_MAX ? malloc((size_t)header->size) : NULL;
+    if (header->bytes == NULL) {
+        header->status = cli_no_memory(&header->err);
+        return;
     }
-    cli_progress_part part = { &request->progress, 0 };
+    cli_progress_part part = { &run->request->progress, 0 };
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
-    if (coffer_read_header(request->model, shard, header, size, &options, &err) != COFFER_OK) {
-        free(header);
-        return cli_fail(request->app, request->path, &err);
+    header->status = coffer_read_header(model, shard, header->bytes, header->size, &options, &header->err);
+}
+
+static void json_file(void *ctx, size_t shard)
+{
+    header_run *run = ctx;
+    report_header *header = &run->headers[shard];
+    if (run->code == CLI_EXIT_OK && header->status != COFFER_OK) {
+        run->code = cli_fail(run->request->app, run->request->path, &header->err);
+    } else if (run->code == CLI_EXIT_OK) {
+        cli_json_open(run->out, '{', false);
+        json_member(run->out, "name", name_of_file(run->request, shard));
+        cli_json_key(run->out, "size");
+        cli_json_number(run->out, coffer_shard_size(run->request->model, shard));
+        json_base64(run->out, "header", header->bytes, (size_t)header->size);
+        cli_json_close(run->out, '}');
     }
-    cli_json_open(out, '{', false);
-    json_member(out, "name", name_of_file(request, shard));
-    cli_json_key(out, "size");
-    cli_json_number(out, coffer_shard_size(request->model, shard));
-    json_base64(out, "header", header, (size_t)size);
-    cli_json_close(out, '}');
-    free(header);
-    return CLI_EXIT_OK;
+    free(header->bytes);
+}
+
+static int json_files(report_request *request, cli_output *out)
+{
+    header_run run = { .request = request, .out = out };
+    const cli_jobs jobs = { read_header, json_file, &run };
+    const size_t count = coffer_shard_count(request->model);
+    run.headers = calloc(count, sizeof *run.headers);
+    if (run.headers == NULL) {
+        return cli_fail_memory(request->app, request->path);
+    }
+    cli_json_key(out, "files");
+    cli_json_open(out, '[', true);
+    cli_parallel(&jobs, count, READ_THREADS);
+    cli_json_close(out, ']');
+    free(run.headers);
+    return run.code;
 }
 
 static void json_index(const report_request *request, cli_output *out)
@@ -104,17 +147,11 @@ static void json_index(const report_request *request, cli_output *out)
 
 static int json_model(report_request *request, cli_output *out)
 {
-    int code = CLI_EXIT_OK;
     cli_json_open(out, '{', false);
     cli_json_key(out, "version");
     cli_json_number(out, 1);
     json_member(out, "name", report_model_name(request->named));
-    cli_json_key(out, "files");
-    cli_json_open(out, '[', true);
-    for (size_t i = 0; i < coffer_shard_count(request->model) && code == CLI_EXIT_OK; i++) {
-        code = json_file(request, out, i);
-    }
-    cli_json_close(out, ']');
+    const int code = json_files(request, out);
     json_index(request, out);
     cli_json_close(out, '}');
     return code;
