@@ -213,6 +213,21 @@ def test_many_tensors_are_not_all_shown():
     assert "1,500 tensors" in repr(f)
 
 
+def test_a_notebook_needs_no_data_of_a_model_of_any_size(tmp_path):
+    """They are gone when it is asked to show itself."""
+    each = 10**8
+    spans = {f"t{i:05}": {"dtype": "F32", "shape": [each // 4], "data_offsets": [i * each, (i + 1) * each]} for i in range(30000)}
+    header = json.dumps(spans).encode()
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + 30000 * each)
+    f = coffer.open(path)
+    os.truncate(path, 8 + len(header))
+    shown = Cells(f._repr_html_())
+    assert shown.outside.startswith("m.safetensors: safetensors, 30,000 tensors, 750,000,000,000 parameters, 3.0 TB")
+    assert len(shown.tables[1]) == 21 and shown.outside.endswith("… and 29,980 more tensors")
+
+
 @pytest.mark.parametrize("wrong", [None, 3.5, ["a"], object()])
 def test_what_is_no_file_is_a_type_error(wrong):
     with pytest.raises(TypeError):
