@@ -200,6 +200,7 @@ export function TensorTree(): VNode {
       count={list.length}
       rowHeight={ROW_HEIGHT}
       active={at < 0 ? undefined : at}
+      rowsRole="presentation"
       row={(index) => {
         const node = list[index]!;
         const choose = () => {
