@@ -118,6 +118,7 @@ export function TensorTable(): VNode {
       active={at < 0 ? undefined : at}
       head={<Head />}
       headHeight={HEAD_HEIGHT}
+      rowsRole="rowgroup"
       row={(index) => <Row key={index} columns={columns} tensor={list[index]!} index={index} />}
       attributes={{
         role: "grid",

@@ -20,12 +20,14 @@ export interface VirtualListProps {
   /** What stands above the rows and scrolls with them no further than to the top. */
   head?: ComponentChildren;
   headHeight?: number;
+  /** Of the element around the rows: a grid has a group there, a tree nothing. */
+  rowsRole: "rowgroup" | "presentation";
   /** Of the element that scrolls. */
   attributes: Record<string, unknown>;
 }
 
 export function VirtualList(props: VirtualListProps): VNode {
-  const { count, rowHeight, active, row, head, headHeight = 0, attributes } = props;
+  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole, attributes } = props;
   const frame = useRef<HTMLDivElement>(null);
   const room = useSignal(600);
   const first = useSignal(0);
@@ -72,7 +74,7 @@ export function VirtualList(props: VirtualListProps): VNode {
     <div {...attributes} ref={frame} onScroll={look}>
       {head}
       <div class="rows-room" role="presentation" style={{ height: `${height}px` }}>
-        <div role="rowgroup" class="rows" style={{ transform: `translateY(${shift}px)` }}>
+        <div role={rowsRole} class="rows" style={{ transform: `translateY(${shift}px)` }}>
           {rows}
         </div>
       </div>
