@@ -9,10 +9,11 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation js install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation js web install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
+	@tools/page.sh
 	@tools/build.sh release
 
 demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
@@ -78,6 +79,7 @@ format: ## format every C and C++ file
 
 packages: ## Debian packages: build/debian/packages
 	@tools/setup.sh build
+	@tools/page.sh
 	@tools/build.sh debian
 	@cd build/debian && cpack
 
@@ -88,6 +90,10 @@ amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its h
 js: ## the JavaScript package: bindings/js/dist, linted and tested
 	@tools/setup.sh js
 	@tools/js.sh check
+
+web: ## the page that shows what is in a file: build/web/index.html
+	@tools/setup.sh web
+	@tools/web.sh build
 
 install: build ## install under PREFIX (/usr/local), staged in DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)"

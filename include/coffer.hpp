@@ -611,6 +611,21 @@ public:
         const char *text = coffer_index_metadata(get(), &length);
         return text == nullptr ? std::nullopt : std::optional<std::string_view>(std::string_view(text, length));
     }
+    /* The index's path and its whole text; "" when there is none. */
+    std::string_view index_path() const noexcept { return coffer_index_path(get()); }
+    std::string_view index_text() const noexcept
+    {
+        std::size_t length = 0;
+        const void *text = coffer_index_text(get(), &length);
+        return text == nullptr ? std::string_view() : std::string_view(static_cast<const char *>(text), length);
+    }
+    /* The header of a shard's file, byte for byte; see coffer_read_header. */
+    std::vector<std::uint8_t> header(std::size_t shard = 0, const coffer_read_options *options = nullptr) const
+    {
+        std::vector<std::uint8_t> bytes(static_cast<std::size_t>(coffer_table_data_offset(table(shard))));
+        detail::call(coffer_read_header, get(), shard, bytes.data(), bytes.size(), options);
+        return bytes;
+    }
     /* A kind of note over all shards, and the name of the first tensor or file that it is about, or "". */
     std::pair<coffer_note, std::string_view> note(coffer_note_kind kind) const noexcept
     {

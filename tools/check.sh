@@ -152,6 +152,7 @@ stage python-package tools/python_package.sh
 stage frameworks bindings/python/tests/run_frameworks.sh frameworks
 stage clients bindings/python/tests/run_frameworks.sh clients
 stage js tools/js.sh check
+stage web tools/web.sh check
 
 echo
 echo "make check: every stage passed in $SECONDS s"
@@ -159,4 +160,4 @@ sed -n '/tests passed/,$p' "$logs/ctest.log"
 tail -n 1 "$logs/pytest.log"
 grep -E '^=+ .* passed' "$logs/python-package.log"
 grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients}.log
-grep -E '^# (tests|pass|skipped) ' "$logs/js.log"
+grep -hE '^# (tests|pass|skipped) ' "$logs"/{js,web}.log

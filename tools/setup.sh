@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js
+#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -11,7 +11,7 @@
 # build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
-# store to read from; for `check` and `js` bindings/js/node_modules; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
+# store to read from; for `check`, `js` and `web` bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -169,7 +169,7 @@ find_missing() {
         need has_cmocka 'cmocka, with its headers' libcmocka-dev
         need_command git git
         ;;&
-    check | js)
+    check | js | web)
         need_command clang clang
         need has_wasm_ld "lld's wasm-ld" lld
         need_command wasm-opt binaryen
@@ -333,8 +333,8 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
     pins_of "$2" >"$1/requirements.txt"
 }
 
-make_js_modules() { # what bindings/js/package-lock.json pins
-    local folder=bindings/js
+make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
+    local folder=$1
     if cmp -s "$folder/package-lock.json" "$folder/node_modules/.installed-lock.json"; then
         return
     fi
@@ -354,13 +354,13 @@ make_js_modules() { # what bindings/js/package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js) ;;
+build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web" >&2
     exit 2
     ;;
 esac
@@ -388,9 +388,11 @@ bench)
     ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
-    make_js_modules
-    ;;
-js)
-    make_js_modules
+    ;;&
+check | js | web)
+    make_js_modules bindings/js
+    ;;&
+check | web)
+    make_js_modules web
     ;;
 esac

@@ -69,7 +69,8 @@ typedef enum cli_option_id {
     CLI_OPTION_FAIL_ON,
     CLI_OPTION_IN_PLACE,
     CLI_OPTION_PARTIAL,
-    CLI_OPTION_DATA
+    CLI_OPTION_DATA,
+    CLI_OPTION_PAGE
 } cli_option_id;
 
 typedef struct cli_option {
@@ -168,6 +169,7 @@ extern const cli_command cli_merge;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;
+extern const cli_command cli_report;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

@@ -11,7 +11,7 @@
  *
  * JSON: containers open and close, and commas and line breaks come by themselves. A container opened with `lines` has
  * each of its members on a line of its own, one without stays on the line that it began on. The outermost one ends
- * its line.
+ * its line. In markup, <, > and & are written as \u003c, \u003e and \u0026, so that no string can end the element.
  */
 #ifndef COFFER_CLI_OUTPUT_H
 #define COFFER_CLI_OUTPUT_H
@@ -41,6 +41,7 @@ typedef struct cli_output {
     int error;      /* errno of the first write that failed; 0: none */
     bool in_row;    /* a row of TSV has a field already */
     bool after_key; /* the next JSON value belongs to a key */
+    bool in_markup; /* the JSON stands in an element of HTML, which no string may end */
     unsigned depth; /* containers that are open */
     cli_json_level levels[CLI_JSON_DEPTH];
     char buffer[CLI_OUTPUT_BUFFER];

@@ -51,6 +51,12 @@ void cli_json_close(cli_output *out, char bracket)
     }
 }
 
+/* Whether a character has a meaning in HTML. */
+static bool is_markup(uint32_t code)
+{
+    return code == '<' || code == '>' || code == '&';
+}
+
 /* One character of a string: as it is, or as JSON writes what must not stand in a string or would steer a terminal. */
 static void json_character(cli_output *out, const char *bytes, size_t size, uint32_t code)
 {
@@ -62,7 +68,7 @@ static void json_character(cli_output *out, const char *bytes, size_t size, uint
         cli_put_text(out, "\\n");
     } else if (code == '\t') {
         cli_put_text(out, "\\t");
-    } else if (cli_is_unsafe(code)) {
+    } else if (cli_is_unsafe(code) || (out->in_markup && is_markup(code))) {
         /* All of them lie in the first 65,536 code points. */
         snprintf(text, sizeof text, "\\u%04x", (unsigned)code);
         cli_put_text(out, text);
@@ -72,10 +78,11 @@ static void json_character(cli_output *out, const char *bytes, size_t size, uint
 }
 
 /* Bytes up to the first that may need more than to be copied. */
-static size_t plain_run(const char *text, size_t text_len)
+static size_t plain_run(const cli_output *out, const char *text, size_t text_len)
 {
     size_t len = 0;
-    while (len < text_len && text[len] >= 0x20 && text[len] <= 0x7E && text[len] != '"' && text[len] != '\\') {
+    while (len < text_len && text[len] >= 0x20 && text[len] <= 0x7E && text[len] != '"' && text[len] != '\\' &&
+           !(out->in_markup && is_markup((unsigned char)text[len]))) {
         len++;
     }
     return len;
@@ -86,7 +93,7 @@ static void json_text(cli_output *out, const char *text, size_t text_len)
     cli_put_char(out, '"');
     size_t done = 0;
     while (done < text_len) {
-        const size_t plain = plain_run(text + done, text_len - done);
+        const size_t plain = plain_run(out, text + done, text_len - done);
         if (plain > 0) {
             cli_put(out, text + done, plain);
             done += plain;

@@ -44,6 +44,11 @@ COFFER_API coffer_status coffer_hasher_finish(coffer_hasher *hasher, void *diges
 /* Releases the hasher, wherever it is; NULL is ignored. */
 COFFER_API void coffer_hasher_free(coffer_hasher *hasher);
 
+/* Writes `size` bytes as base64 (RFC 4648, section 4: with padding, without line breaks), as recorded digests are
+   written, to `text` (of `text_size` bytes) and a NUL after it. Returns the length that it needs, without the NUL: 4
+   characters for every 3 bytes begun. Where that and the NUL do not fit nothing is written; `text` may then be NULL. */
+COFFER_API size_t coffer_base64(const void *bytes, size_t size, char *text, size_t text_size);
+
 #ifdef __cplusplus
 }
 #endif

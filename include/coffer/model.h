@@ -185,6 +185,11 @@ COFFER_API coffer_note coffer_model_note(const coffer *model, coffer_note_kind k
 /* The index's `metadata`: JSON text of an object, *len bytes (`len` is not NULL); "" when it has none, NULL when there
    is no index. Borrowed. Since 0.2. */
 COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
+/* The whole text of the index, byte for byte as it was read, *len bytes (when `len` is not NULL); no NUL follows. NULL
+   when there is no index, and with `select`. Borrowed. Since 0.2. */
+COFFER_API const void *coffer_index_text(const coffer *model, size_t *len);
+/* The path of the index, as it was given or found in a folder; "" when there is none. Borrowed. Since 0.2. */
+COFFER_API const char *coffer_index_path(const coffer *model);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */
 
@@ -225,6 +230,14 @@ COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *t
 COFFER_API coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor, uint64_t offset,
                                           void *buffer, uint64_t size, const coffer_read_options *options,
                                           coffer_error *err);
+
+/* Reads the header of shard `shard`, from the file's first byte to where the data begin, into memory of exactly
+   coffer_table_data_offset(coffer_shard_table(model, shard)) bytes, else COFFER_ERR_BUFFER_SIZE. coffer_parse reads
+   these bytes as coffer_open did, so they are all that is needed to describe the file elsewhere. They are those of the
+   file as it is now: after an edit in place they may differ from the table. At a URL the first 96 KiB come from memory,
+   the rest by another request. COFFER_ERR_ARGUMENT when shard is not below the count. Since 0.2. */
+COFFER_API coffer_status coffer_read_header(const coffer *model, size_t shard, void *buffer, uint64_t buffer_size,
+                                            const coffer_read_options *options, coffer_error *err);
 
 /* One of the tensors that coffer_read_many reads, and its place: memory of exactly tensor->size bytes. Since 0.2. */
 typedef struct coffer_read_target {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base64.h"
 
+#include "coffer.h"
+
 static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 size_t coffer__base64_len(size_t size)
@@ -21,6 +23,17 @@ void coffer__base64_write(char *text, const uint8_t *bytes, size_t size)
         *text++ = left > 1 ? base64_digits[bits >> 6 & 63] : '=';
         *text++ = left > 2 ? base64_digits[bits & 63] : '=';
     }
+}
+
+/* Room is compared without adding to the length, which may be the largest there is. */
+size_t coffer_base64(const void *bytes, size_t size, char *text, size_t text_size)
+{
+    const size_t len = coffer__base64_len(size);
+    if (text_size > len) {
+        coffer__base64_write(text, bytes, size);
+        text[len] = '\0';
+    }
+    return len;
 }
 
 /* The value of a digit, or 64. The padding has no value: it is a fault wherever it is not expected. */

@@ -259,3 +259,20 @@ const char *coffer_index_metadata(const coffer *model, size_t *len)
     }
     return several->metadata != NULL ? several->metadata : "";
 }
+
+/* The text is kept for coffer_fetch, which passes it on, and for programs that do the same. */
+const void *coffer_index_text(const coffer *model, size_t *len)
+{
+    const coffer__several *several = model->several;
+    const bool kept = several != NULL && several->index.bytes != NULL;
+    if (len != NULL) {
+        *len = kept ? several->index.size : 0;
+    }
+    return kept ? several->index.bytes : NULL;
+}
+
+const char *coffer_index_path(const coffer *model)
+{
+    const coffer__several *several = model->several;
+    return several != NULL && several->index_path != NULL ? several->index_path : "";
+}

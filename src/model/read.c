@@ -130,6 +130,39 @@ coffer_status coffer_read_part(const coffer *model, const coffer_tensor *tensor,
     return status == COFFER_OK ? status : coffer__model_fail(err, status, shard, tensor);
 }
 
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
+
+/* A failure at a header names the file, like one of opening it. */
+static coffer_status read_header_failed(const coffer__shard *shard, coffer_status status, coffer_error *err)
+{
+    return shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
+}
+
+/* The bytes were not kept when the model was opened: the table is all that reading needs of them. Here they are read
+   again by the one executor, which asks the progress callback. A source at a URL keeps its first bytes, so most headers
+   cost no further request. */
+coffer_status coffer_read_header(const coffer *model, size_t shard, void *buffer, uint64_t buffer_size,
+                                 const coffer_read_options *options, coffer_error *err)
+{
+    if (model == NULL || shard >= model->shard_count) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model has no file of number %u", (uint64_t)shard);
+    }
+    const coffer__shard *from = &model->shards[shard];
+    const uint64_t size = coffer_table_data_offset(from->table);
+    coffer_read_options known;
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = read_check_place(buffer, buffer_size, size, err);
+    if (status != COFFER_OK) {
+        return read_header_failed(from, status, err);
+    }
+    const coffer__row row = { .source = &from->source, .size = size, .to = buffer };
+    status = read_rows(model, &row, 1, &known, NULL, err);
+    return status == COFFER_OK ? COFFER_OK : read_header_failed(from, status, err);
+}
+
 /* ---- many tensors ------------------------------------------------------------------------------------------------ */
 
 /* Checks each target and makes a row of it. All targets are checked before anything is read, so a

@@ -137,6 +137,8 @@ void test_what_else_a_model_says()
     EXPECT(model.shard_size() == coffer_table_data_offset(model.table()) + 24 + 16 + 2 && model.shard_size(1) == 0);
     EXPECT(coffer_table_format(model.table()) == COFFER_FORMAT_SAFETENSORS);
     EXPECT(thrown_by([&] { return model.table(1); }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(model.header().size() == coffer_table_data_offset(model.table()) && model.header()[8] == '{');
+    EXPECT(model.index_path().empty() && model.index_text().empty());
     const auto [note, subject] = model.note(COFFER_NOTE_CONTROL_NAME);
     EXPECT(note.count == 0 && note.offset == COFFER_NO_OFFSET && subject.empty());
     EXPECT(model.count_parameters().plain[COFFER_F32] == 6 && model.count_parameters("{}").plain[COFFER_I64] == 2);
@@ -162,6 +164,7 @@ void test_an_index()
     EXPECT(file != nullptr && std::fputs(text, file) >= 0 && std::fclose(file) == 0);
     const cofferpp::model model("m.index.json");
     EXPECT(model.index_metadata() == R"({"total_size": 0})" && model.path() == "m.safetensors");
+    EXPECT(model.index_path() == "m.index.json" && model.index_text() == text);
     const auto [note, subject] = model.note(COFFER_NOTE_UNINDEXED);
     EXPECT(note.count == 2 && subject == "ids");
     unlink("m.index.json");

@@ -189,6 +189,28 @@ static void libcrypto_is_not_there(void **state)
     coffer_hasher_free(hasher);
 }
 
+/* The examples of RFC 4648, and that nothing is written where there is no room. */
+static void bytes_as_base64(void **state)
+{
+    (void)state;
+    static const char *const known[] = { "", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy" };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char text[16];
+        memset(text, '#', sizeof text);
+        const size_t len = strlen(known[i]);
+        assert_int_equal(coffer_base64("foobar", i, NULL, 0), len);
+        assert_int_equal(coffer_base64("foobar", i, text, len), len);
+        assert_int_equal(text[0], '#');
+        assert_int_equal(coffer_base64("foobar", i, text, len + 1), len);
+        assert_string_equal(text, known[i]);
+        assert_int_equal(text[len + 1], '#');
+    }
+    char text[5];
+    assert_int_equal(coffer_base64("\xff\xef\xbe", 3, text, sizeof text), 4);
+    assert_string_equal(text, "/+++");
+    assert_int_equal(coffer_base64(NULL, 0, text, sizeof text), 0);
+}
+
 static int after_each(void **state)
 {
     (void)state;
@@ -201,8 +223,8 @@ static int after_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(known_answers), TEST(pieces_of_every_size), TEST(names_and_sizes),
-        TEST(wrong_calls),   TEST(memory_that_fails),    TEST(libcrypto_is_not_there),
+        TEST(known_answers),     TEST(pieces_of_every_size),   TEST(names_and_sizes), TEST(wrong_calls),
+        TEST(memory_that_fails), TEST(libcrypto_is_not_there), TEST(bytes_as_base64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

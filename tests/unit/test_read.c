@@ -121,6 +121,46 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
+
+static void headers_from_every_source(void **state)
+{
+    (void)state;
+    for (int how = 0; how < WAY_COUNT; how++) {
+        coffer *model = open_by((way)how, NULL);
+        const uint64_t size = coffer_table_data_offset(coffer_shard_table(model, 0));
+        uint8_t *buffer = malloc((size_t)size + 1);
+        assert_non_null(buffer);
+        buffer[size] = 0x77;
+        counts_reset(0);
+        coffer_error err;
+        assert_int_equal(coffer_read_header(model, 0, buffer, size, NULL, &err), COFFER_OK);
+        assert_memory_equal(buffer, model_image.bytes, (size_t)size);
+        assert_int_equal(buffer[size], 0x77);
+        assert_true(how != BY_CALLER || counts.read_bytes == size);
+        /* What was read is a header by itself. */
+        coffer_table *table = NULL;
+        coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
+        parse.file_size = coffer_shard_size(model, 0);
+        assert_int_equal(coffer_parse(&table, NULL, buffer, (size_t)size, coffer_libc_allocator(), &parse, &err),
+                         COFFER_OK);
+        assert_int_equal(coffer_table_count(table), SPEC_COUNT);
+        coffer_table_free(table);
+        /* Another size, no file of that number, no place, and a source that fails. */
+        assert_int_equal(coffer_read_header(model, 0, buffer, size + 1, NULL, &err), COFFER_ERR_BUFFER_SIZE);
+        assert_true(err.expected == size && err.actual == size + 1);
+        assert_true((how <= BY_READS) == (strcmp(err.path, work_path("model.safetensors")) == 0));
+        assert_int_equal(coffer_read_header(model, 1, buffer, size, NULL, &err), COFFER_ERR_ARGUMENT);
+        assert_int_equal(coffer_read_header(NULL, 0, buffer, size, NULL, &err), COFFER_ERR_ARGUMENT);
+        assert_int_equal(coffer_read_header(model, 0, NULL, size, NULL, NULL), COFFER_ERR_ARGUMENT);
+        counts_reset(1);
+        assert_int_equal(coffer_read_header(model, 0, buffer, size, NULL, &err),
+                         how == BY_CALLER ? COFFER_ERR_LOCKED : COFFER_OK);
+        free(buffer);
+        coffer_close(model);
+    }
+}
+
 /* ---- whole tensors ----------------------------------------------------------------------------------------------- */
 
 static void whole_tensors_from_every_source(void **state)
@@ -789,6 +829,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tensors_from_every_source),
+        cmocka_unit_test(headers_from_every_source),
         cmocka_unit_test(parts_from_every_source),
         cmocka_unit_test(buffers_must_be_of_the_right_size),
         cmocka_unit_test(many_tensors_in_any_order_from_every_source),

@@ -530,7 +530,48 @@ static void what_is_odd_is_noted(void **state)
     assert_int_equal(coffer_open(&model, work_path("m.safetensors"), NULL, NULL), COFFER_OK);
     assert_null(coffer_index_metadata(model, &len));
     assert_int_equal(len, 0);
+    len = 1;
+    assert_null(coffer_index_text(model, &len));
+    assert_int_equal(len, 0);
+    assert_string_equal(coffer_index_path(model), "");
     assert_note(model, COFFER_NOTE_UNINDEXED, 0, COFFER_NO_OFFSET, "");
+    coffer_close(model);
+}
+
+static void index_and_headers_are_had_as_they_are(void **state)
+{
+    (void)state;
+    coffer *model = open_index(COFFER_READ);
+    size_t len = 0;
+    const void *text = coffer_index_text(model, &len);
+    assert_int_equal(len, strlen(THREE));
+    assert_memory_equal(text, THREE, len);
+    assert_ptr_equal(coffer_index_text(model, NULL), text);
+    assert_string_equal(coffer_index_path(model), work_path(INDEX));
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        const uint64_t size = coffer_table_data_offset(coffer_shard_table(model, i));
+        uint8_t header[512];
+        char name[64];
+        size_t file_size = 0;
+        coffer_error err;
+        snprintf(name, sizeof name, "m-0000%zu-of-00003.safetensors", i + 1);
+        uint8_t *bytes = file_read(name, &file_size);
+        assert_true(size <= sizeof header && size <= file_size);
+        assert_int_equal(coffer_read_header(model, i, header, size, NULL, &err), COFFER_OK);
+        assert_memory_equal(header, bytes, (size_t)size);
+        assert_int_equal(coffer_read_header(model, i, header, size - 1, NULL, &err), COFFER_ERR_BUFFER_SIZE);
+        assert_string_equal(err.path, work_path(name));
+        free(bytes);
+    }
+    coffer_close(model);
+    /* Of a selection, the index says more than is open. */
+    static const char *const wanted[] = { "tail" };
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.select = wanted;
+    options.select_count = 1;
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &options, NULL), COFFER_OK);
+    assert_null(coffer_index_text(model, &len));
+    assert_string_equal(coffer_index_path(model), work_path(INDEX));
     coffer_close(model);
 }
 
@@ -639,6 +680,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(an_index_is_called_one, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(index_and_headers_are_had_as_they_are, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, faults_tear_down),

@@ -20,6 +20,7 @@ Settings = dict[str, list[str] | str] | None
 PACKAGE = Path(__file__).resolve().parent.parent
 COPY = PACKAGE / "library"
 CHECKOUT = PACKAGE.parent.parent
+PAGE = CHECKOUT / "build/web/index.html"  # of `coffer report`, where somebody has built it; cli/page.cmake looks for the copy
 
 try:
     from scikit_build_core import build as _build
@@ -120,6 +121,8 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
             shutil.copytree(CHECKOUT / folder, COPY / folder)
         for file in ("CMakeLists.txt", "LICENSE"):
             shutil.copy2(CHECKOUT / file, COPY / file)
+        if PAGE.exists():
+            shutil.copy2(PAGE, COPY / "page.html")
         return _build.build_sdist(sdist_directory, config_settings)
     finally:
         shutil.rmtree(COPY)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import _show
 from ._native import Model, Tensor
 
 if TYPE_CHECKING:
@@ -24,8 +26,9 @@ class Parameters(NamedTuple):
     assumed: str  # of the quantisation, in words; "" when there is none
 
 
-# More tensors than this are not shown by str() and in notebooks.
+# More tensors than this are not shown by str(), and in notebooks.
 SHOWN = 200
+SHOWN_IN_NOTEBOOKS = 20
 
 
 class File(Mapping[str, Tensor]):
@@ -126,7 +129,7 @@ class File(Mapping[str, Tensor]):
     def __str__(self) -> str:
         if self.closed:
             return repr(self)
-        rows = self._rows()
+        rows = _show.rows(self._model.infos(), SHOWN)
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
         lines = [
             f"{name:<{widths[0]}}  {dtype:<{widths[1]}}  {shape:<{widths[2]}}  {size:>{widths[3]}}"
@@ -135,49 +138,28 @@ class File(Mapping[str, Tensor]):
         return "\n".join([self._summary(), *lines, *self._left_out()])
 
     def _repr_html_(self) -> str:
+        """In a notebook: the sums, the dtypes and the first tensors."""
         if self.closed:
             return html.escape(repr(self))
-        cells = (
-            "<tr>" + "".join(f"<td style='text-align: left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        head = "<tr><th>tensor</th><th>dtype</th><th>shape</th><th>size</th></tr>"
-        left_out = "".join(f"<p>{line}</p>" for line in self._left_out())
-        return f"<p>{html.escape(self._summary())}</p><table>{head}{''.join(cells)}</table>{left_out}"
+        return _show.model_html(self._where(), self.format, len(self.shards), self._model.infos(), SHOWN_IN_NOTEBOOKS)
+
+    def _where(self) -> str:
+        """The last part of the path, without the query of a URL, which may be a signature: notebooks are shared."""
+        if self.path is None:
+            return "in memory"
+        path = re.split("[?#]", self.path, maxsplit=1)[0] if "://" in self.path else self.path
+        return _show.plain(os.path.basename(path.rstrip("/")) or path)
 
     def _summary(self) -> str:
-        where = "in memory" if self.path is None else _plain(os.path.basename(self.path))
         if self.closed:
-            return f"{where}: closed"
-        count = len(self)
+            return f"{self._where()}: closed"
         shards = len(self.shards)
         files = "" if shards == 1 else f" in {shards:,} files"
-        return f"{where}: {count:,} tensor{'' if count == 1 else 's'}{files}, {_size(self.nbytes)}"
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        infos = sorted(self._model.infos())[:SHOWN]
-        return [
-            (_plain(name), dtype, " × ".join(map(str, shape)) or "scalar", _size(nbytes))
-            for name, dtype, shape, _, nbytes in infos
-        ]
+        return f"{self._where()}: {_show.counted(len(self), 'tensor')}{files}, {_show.size_text(self.nbytes)}"
 
     def _left_out(self) -> list[str]:
         more = len(self) - SHOWN
         return [f"… and {more:,} more"] if more > 0 else []
-
-
-def _plain(text: str) -> str:
-    """What cannot be printed, escaped."""
-    return text if text.isprintable() else repr(text)[1:-1]
-
-
-def _size(nbytes: int) -> str:
-    size = float(nbytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def open(  # noqa: A001

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,25 @@ def test_pip_shows_the_line(folder):
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
     assert f"coffer cannot be built: there is no {COMPILER}" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", [None, b"<!--coffer-report-->"], ids=["without", "with"])
+def test_a_page_that_was_built_is_in_the_source_distribution(page, tmp_path):
+    """Of a checkout, as far as the backend copies it."""
+    for name in ("cli", "include", "src", "bindings/python"):
+        shutil.copytree(PACKAGE.parent.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("build", "__pycache__"))
+    for name in ("CMakeLists.txt", "LICENSE"):
+        shutil.copy2(PACKAGE.parent.parent / name, tmp_path / name)
+    if page is not None:
+        (tmp_path / "build/web").mkdir(parents=True)
+        (tmp_path / "build/web/index.html").write_bytes(page)
+    code = f"import backend; print(backend.build_sdist({str(tmp_path)!r}))"
+    made = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "bindings/python", capture_output=True, text=True, timeout=120, check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "bindings/python/build_backend")},
+    )  # fmt: skip
+    with tarfile.open(tmp_path / made.stdout.split()[-1]) as sdist:
+        pages = [name for name in sdist.getnames() if name.endswith("library/page.html")]
+        assert len(pages) == (page is not None)
+        assert page is None or sdist.extractfile(pages[0]).read() == page
+        assert any(name.endswith("library/cli/page.cmake") for name in sdist.getnames())
