@@ -26,6 +26,7 @@ check_deterministic() {
     cp -r bindings/js/wasm "$elsewhere/a checkout/bindings/js"
     "$elsewhere/a checkout/bindings/js/wasm/build.sh" "$elsewhere/out"
     cmp "$elsewhere/out/coffer.wasm" "$package/build/coffer.wasm"
+    cmp "$elsewhere/out/model.wasm" "$package/build/model.wasm"
 }
 
 PATH=$(tools/setup.sh node):$PATH
@@ -37,7 +38,7 @@ cd "$package"
 
 say "building, by node $(node --version)"
 node scripts/build.mjs
-ls -l dist/coffer.wasm
+ls -l dist/*.wasm
 
 if [ "${1:-build}" = check ]; then
     say 'the same again, elsewhere'

@@ -3,10 +3,11 @@
  * What people hand in → the sources of a model's files. A place is where its files are: it opens one by its name, and it
  * can list them unless it is a server.
  */
+import { quoted } from "./core.js";
 import { CofferError } from "./errors.js";
 import { INDEX_ENDING, INDEX_HEAD } from "./shards.js";
 import { BlobSource, MemorySource, type Source } from "./source.js";
-import { HttpSource, type HttpOptions } from "./source_http.js";
+import { HttpSource, HUB_URL, withoutSecrets, type HttpOptions } from "./source_http.js";
 
 /**
  * What can be opened. A string is a URL where it begins as one; otherwise it is a path in Node, Deno and Bun, and relative to
@@ -26,10 +27,16 @@ export type Openable =
 export interface Place {
   /** What messages call it. */
   readonly name: string;
+  /** What messages call a file in it, which need not exist. */
+  path(name: string): string;
   /** Names of its files; undefined: it cannot say. */
   list(): Promise<string[] | undefined>;
   /** `headSize` are bytes that most likely hold the file's header. */
   open(name: string, headSize?: number): Promise<Source>;
+  /** A folder in it; undefined when there is none. */
+  folder?(name: string): Promise<Place | undefined>;
+  /** Whether a file that is called like what an interrupted save leaves is that; without it, its name is enough. */
+  isLeft?(name: string, files: readonly string[]): Promise<boolean>;
 }
 
 /** One file, or a folder in which the model has to be found. */
@@ -48,29 +55,29 @@ function alone(source: Source): Opened {
   const name = fileName(source.name);
   const place: Place = {
     name: source.name,
+    path: (wanted) => wanted,
     list: () => Promise.resolve([name]),
     open: (wanted) =>
       wanted === name
         ? Promise.resolve(source)
         : Promise.reject(
-            new CofferError("SHARD_MISSING", `of the model's files, ${wanted} was not handed in`, {
-              path: source.name,
+            new CofferError("SHARD_MISSING", "this file of the model was not handed in", {
+              path: wanted,
             }),
           ),
   };
   return { file: name, place, source };
 }
 
-function filesPlace(files: ReadonlyMap<string, () => Promise<File> | File>): Place {
+function filesPlace(name: string, files: ReadonlyMap<string, () => Promise<File> | File>): Place {
   return {
-    name: "the files",
+    name,
+    path: (file) => file,
     list: () => Promise.resolve([...files.keys()]),
     open: async (name) => {
       const file = files.get(name);
       if (file === undefined) {
-        throw new CofferError("SHARD_MISSING", `of the model's files, this one was not handed in`, {
-          path: name,
-        });
+        throw new CofferError("SHARD_MISSING", "this file of the model was not handed in", { path: name });
       }
       return new BlobSource(await file(), name);
     },
@@ -85,24 +92,99 @@ async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
       files.set(name, () => handle.getFile());
     }
   }
-  return { ...filesPlace(files), name: folder.name };
+  return {
+    ...filesPlace(folder.name, files),
+    folder: async (name) => {
+      const part = await folder.getDirectoryHandle(name).catch(() => undefined);
+      return part === undefined ? undefined : handlePlace(part);
+    },
+  };
 }
 
-function urlPlace(url: URL, options: HttpOptions): Opened {
+/**
+ * Files that someone chose or dropped. Those of a folder that was chosen (webkitdirectory) say where in it they were:
+ * "folder/transformer/config.json".
+ */
+function chosenPlace(files: readonly File[]): Place {
+  const folders = new Map<string, Map<string, () => File>>([["", new Map()]]);
+  for (const file of files) {
+    const whole = (file as Partial<File>).webkitRelativePath ?? "";
+    const inside = whole.split("/").slice(1, -1).join("/");
+    folders.set(
+      inside,
+      (folders.get(inside) ?? new Map<string, () => File>()).set(file.name, () => file),
+    );
+  }
+  return {
+    ...filesPlace("the files", folders.get("")!),
+    folder: (name) => {
+      const inside = folders.get(name);
+      return Promise.resolve(inside === undefined ? undefined : filesPlace(name, inside));
+    },
+  };
+}
+
+/** What is at a URL. `shown` is what messages call it, where that is another text. */
+function urlPlace(url: URL, options: HttpOptions, shown?: string): Opened {
   const folder = new URL(".", url);
-  const open = (file: string, name: string, headSize = options.headSize) =>
-    new HttpSource(file, { ...options, headSize: name.endsWith(INDEX_ENDING) ? INDEX_HEAD : headSize });
+  const shownFolder = shown?.slice(0, shown.lastIndexOf("/") + 1);
+  const open = (file: string, name: string, called: string | undefined, headSize = options.headSize) =>
+    new HttpSource(file, { ...options, headSize: name.endsWith(INDEX_ENDING) ? INDEX_HEAD : headSize }, called);
   const place: Place = {
-    name: folder.href,
+    name: shownFolder ?? withoutSecrets(folder.href),
+    path: (name) => place.name + name,
     list: () => Promise.resolve(undefined),
     open: (name, headSize) => {
       const file = new URL(encodeURIComponent(name), folder);
       file.search = url.search;
-      return Promise.resolve(open(file.href, name, headSize));
+      return Promise.resolve(open(file.href, name, shownFolder && shownFolder + name, headSize));
     },
   };
-  const name = decodeURIComponent(fileName(url.pathname));
-  return name === "" ? { folder: place } : { file: name, place, source: open(url.href, name) };
+  const name = plainText(fileName(url.pathname));
+  return name === "" ? { folder: place } : { file: name, place, source: open(url.href, name, shown) };
+}
+
+/** A part of a URL without its escapes, if they are any. */
+function plainText(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * hf://[datasets/|spaces/]owner/name[@revision][/file], and without an owner hf://name@revision[/file]. A slash at the end
+ * says that it is a folder, and so is the repository itself.
+ */
+async function hubPlace(text: string, options: HttpOptions): Promise<Opened> {
+  const part = String.raw`(?!\.\.?(?:[/@]|$))[^/@\\\x00-\x1f\x7f]+`;
+  const form = new RegExp(
+    `^hf://(datasets/|spaces/)?(?:(${part})/(${part})|(${part})(?=@))(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.*))?$`,
+    "s",
+  );
+  const parts = form.exec(text);
+  const [, kind = "", owner, owned, alone, stated = "main", file = ""] = parts ?? [];
+  const revision = stated.replace(/%2f/gi, "/");
+  const isPath = (path: string) => path.split("/").every((component) => isComponent(component));
+  if (parts === null || !isPath(revision) || !(file === "" || isPath(file.replace(/\/$/, "")))) {
+    const message = `${await quoted(text)} is neither hf://owner/name[@revision][/file] nor, without an owner, hf://name@revision[/file]`;
+    throw new CofferError("URL", message, { path: text });
+  }
+  const repository = alone === undefined ? `${owner}/${owned}` : alone;
+  const encoded = (path: string) => path.split("/").map(encodeURIComponent).join("/");
+  const root = `${options.hubUrl ?? HUB_URL}/${kind}${encoded(repository)}/resolve/${encodeURIComponent(revision)}/`;
+  const token = options.accessToken ?? "";
+  const headers = token === "" ? options.headers : { ...options.headers, Authorization: `Bearer ${token}` };
+  return urlPlace(
+    new URL(root + encoded(file)),
+    { ...options, headers },
+    file === "" ? text.replace(/\/?$/, "/") : text,
+  );
+}
+
+function isComponent(text: string): boolean {
+  return text !== "" && !/^\.\.?$|[\\\x00-\x1f\x7f]/.test(text);
 }
 
 async function pathPlace(path: string): Promise<Opened> {
@@ -110,21 +192,42 @@ async function pathPlace(path: string): Promise<Opened> {
   return folderPlace(path);
 }
 
+/** Whether a program has paths here: Node, Deno, Bun. Bundlers give pages a `process` of their own, without versions. */
+export function hasPaths(): boolean {
+  const { process, Deno } = globalThis as { process?: { versions?: { node?: string } }; Deno?: unknown };
+  return process?.versions?.node !== undefined || Deno !== undefined;
+}
+
 /** What relative URLs are relative to; undefined where there is no page, but paths. */
 function pageUrl(): string | undefined {
-  const { process, Deno, document, location } = globalThis as Partial<typeof globalThis> & { Deno?: unknown };
-  return process?.versions.node !== undefined || Deno !== undefined ? undefined : (document?.baseURI ?? location?.href);
+  const { document, location } = globalThis as Partial<typeof globalThis>;
+  return hasPaths() ? undefined : (document?.baseURI ?? location?.href);
+}
+
+/** A URL that someone wrote. */
+function urlOf(text: string, base: string | undefined): URL {
+  try {
+    return new URL(text, base);
+  } catch (cause) {
+    throw new CofferError("URL", "this is not a URL", { path: text, cause });
+  }
 }
 
 export async function placeOf(from: Openable, options: HttpOptions): Promise<Opened> {
   if (typeof from === "string") {
     const page = pageUrl();
+    if (from.startsWith("hf://")) {
+      return hubPlace(from, options);
+    }
     if (/^https?:\/\//i.test(from) || page !== undefined) {
-      return urlPlace(new URL(from, page), options);
+      return urlPlace(urlOf(from, page), options);
     }
     return pathPlace(from);
   }
   if (from instanceof URL) {
+    if (from.protocol === "hf:") {
+      return hubPlace(from.href, options);
+    }
     return /^https?:$/.test(from.protocol) ? urlPlace(from, options) : pathPlace(from.href);
   }
   if (from instanceof Blob) {
@@ -148,5 +251,5 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
   if (files.length === 1) {
     return alone(new BlobSource(files[0]!, files[0]!.name));
   }
-  return { folder: filesPlace(new Map(files.map((file) => [file.name, () => file]))) };
+  return { folder: chosenPlace(files) };
 }

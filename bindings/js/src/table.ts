@@ -3,7 +3,7 @@
  * A file's first bytes → its table. The parser says which bytes it needs next and is given them; what it found comes over
  * as a few columns, and tensors become objects when someone looks at them.
  */
-import { AT, decodeText, NEED_MORE, withCore, type Core } from "./core.js";
+import { AT, NEED_MORE, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import { DTYPE_ROWS, NOTE_KINDS, NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { approximateAt, integer, integerAt, type Integer } from "./integers.js";
@@ -99,10 +99,7 @@ export class Table {
     this.#ranks = core.words(core.u32(AT.ranks), this.count);
     this.#dtypes = core.bytes(core.u32(AT.dtypes), this.count);
     this.#spellings = spellings(core, this.#dtypes);
-    this.#names = texts(
-      core.bytes(core.u32(AT.names), core.u32(AT.namesSize)),
-      core.words(core.u32(AT.nameEnds), this.count),
-    );
+    this.#names = core.texts(core.u32(AT.nameEnds), this.count, core.u32(AT.names), core.u32(AT.namesSize));
     this.metadataPosition = core.u32(AT.metadataPosition);
     this.metadata = core.u32(AT.hasMetadata) === 0 ? undefined : pairs(core);
     this.notes = notes(core);
@@ -178,26 +175,9 @@ export class Table {
   }
 }
 
-/** Texts that lie one behind the other, by their ends. */
-function texts(bytes: Uint8Array, ends: Uint32Array): string[] {
-  const all = decodeText(bytes);
-  const result = new Array<string>(ends.length);
-  // In ASCII a character is a byte, so one decoding does for all.
-  const isAscii = all.length === bytes.length;
-  for (let i = 0, begin = 0; i < ends.length; i++) {
-    const end = ends[i]!;
-    result[i] = isAscii ? all.slice(begin, end) : decodeText(bytes.subarray(begin, end));
-    begin = end;
-  }
-  return result;
-}
-
 function pairs(core: Core): [string, string][] {
   const count = core.u32(AT.pairCount);
-  const all = texts(
-    core.bytes(core.u32(AT.pairTexts), core.u32(AT.pairTextsSize)),
-    core.words(core.u32(AT.pairEnds), 2 * count),
-  );
+  const all = core.texts(core.u32(AT.pairEnds), 2 * count, core.u32(AT.pairTexts), core.u32(AT.pairTextsSize));
   const positions = core.words(core.u32(AT.pairPositions), count);
   const order = Array.from({ length: count }, (_, i) => i).sort((a, b) => positions[a]! - positions[b]!);
   return order.map((i) => [all[2 * i]!, all[2 * i + 1]!]);

@@ -142,9 +142,3 @@ void js_arena_reset(void)
 {
     arena_used = arena_begin();
 }
-
-/* For what JavaScript hands in; 0 when there is no memory. */
-JS_EXPORT(coffer_js_alloc) void *coffer_js_alloc(size_t size)
-{
-    return arena_alloc(NULL, size);
-}

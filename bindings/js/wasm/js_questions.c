@@ -2,6 +2,7 @@
 /* What is asked beside reading and building: slices, values, and the names of things. */
 #include "js.h"
 #include "slice.h"
+#include "text.h"
 
 #define MOST_INDICES 4096u
 
@@ -71,16 +72,16 @@ JS_EXPORT(coffer_js_version) const char *coffer_js_version(void)
     return coffer_version();
 }
 
-/* Text that is safe to show, in the answer's bytes. */
-JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len)
+/* Text that is safe to show, in the answer's bytes. With `room` it loses its middle when it and a NUL take more bytes. */
+JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len, size_t room)
 {
-    const size_t size = coffer_escape(text, text_len, NULL, 0) + 1;
+    const size_t size = room > 0 ? room : coffer_escape(text, text_len, NULL, 0) + 1;
     char *out = js_room(size, 1);
     if (out == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    (void)coffer_escape(text, text_len, out, size);
+    coffer__escape_cut(text, text_len, out, size);
     js_state.bytes = (uint32_t)(size_t)out;
-    js_state.bytes_size = (uint32_t)size - 1;
+    js_state.bytes_size = (uint32_t)coffer__text_len(out);
     return COFFER_OK;
 }
