@@ -31,7 +31,11 @@ check_deterministic() {
 
 PATH=$(tools/setup.sh node):$PATH
 export PATH
-export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python COFFER_CLI=$root/build/check-gcc/coffer
+export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
+# The command that the package is compared with: that of the whole test run, or that of `make js`.
+for command in "$root"/build/{release,check-gcc}/coffer; do
+    [ ! -x "$command" ] || export COFFER_CLI=$command
+done
 # By Deno and Bun, too, where they are.
 export COFFER_DENO=${COFFER_DENO-$(command -v deno || true)} COFFER_BUN=${COFFER_BUN-$(command -v bun || true)}
 cd "$package"

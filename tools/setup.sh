@@ -8,7 +8,7 @@
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
 # the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
-# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
+# the script fails. For `check`, `bench` and `js` it also makes .venv, with the packages that tests/requirements.txt pins; for `check` and `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
 # store to read from; for `check` and `js` bindings/js/node_modules; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
@@ -391,6 +391,7 @@ check)
     make_js_modules
     ;;
 js)
+    make_venv .venv tests/requirements.txt
     make_js_modules
     ;;
 esac

@@ -3,7 +3,8 @@
 #
 # Compiles the library's sources and the shim to two WebAssembly modules.
 #
-#   bindings/js/wasm/build.sh FOLDER    writes into FOLDER
+#   bindings/js/wasm/build.sh FOLDER       writes into FOLDER
+#   bindings/js/wasm/build.sh --options    tells how the shim is compiled, one option in a line, for clang-tidy
 #
 #   coffer.wasm    core and format: reading and writing files
 #   model.wasm     the index of several files, and digests; by XXH3 if xxhash.h is there, whose licence is then in
@@ -15,16 +16,21 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-objects=$out/objects
-
 compile=(
     clang --target=wasm32 -std=c11 -mbulk-memory -mmutable-globals -msign-ext -mnontrapping-fptoint
     -ffreestanding -nostdlibinc -isystem "$here/libc" -fvisibility=hidden -ffunction-sections -fdata-sections
     -fno-ident -ffile-prefix-map="$root=." -Wall -Wextra -Werror -Wno-missing-prototypes
     -I "$root/include" -I "$root/src/core" -I "$root/src/format" -I "$here"
 )
+model_rooms=(-I "$root/src/hash" -I "$root/src/io" -I "$root/src/model")
+if [ "$1" = --options ]; then
+    printf '%s\n' "${compile[@]:1}" "${model_rooms[@]}"
+    exit
+fi
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+objects=$out/objects
+
 link=(
     clang --target=wasm32 -nostdlib -fuse-ld=lld -Wl,--no-entry -Wl,--gc-sections -Wl,--strip-all
     -Wl,-O2 -Wl,-z,stack-size=65536 -Wl,--stack-first
@@ -66,7 +72,7 @@ rm -rf "$objects"
 find_xxhash
 shim=("$here"/js_{job,memory}.c)
 make_module coffer -Oz -- "$root"/src/{core,format}/*.c "${shim[@]}" "$here"/js_{building,columns,questions,reading}.c
-make_module model -Os -I "$root/src/hash" -I "$root/src/io" -I "$root/src/model" -isystem "$objects/xxhash" -- \
+make_module model -Os "${model_rooms[@]}" -isystem "$objects/xxhash" -- \
     "$root"/src/core/*.c "$root"/src/format/sniff.c "$root"/src/hash/{hash,xxh3}.c \
     "$root"/src/model/{index,names,place_name}.c "${shim[@]}" "$here"/js_{hash,index,sha256,texts}.c
 rm -rf "$objects"

@@ -87,8 +87,7 @@ typedef struct js_answer {
     uint32_t file_names_size;
     uint32_t index_metadata; /* JSON; 0: none */
     uint32_t index_metadata_size;
-    uint32_t
-        records[2 * INDEX_RECORDS]; /* of each recorded digest: where its value is in the metadata, and its bytes */
+    uint32_t records[2 * INDEX_RECORDS]; /* of each recorded digest: where its value is in the metadata, and its size */
     uint32_t reserved_3;
 } js_answer;
 
