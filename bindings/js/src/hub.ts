@@ -201,7 +201,8 @@ class Repository {
 
   file(path: string, headSize?: number): HttpSource {
     const token = this.#params.accessToken ?? this.#params.credentials?.accessToken;
-    return new HttpSource(this.#root + path, {
+    // Of a name's characters only these two would end the path.
+    return new HttpSource(this.#root + path.replaceAll("?", "%3F").replaceAll("#", "%23"), {
       fetch: this.#params.fetch,
       headSize,
       headers: token === undefined || token === "" ? {} : { Authorization: `Bearer ${token}` },

@@ -4,6 +4,7 @@
  * they are asked for, and only those.
  */
 import { arrayOf, type TensorArray } from "./arrays.js";
+import { atOnce, readExactly, readHead } from "./checks.js";
 import { quoted, quotedPath, tensorName } from "./core.js";
 import {
   contentAlgorithm,
@@ -19,7 +20,7 @@ import {
 import { discover, USUAL_NAMES } from "./discover.js";
 import { CofferError } from "./errors.js";
 import { NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
-import { digestOf, withFastHasher, withHasher, type Algorithm, type Hasher } from "./hashes.js";
+import { digestOf, isAlgorithm, withFastHasher, withHasher, type Algorithm, type Hasher } from "./hashes.js";
 import { product, sum, type Integer } from "./integers.js";
 import { compareBytes } from "./order.js";
 import { inParallel } from "./pieces.js";
@@ -261,7 +262,12 @@ export class Model {
     const result = allocate(runs.size, source.name);
     let done = 0;
     await inParallel(spans(runs), PIECES_AT_ONCE, async (span) => {
-      const bytes = await source.read(spanPlace(tensor.offset, span), Number(span.end - span.begin), options.signal);
+      const bytes = await readExactly(
+        source,
+        spanPlace(tensor.offset, span),
+        Number(span.end - span.begin),
+        options.signal,
+      );
       for (const [k, start] of span.starts.entries()) {
         const at = Number(start - span.begin);
         result.set(bytes.subarray(at, at + runs.runSize), (span.first + k) * runs.runSize);
@@ -302,6 +308,9 @@ export class Model {
    * Reads all of the model.
    */
   async contentDigest(algorithm: Algorithm = "sha256", options: ReadOptions = {}): Promise<string> {
+    if (!isAlgorithm(algorithm)) {
+      throw new CofferError("ARGUMENT", 'a digest\'s algorithm is "sha256" or "xxh3-128"');
+    }
     const records = await this.#records(() => algorithm, options);
     const named = [...this.tensors].map(({ name }, i) => ({ name, record: records[i]! }));
     named.sort((a, b) => compareBytes(a.name, b.name));
@@ -360,7 +369,7 @@ export class Model {
     const { source } = this.#shards[tensor.shard]!;
     return withFastHasher(algorithm, async (fast) => {
       for (let begin = 0; begin < size; begin += PIECE) {
-        fast.update(await source.read(sum(tensor.offset, begin), Math.min(PIECE, size - begin), signal));
+        fast.update(await readExactly(source, sum(tensor.offset, begin), Math.min(PIECE, size - begin), signal));
       }
       return fast.finish();
     });
@@ -384,7 +393,7 @@ export class Model {
     const size = Number(tensor.size);
     if (size <= PIECE) {
       // Of its own, so that what is handed out holds no more than it says.
-      const bytes = size === 0 ? new Uint8Array(0) : await source.read(tensor.offset, size, options.signal);
+      const bytes = size === 0 ? new Uint8Array(0) : await readExactly(source, tensor.offset, size, options.signal);
       options.progress?.(size, size);
       return bytes;
     }
@@ -392,7 +401,7 @@ export class Model {
     let done = 0;
     const begins = Array.from({ length: Math.ceil(size / PIECE) }, (_, i) => i * PIECE);
     await inParallel(begins, PIECES_AT_ONCE, async (begin) => {
-      const part = await source.read(sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
+      const part = await readExactly(source, sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
       result.set(part, begin);
       done += part.length;
       options.progress?.(done, size);
@@ -520,7 +529,7 @@ async function openFiles(
   const sources: Source[] = [];
   let opened = 0;
   try {
-    const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
+    const tables = await inParallel(files, atOnce(options.parallel, 16), async (file, i) => {
       const source = await place.open(file, index?.headSizes.get(file)).catch((cause: unknown) => {
         throw missing(cause, file);
       });
@@ -556,7 +565,7 @@ function missing(cause: unknown, file: string): unknown {
 
 /** All of a file that is known to be small. */
 async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Array> {
-  const head = await source.head(options.signal);
+  const head = await readHead(source, options.signal);
   const size = source.size ?? head.length;
   if (size > MOST_INDEX_BYTES) {
     const message = `the index has ${size} bytes, and at most ${MOST_INDEX_BYTES} are read`;
@@ -571,7 +580,7 @@ async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Arr
   }
   const whole = new Uint8Array(size);
   whole.set(head);
-  whole.set(await source.read(head.length, size - head.length, options.signal), head.length);
+  whole.set(await readExactly(source, head.length, size - head.length, options.signal), head.length);
   return whole;
 }
 

@@ -43,7 +43,12 @@ export interface Place {
 export type Opened = { file: string; place: Place; source?: Source } | { folder: Place };
 
 function isSource(from: object): from is Source {
-  return "head" in from && "read" in from;
+  const { head, read } = from as Partial<Record<"head" | "read", unknown>>;
+  return typeof head === "function" && typeof read === "function";
+}
+
+function notOpenable(): TypeError {
+  return new TypeError("open takes a path, a URL, a File or Blob, bytes, files, a folder's handle, or a source");
 }
 
 function fileName(path: string): string {
@@ -230,10 +235,16 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
     }
     return /^https?:$/.test(from.protocol) ? urlPlace(from, options) : pathPlace(from.href);
   }
+  if (typeof from !== "object" || (from as unknown) === null) {
+    throw notOpenable();
+  }
   if (from instanceof Blob) {
     return alone(new BlobSource(from, "name" in from ? String(from.name) : "the blob"));
   }
-  if (from instanceof ArrayBuffer) {
+  if (
+    from instanceof ArrayBuffer ||
+    (globalThis.SharedArrayBuffer !== undefined && from instanceof SharedArrayBuffer)
+  ) {
     return alone(new MemorySource(new Uint8Array(from), "the buffer"));
   }
   if (ArrayBuffer.isView(from)) {
@@ -247,9 +258,12 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
       ? alone(new BlobSource(await from.getFile(), from.name))
       : { folder: await handlePlace(from) };
   }
-  const files = [...from];
+  const files = Symbol.iterator in from ? [...from] : [undefined];
+  if (!files.every((file) => file instanceof Blob)) {
+    throw notOpenable();
+  }
   if (files.length === 1) {
-    return alone(new BlobSource(files[0]!, files[0]!.name));
+    return alone(new BlobSource(files[0]!, (files[0] as Partial<File>).name ?? "the blob"));
   }
   return { folder: chosenPlace(files) };
 }

@@ -140,6 +140,12 @@ async function wordsOf(response: Response): Promise<Readonly<Record<string, unkn
   }
 }
 
+/** A size as a header has it; undefined when it has none that can be used. */
+function sizeOf(text: string | null | undefined): number | undefined {
+  const size = /^\d+$/.test(text ?? "") ? Number(text) : undefined;
+  return Number.isSafeInteger(size) ? size : undefined;
+}
+
 export class HttpSource implements Source {
   readonly name: string;
   readonly #url: string;
@@ -256,7 +262,7 @@ export class HttpSource implements Source {
       });
     }
     const stated = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(response.headers.get("Content-Range") ?? "");
-    const whole = stated?.[2] === undefined || stated[2] === "*" ? undefined : Number(stated[2]);
+    const whole = sizeOf(stated?.[2]);
     if (response.status === 416) {
       await response.body?.cancel();
       this.#recognise(response, whole ?? 0);
@@ -272,8 +278,7 @@ export class HttpSource implements Source {
       return { response, from, size: whole };
     }
     const encoded = response.headers.get("Content-Encoding") !== null;
-    const length = encoded ? null : response.headers.get("Content-Length");
-    const size = length === null ? undefined : Number(length);
+    const size = encoded ? undefined : sizeOf(response.headers.get("Content-Length"));
     this.#recognise(response, size);
     return { response, from: 0, size };
   }

@@ -3,6 +3,7 @@
  * A file's first bytes → its table. The parser says which bytes it needs next and is given them; what it found comes over
  * as a few columns, and tensors become objects when someone looks at them.
  */
+import { readExactly, readHead, unsigned } from "./checks.js";
 import { AT, NEED_MORE, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import { DTYPE_ROWS, NOTE_KINDS, NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
@@ -213,7 +214,8 @@ function emptyFile(path: string): CofferError {
 export async function readTable(source: Source, options: TableOptions = {}): Promise<Table> {
   const flags = (options.allNotes ? 1 : 0) | (options.unknownDtypes ? 2 : 0) | (options.hiddenBytes ? 4 : 0);
   const format = formatNumber(options.format);
-  const head = await source.head(options.signal);
+  const most = unsigned(options.maxHeaderSize ?? 0, "maxHeaderSize");
+  const head = await readHead(source, options.signal);
   if (head.length === 0) {
     throw emptyFile(source.name);
   }
@@ -221,14 +223,7 @@ export async function readTable(source: Source, options: TableOptions = {}): Pro
     const address = core.put(head);
     // To the core, 0 is a size that is not known.
     core.demand(
-      core.exports.coffer_js_read(
-        address,
-        head.length,
-        BigInt(source.size ?? 0),
-        BigInt(options.maxHeaderSize ?? 0),
-        flags,
-        format,
-      ),
+      core.exports.coffer_js_read(address, head.length, BigInt(source.size ?? 0), most, flags, format),
       source.name,
     );
     for (;;) {
@@ -238,7 +233,7 @@ export async function readTable(source: Source, options: TableOptions = {}): Pro
         return new Table(core);
       }
       const [offset, to, size] = [core.u64(AT.wishOffset), core.u32(AT.wishTo), core.u32(AT.wishSize)];
-      const bytes = await source.read(integer(offset), size, options.signal);
+      const bytes = await readExactly(source, integer(offset), size, options.signal);
       new Uint8Array(core.buffer, to, size).set(bytes);
     }
   });
