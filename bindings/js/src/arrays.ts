@@ -4,7 +4,7 @@
  * today; on any other one nothing is handed out wrongly: importing this file fails.
  */
 import { unsigned } from "./checks.js";
-import { withCore } from "./core.js";
+import { withModelCore } from "./core.js";
 import { DTYPE_ROWS, type Dtype } from "./generated/tables.js";
 import { CofferError } from "./errors.js";
 
@@ -109,7 +109,7 @@ export async function decode(dtype: Dtype, data: ArrayBufferView, count?: number
     throw new CofferError("BUFFER_SIZE", message);
   }
   const each = dtype === "C64" ? 2 : 1;
-  return withCore((core) => {
+  return withModelCore((core) => {
     const values = new Float64Array(all * each);
     const stepBytes = (STEP * bits) / 8;
     const from = core.alloc(stepBytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The WebAssembly modules: the same code that the C library has. One has core and format and is carried within; the other
- * reads indices and computes digests, and is loaded when something of it is wanted. An instance does one job at a time;
- * jobs that wait for bytes keep theirs, and others take another one. The modules import nothing, so nothing calls back.
+ * The WebAssembly modules: the same code that the C library has. One is for headers and is loaded at once; the other reads
+ * indices, plans slices, decodes values and computes digests, and is loaded when something of it is wanted. An instance does
+ * one job at a time; jobs that wait for bytes keep theirs, and others take another one. The modules import nothing, so nothing calls back.
  *
  * wasm/js.h is the other side: the layout of its js_answer is the offsets below.
  */
@@ -20,7 +20,6 @@ interface CommonExports {
 
 /** coffer.wasm */
 interface CoreExports extends CommonExports {
-  coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
   coffer_js_dtype_spelling(i: number): number;
   coffer_js_escape(text: number, textSize: number, room: number): number;
   coffer_js_format_id(format: number): number;
@@ -37,16 +36,17 @@ interface CoreExports extends CommonExports {
     flags: number,
     format: number,
   ): number;
-  coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
   coffer_js_version(): number;
 }
 
 /** model.wasm */
 interface ModelExports extends CommonExports {
+  coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
   coffer_js_hash_finish(): number;
   coffer_js_hash_new(algorithm: number): number;
   coffer_js_hash_update(bytes: number, size: number): number;
   coffer_js_index(text: number, size: number, anyName: number): number;
+  coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
 }
 
 export const NEED_MORE = 1;
@@ -325,8 +325,8 @@ export function withModelCore<T>(job: (core: ModelCore) => T | Promise<T>): Prom
 
 /**
  * Uses a module that was compiled elsewhere (for one, of `libcoffer/coffer.wasm`) instead of the one that the package
- * carries within. To be called before anything else. `which` is "model" for the module that reads indices and computes
- * digests (`libcoffer/model.wasm`).
+ * carries within. To be called before anything else. `which` is "model" for the module that is loaded later
+ * (`libcoffer/model.wasm`).
  */
 export function useModule(
   module: WebAssembly.Module | Promise<WebAssembly.Module>,

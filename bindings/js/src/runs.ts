@@ -4,7 +4,7 @@
  * read.
  */
 import { dtypeNumber } from "./arrays.js";
-import { AT, withCore } from "./core.js";
+import { AT, withModelCore } from "./core.js";
 import { CofferError } from "./errors.js";
 import { integer, integerAt, type Integer } from "./integers.js";
 
@@ -53,7 +53,7 @@ export async function planSlice(
   slice: string | readonly Index[],
   path: string,
 ): Promise<Runs> {
-  return withCore((core) => {
+  return withModelCore((core) => {
     const shape = new Uint8Array(BigUint64Array.from(tensor.shape, BigInt).buffer);
     const text = core.putText(sliceText(slice));
     const status = core.exports.coffer_js_slice(
