@@ -43,8 +43,9 @@ export async function readExactly(
   offset: Integer,
   size: number,
   signal: AbortSignal | undefined,
+  progress?: (done: number) => void,
 ): Promise<Uint8Array> {
-  const bytes: unknown = await source.read(offset, size, signal);
+  const bytes: unknown = await source.read(offset, size, signal, progress);
   if (!(bytes instanceof Uint8Array) || bytes.length !== size) {
     const gave = bytes instanceof Uint8Array ? `${bytes.length} bytes` : "no Uint8Array";
     throw new CofferError("IO", `the source was asked for ${size} bytes from ${offset} on, and gave ${gave}`, {

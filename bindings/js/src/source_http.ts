@@ -196,13 +196,21 @@ export class HttpSource implements Source {
     return bytes;
   }
 
-  async read(offset: Integer, size: number, signal?: AbortSignal): Promise<Uint8Array> {
+  async read(
+    offset: Integer,
+    size: number,
+    signal?: AbortSignal,
+    progress?: (done: number) => void,
+  ): Promise<Uint8Array> {
     const bytes = new Uint8Array(size);
     const last = BigInt(offset) + BigInt(size) - 1n;
     let used = 0;
     for (let short = 0; used < size;) {
+      const before = used;
       const taken = await this.#patiently(signal, () =>
-        this.#part(BigInt(offset) + BigInt(used), last, bytes.subarray(used), signal),
+        this.#part(BigInt(offset) + BigInt(before), last, bytes.subarray(before), signal, (more) =>
+          progress?.(before + more),
+        ),
       );
       used += taken;
       short = taken >= LEAST_PROGRESS ? 0 : short + 1;
@@ -216,12 +224,18 @@ export class HttpSource implements Source {
   }
 
   /** Some of the bytes from `first` to `last`, from the first one on. */
-  async #part(first: bigint, last: bigint, bytes: Uint8Array, signal: AbortSignal | undefined): Promise<number> {
+  async #part(
+    first: bigint,
+    last: bigint,
+    bytes: Uint8Array,
+    signal: AbortSignal | undefined,
+    progress: (done: number) => void,
+  ): Promise<number> {
     const answer = await this.#ask(`bytes=${first}-${last}`, signal);
     if (answer === undefined) {
       throw changed(this.name, "it became shorter");
     }
-    const { used, broken } = await this.#take(answer, Number(first), bytes, signal);
+    const { used, broken } = await this.#take(answer, Number(first), bytes, signal, progress);
     if (used === 0) {
       throw new Interrupted("the answer ends before its first byte; try again", this.name, broken);
     }
@@ -314,6 +328,7 @@ export class HttpSource implements Source {
     offset: number,
     bytes: Uint8Array,
     signal: AbortSignal | undefined,
+    progress?: (done: number) => void,
   ): Promise<{ used: number; broken: unknown }> {
     let used = 0;
     let skip = offset - answer.from;
@@ -335,6 +350,7 @@ export class HttpSource implements Source {
         const piece = value.subarray(skipped, skipped + bytes.length - used);
         bytes.set(piece, used);
         used += piece.length;
+        progress?.(used);
       }
       if (reader !== undefined) {
         await this.#finish(reader, answer, offset + bytes.length);

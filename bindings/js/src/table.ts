@@ -47,6 +47,8 @@ export interface TableOptions {
   /** Look for the costly notes too. */
   allNotes?: boolean | undefined;
   signal?: AbortSignal | undefined;
+  /** Told how many bytes of a header are there that needs more than the first read. */
+  headerProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 /** A tensor, as the header has it. */
@@ -233,7 +235,11 @@ export async function readTable(source: Source, options: TableOptions = {}): Pro
         return new Table(core);
       }
       const [offset, to, size] = [core.u64(AT.wishOffset), core.u32(AT.wishTo), core.u32(AT.wishSize)];
-      const bytes = await readExactly(source, integer(offset), size, options.signal);
+      const begun = Number(offset);
+      const bytes = await readExactly(source, begun, size, options.signal, (done) =>
+        options.headerProgress?.(begun + done, begun + size),
+      );
+      options.headerProgress?.(begun + size, begun + size);
       new Uint8Array(core.buffer, to, size).set(bytes);
     }
   });

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 
-import { CofferError, MemorySource, readTable } from "libcoffer";
+import { build, CofferError, escapeText, MemorySource, readTable } from "libcoffer";
 
 const CASES = Number(process.env.COFFER_JS_FUZZ_CASES ?? 20_000);
 const folder = process.env.COFFER_VECTORS ?? new URL("../../../tests/vectors/", import.meta.url).pathname;
@@ -120,4 +120,42 @@ test("memory is bounded by the header's length", async () => {
       console.log(what, header.length, grown, (grown / header.length).toFixed(1));
     }
   }
+});
+
+// ---- Instances ----------------------------------------------------------------------------------------------------------
+
+test("an instance that trapped is not used again", async () => {
+  const { withCore } = await import("../dist/core.js");
+  let first;
+  const trap = withCore((core) => {
+    first = core;
+    core.exports.coffer_js_escape(0xffff_fff0, 0x1000, 0);
+  });
+  await assert.rejects(trap, WebAssembly.RuntimeError);
+  for (let i = 0; i < 20; i++) {
+    await withCore((core) => assert.notEqual(core, first));
+  }
+  assert.equal(await escapeText("\u0007"), "\\x07");
+});
+
+test("addresses above 2 GB", async () => {
+  const { withCore, AT, decodeText } = await import("../dist/core.js");
+  const { Table } = await import("../dist/table.js");
+  const bytes = new Uint8Array(
+    await (await build([{ name: "é", data: Float32Array.of(1, 2), shape: [1, 2] }])).arrayBuffer(),
+  );
+  await withCore((core) => {
+    // Nobody touches it, so it takes addresses and no memory.
+    core.alloc(0x8000_0000);
+    const head = core.put(bytes);
+    assert(head > 0x8000_0000);
+    core.demand(core.exports.coffer_js_read(head, bytes.length, BigInt(bytes.length), 0n, 0, 0));
+    core.demand(core.exports.coffer_js_go_on());
+    const table = new Table(core);
+    assert.deepEqual(table.at(0), { name: "é", dtype: "F32", shape: [1, 2], offset: bytes.length - 8, size: 8 });
+    const text = core.putText("\u0007");
+    core.demand(core.exports.coffer_js_escape(text.address, text.size, 0));
+    assert.equal(decodeText(core.bytes(core.u32(AT.bytes), core.u32(AT.bytesSize))), "\\x07");
+    assert.throws(() => core.alloc(0x7fff_ffff), { code: "MEMORY" });
+  });
 });

@@ -350,6 +350,27 @@ test("what passes is tried again", async () => {
   assert.deepEqual(head.asked.slice(0, 2), [0, 1000]);
 });
 
+test("a long header tells how far it is", async (t) => {
+  const tensors = Array.from({ length: 20_000 }, (_, i) => ({
+    name: `a.rather.long.name.${i}`,
+    data: Uint8Array.of(1),
+  }));
+  const bytes = await bytesOf(await build(tensors));
+  const hub = await startHub(new Map([["o/m/model.safetensors", Buffer.from(bytes)]]));
+  t.after(hub.stop);
+  for (const place of [`${hub.hubUrl}/o/m/resolve/main/model.safetensors`, new Blob([bytes])]) {
+    const seen = [];
+    const model = await open(place, { headerProgress: (done, total) => seen.push([done, total]) });
+    const { dataOffset } = model.files[0];
+    assert.deepEqual(seen.at(-1), [dataOffset, dataOffset]);
+    assert(seen.every(([done, total], i) => total === dataOffset && (i === 0 || done >= seen[i - 1][0])));
+    assert(seen.length >= (typeof place === "string" ? 3 : 1), `${seen.length}`);
+  }
+  const none = [];
+  await open(await build(tensors.slice(0, 9)), { headerProgress: (...numbers) => none.push(numbers) });
+  assert.deepEqual(none, []);
+});
+
 test("but not for ever, and not what does not pass", async () => {
   const bytes = await bytesOf(await build([{ name: "x", data: counting(100_000) }]));
   const tries = async (code, options, ...answers) => {
