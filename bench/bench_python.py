@@ -37,7 +37,7 @@ QUICK = sys.argv[2:3] == ["quick"]
 GB = 20_000_000 if QUICK else 1_000_000_000
 ROUNDS = 3 if QUICK else 9
 
-GPT2, EXPERTS, LORA, LARGE, NEW = (FOLDER / f"python-{n}.safetensors" for n in ("gpt2", "experts", "lora", "large", "new"))
+GPT2, EXPERTS, LORA, TINY, LARGE, NEW = (FOLDER / f"python-{n}.safetensors" for n in ("gpt2", "experts", "lora", "tiny", "large", "new"))
 BINTENSORS = FOLDER / "python.bt"
 Task = Callable[[], object]
 
@@ -77,6 +77,11 @@ def lora() -> Iterator[tuple[str, tuple[int, ...]]]:
         for part in ("q", "k", "v", "o"):
             yield f"base_model.model.model.layers.{layer}.self_attn.{part}_proj.lora_A.weight", (8, 256)
             yield f"base_model.model.model.layers.{layer}.self_attn.{part}_proj.lora_B.weight", (256, 8)
+
+
+def many_tiny() -> Iterator[tuple[str, tuple[int, ...]]]:
+    for i in range(2000):
+        yield f"layer.{i}.w", (16,)
 
 
 def large() -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -287,6 +292,14 @@ def small_slices() -> None:
     for what, index in (("a row", np.s_[3]), ("two rows", np.s_[3:5]), ("a corner", np.s_[3:5, 10:20])):
         ours, theirs = (package(GPT2, framework="np").get_slice("wpe.weight") for package in (safe_open, safetensors.safe_open))
         compare(f"Python: get_slice of {what}", lambda: ours[index], lambda: theirs[index])
+    # What a call costs, whatever it reads.
+    make(TINY, many_tiny())
+    ours, theirs = (package(TINY, framework="np") for package in (safe_open, safetensors.safe_open))
+    names = ours.keys()
+    each = lambda file: [file.get_slice(name)[2:9] for name in names]  # noqa: E731
+    compare("Python: get_slice of 28 bytes, 2000 times", lambda: each(ours), lambda: each(theirs))
+    whole = lambda file: [file.get_tensor(name) for name in names]  # noqa: E731
+    compare("Python: get_tensor of 64 bytes, 2000 times", lambda: whole(ours), lambda: whole(theirs))
 
 
 def column(package: type) -> Task:
@@ -388,7 +401,7 @@ def main() -> None:
             if only in (None, part.__name__):
                 part()
     finally:
-        for path in (GPT2, EXPERTS, LORA, LARGE, NEW, BINTENSORS):
+        for path in (GPT2, EXPERTS, LORA, TINY, LARGE, NEW, BINTENSORS):
             path.unlink(missing_ok=True)
 
 

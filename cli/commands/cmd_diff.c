@@ -83,6 +83,8 @@ static void add_distance(distance *result, double a, double b)
     }
 }
 
+/* A block at a time, decoded on the stack. A complex number is two doubles. NaN equals NaN here: what
+   both files lack is no difference. */
 static void compare_numbers(const diff_pair *pair, size_t count, const void *a, const void *b, distance *result)
 {
     double left[2 * CLI_BLOCK_ELEMENTS];
@@ -100,6 +102,8 @@ static void compare_numbers(const diff_pair *pair, size_t count, const void *a, 
     }
 }
 
+/* Equal bytes of one dtype need no look at their numbers. Numbers of different dtypes are compared in any
+   case, as doubles. */
 static void compare_piece(const diff_run *run, const cli_piece *piece, diff_piece_result *result)
 {
     const diff *d = run->d;
@@ -149,6 +153,7 @@ static void deliver(void *ctx, size_t job)
     cli_progress_add(&run->progress, cli_elements_size(pair->a->dtype, run->pieces[job].count));
 }
 
+/* Pairs that cannot be compared have no elements here, and so no pieces. */
 static int compare_all(diff *d)
 {
     size_t count = 0;
@@ -205,6 +210,7 @@ static int match(diff *d)
     return CLI_EXIT_OK;
 }
 
+/* No tolerance covers NaN or an infinite distance. */
 static bool is_tolerable(const diff *d, const distance *apart)
 {
     return d->tolerant && apart->nan == 0 && apart->infinite == 0 && apart->most <= d->tolerance;

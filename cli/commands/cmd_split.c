@@ -86,6 +86,7 @@ static bool name_target(split_target *target, const char *output)
     return true;
 }
 
+/* Remembers a folder that it made, so that a failure can remove it. */
 static int make_folder(cli *app, split_target *target, const char *output)
 {
     if (ends_in(output, SPLIT_ENDING)) {
@@ -162,6 +163,7 @@ static int guard_new_files(split_guard *guard, const split_target *target, const
     return guard->code;
 }
 
+/* The folder that was made goes with the failure. rmdir leaves it when something is in it. */
 static void free_target(split_target *target, int code)
 {
     if (target->folder != NULL && code != CLI_EXIT_OK) {
@@ -202,6 +204,8 @@ static coffer_status write_files(const cli_collection *all, cli *app, coffer_mod
     return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
 }
 
+/* The guards come before anything is written: first what an older model would lose, then, as only the
+   writer knows the names, what the new files would replace. */
 static int write_model(const cli_collection *all, cli *app, const cli_arguments *arguments, const split_target *target,
                        const coffer_model_writer_options *given)
 {

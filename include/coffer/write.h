@@ -88,7 +88,8 @@ COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_he
 COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
                                                    size_t size, const coffer_writer_options *options,
                                                    coffer_error *err);
-/* The same to the caller's own place; the struct is copied. */
+/* The same to the caller's own place; the struct is copied. Whenever this fails, whatever the reason is, it calls the
+   sink's discard. */
 COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                                  const coffer_writer_options *options, coffer_error *err);
 /* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in

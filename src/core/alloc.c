@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define ARRAY_FIRST_ROOM 16
+
 void *coffer__alloc(const coffer_allocator *allocator, size_t size)
 {
     return size == 0 ? NULL : allocator->alloc(allocator->ctx, size);
@@ -47,6 +49,26 @@ void *coffer__realloc(const coffer_allocator *allocator, void *block, size_t old
 {
     return block == NULL ? coffer__alloc(allocator, new_size)
                          : allocator->realloc(allocator->ctx, block, old_size, new_size);
+}
+
+/* Doubling, so that an item is moved a few times in all. The bounds come before the products that
+   they guard. */
+void *coffer__grow_array(const coffer_allocator *allocator, void *items, size_t count, size_t *room, size_t size,
+                         coffer_error *err)
+{
+    if (count < *room) {
+        return items;
+    }
+    const bool fits = *room <= INT32_MAX / 2 && *room <= SIZE_MAX / 2 / size && size <= SIZE_MAX / ARRAY_FIRST_ROOM;
+    const size_t wanted = *room == 0 ? ARRAY_FIRST_ROOM : 2 * *room;
+    void *grown = fits ? coffer__realloc(allocator, items, *room * size, wanted * size) : NULL;
+    if (grown == NULL) {
+        coffer__fail(err, COFFER_ERR_MEMORY, "no memory for more than %u items of %u bytes each", (uint64_t)count,
+                     (uint64_t)size);
+        return NULL;
+    }
+    *room = wanted;
+    return grown;
 }
 
 void coffer__free(const coffer_allocator *allocator, void *block, size_t size)

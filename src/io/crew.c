@@ -55,6 +55,13 @@ bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more)
     return crew_ask(worker, failed, done);
 }
 
+void coffer__crew_tell(const coffer__crew_worker *worker, uint64_t more)
+{
+    if (worker->is_caller && worker->crew->progress != NULL) {
+        (void)coffer__crew_stop(worker, more);
+    }
+}
+
 /* The wake-up lets the calling thread, if it waits in crew_wait, tell the user at once how far
    things are. */
 bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size)
@@ -140,32 +147,44 @@ static coffer__crew_worker *crew_make_worker(coffer__crew *crew, void *workers, 
 }
 
 /*
- * Starts the other workers, works on the calling thread, waits, and joins.
+ * Starts the workers other than the first and returns how many workers there are then.
  *
  * `working` is set before the first thread starts, as that thread may end at once; those that could
- * not be started are subtracted afterwards. With caller_asks the calling thread leaves the work to
- * the others, but only if there are others. Joining comes last: a thread that has left `working`
- * still touches the mutex, which coffer__crew_run destroys.
+ * not be started are subtracted afterwards. A crew of one takes no lock here.
  */
-static void crew_work(coffer__crew *crew, void *workers, size_t count, size_t size)
+static size_t crew_start(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
-    coffer__crew_worker *caller = crew_make_worker(crew, workers, 0, size);
+    const coffer__crew_worker *caller = crew_make_worker(crew, workers, 0, size);
     size_t started = 1;
     crew->working = count - 1;
+    crew->alone = count == 1 ? caller : NULL;
     for (; started < count; started++) {
         coffer__crew_worker *worker = crew_make_worker(crew, workers, started, size);
         if (coffer__os_thread_start(&worker->thread, crew_thread, worker, crew->own_code) != 0) {
             break;
         }
     }
-    coffer__os_mutex_lock(&crew->mutex);
-    crew->working -= count - started;
-    crew->alone = started == 1 ? caller : NULL;
-    coffer__os_mutex_unlock(&crew->mutex);
-    if (!crew->caller_asks || started == 1) {
-        crew->work(caller);
+    if (started < count) {
+        coffer__os_mutex_lock(&crew->mutex);
+        crew->working -= count - started;
+        crew->alone = started == 1 ? caller : NULL;
+        coffer__os_mutex_unlock(&crew->mutex);
     }
-    crew_wait(caller);
+    return started;
+}
+
+/* Works on the calling thread, too, waits, and joins. With caller_asks the calling thread leaves the
+   work to the others, but only if there are others. Joining comes last: a thread that has left
+   `working` still touches the mutex, which coffer__crew_run destroys. */
+static void crew_work(coffer__crew *crew, void *workers, size_t count, size_t size)
+{
+    const size_t started = crew_start(crew, workers, count, size);
+    if (!crew->caller_asks || started == 1) {
+        crew->work(workers);
+    }
+    if (started > 1) {
+        crew_wait(workers);
+    }
     for (size_t i = 1; i < started; i++) {
         coffer__os_thread_join(&crew_worker_at(workers, i, size)->thread);
     }

@@ -58,6 +58,9 @@ void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_er
    thread it also asks `progress`, with what is done plus `more`, which the worker has not reported
    yet. When that is everything it does not ask: the end is told exactly once, by coffer__crew_run. */
 bool coffer__crew_stop(const coffer__crew_worker *worker, uint64_t more);
+/* The same for a worker that learns elsewhere that the crew has failed: only the calling thread has
+   something to do, and only if there is somebody to ask. */
+void coffer__crew_tell(const coffer__crew_worker *worker, uint64_t more);
 /* Adds to what is done, and then does what coffer__crew_stop does. */
 bool coffer__crew_advance(const coffer__crew_worker *worker, uint64_t size);
 /* A watch for waits that are not known to belong to a certain worker. On a thread that is not the

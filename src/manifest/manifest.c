@@ -16,8 +16,6 @@
 
 #include <string.h>
 
-#define MANIFEST_ROOM 16 /* entries of the first block */
-
 /* ---- Names ---- */
 
 /*
@@ -98,28 +96,6 @@ coffer_status coffer__manifest_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the manifest");
 }
 
-/* Makes room for one more item of `size` bytes; *room counts items. Numbers of entries fit 32 bits,
-   which is what sorting takes. */
-static bool manifest_grow(const coffer_allocator *allocator, void **block, size_t count, size_t *room, size_t size)
-{
-    if (count < *room) {
-        return true;
-    }
-    /* Doubling, so that entries are moved a few times in all. The bounds come before the product
-       that they guard. */
-    const size_t grown = *room == 0 ? MANIFEST_ROOM : 2 * *room;
-    if (grown > UINT32_MAX / 2 || grown > SIZE_MAX / 2 / size) {
-        return false;
-    }
-    void *moved = coffer__realloc(allocator, *block, *room * size, grown * size);
-    if (moved == NULL) {
-        return false;
-    }
-    *block = moved;
-    *room = grown;
-    return true;
-}
-
 /* With a NUL. The size for freeing is the length of the copy, so `text` must not have a NUL in it. */
 static char *manifest_copy(const coffer_allocator *allocator, const char *text, size_t text_len)
 {
@@ -157,12 +133,13 @@ static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manif
                                "%s: %q; a manifest names files below its folder, and nothing else", trouble, name,
                                name_len);
     }
-    /* The array is kept as a void pointer for a moment, since manifest_grow serves arrays of
-       several types. */
-    void *block = manifest->entries;
-    const bool room = manifest_grow(&manifest->allocator, &block, manifest->count, &manifest->room, sizeof *entry);
-    manifest->entries = block;
-    char *copy = room ? manifest_copy(&manifest->allocator, plain, coffer__text_len(plain)) : NULL;
+    coffer_manifest_entry *entries = coffer__grow_array(&manifest->allocator, manifest->entries, manifest->count,
+                                                        &manifest->room, sizeof *entries, err);
+    if (entries == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    manifest->entries = entries;
+    char *copy = manifest_copy(&manifest->allocator, plain, coffer__text_len(plain));
     if (copy == NULL) {
         return coffer__manifest_no_memory(err);
     }
@@ -213,20 +190,35 @@ static void manifest_order_ignored(coffer_manifest *manifest)
                  manifest->ignored);
 }
 
-/* Kept as it is spelt, without the rule for names: it is compared with names and never opened. Both
-   arrays get their room first, so that a failure leaves them alike. */
+/* Room for one more name and for its number. Both arrays get it before anything is added, so that a
+   failure leaves them alike. */
+static coffer_status manifest_grow_ignored(coffer_manifest *manifest, coffer_error *err)
+{
+    const coffer_allocator *allocator = &manifest->allocator;
+    char **ignored = coffer__grow_array(allocator, manifest->ignored, manifest->ignored_count, &manifest->ignored_room,
+                                        sizeof *ignored, err);
+    if (ignored == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    manifest->ignored = ignored;
+    uint32_t *order = coffer__grow_array(allocator, manifest->ignored_order, manifest->ignored_count,
+                                         &manifest->ignored_order_room, sizeof *order, err);
+    if (order == NULL) {
+        return coffer__manifest_no_memory(err);
+    }
+    manifest->ignored_order = order;
+    return COFFER_OK;
+}
+
+/* Kept as it is spelt, without the rule for names: it is compared with names and never opened. */
 coffer_status coffer__manifest_add_ignored(coffer_manifest *manifest, const char *name, size_t name_len,
                                            coffer_error *err)
 {
-    void *block = manifest->ignored;
-    bool room = manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_room,
-                              sizeof *manifest->ignored);
-    manifest->ignored = block;
-    block = manifest->ignored_order;
-    room = room && manifest_grow(&manifest->allocator, &block, manifest->ignored_count, &manifest->ignored_order_room,
-                                 sizeof *manifest->ignored_order);
-    manifest->ignored_order = block;
-    char *copy = room ? manifest_copy(&manifest->allocator, name, name_len) : NULL;
+    const coffer_status status = manifest_grow_ignored(manifest, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    char *copy = manifest_copy(&manifest->allocator, name, name_len);
     if (copy == NULL) {
         return coffer__manifest_no_memory(err);
     }

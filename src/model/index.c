@@ -201,24 +201,6 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
 
 /* ---- the weight_map ---------------------------------------------------------------------------------------------- */
 
-/* Room for one more entry; NULL without memory. The list doubles, so the copies add up to at most
-   its size. The product does not overflow, even in 32 bits: each entry takes at least seven bytes
-   of a text of at most COFFER__INDEX_MOST_BYTES. */
-static coffer__index_entry *index_new_entry(coffer__index *index)
-{
-    if (index->count == index->room) {
-        const size_t room = index->room == 0 ? 256 : 2 * index->room;
-        coffer__index_entry *entries =
-            coffer__realloc(index->allocator, index->entries, index->room * sizeof *entries, room * sizeof *entries);
-        if (entries == NULL) {
-            return NULL;
-        }
-        index->entries = entries;
-        index->room = room;
-    }
-    return &index->entries[index->count];
-}
-
 /* Whether the entry names another file than the one before it; mostly it does not. Comparing with
    the neighbour is one memcmp for each tensor, where a look-up would be a hash and a search. */
 static bool index_begins_run(const coffer__index *index, size_t i)
@@ -234,10 +216,13 @@ static bool index_begins_run(const coffer__index *index, size_t i)
 static coffer_status index_entry(coffer__index *index, coffer__json *json)
 {
     uint32_t file_at = 0;
-    coffer__index_entry *entry = index_new_entry(index);
-    if (entry == NULL) {
+    coffer__index_entry *entries =
+        coffer__grow_array(index->allocator, index->entries, index->count, &index->room, sizeof *entries, json->err);
+    if (entries == NULL) {
         return index_no_memory(json->err);
     }
+    index->entries = entries;
+    coffer__index_entry *entry = &entries[index->count];
     entry->shard = 0;
     coffer_status status = index_key(index, json, &entry->name, &entry->position);
     if (status == COFFER_OK && coffer__json_peek(json) != '"') {

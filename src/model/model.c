@@ -86,8 +86,8 @@ coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error
     return made;
 }
 
-/* Makes zeroed shards with their locks. shard_count is set even on failure, so that coffer_close
-   releases them. */
+/* Makes zeroed shards with their locks, or none: coffer_close releases as many as shard_count says,
+   and only locks that were made may be destroyed. */
 coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_error *err)
 {
     model->shards = coffer__alloc_array(&model->several->allocator, count, sizeof *model->shards, err);
@@ -98,8 +98,16 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
     while (made < count && coffer__os_mutex_init(&model->shards[made].lock) == 0) {
         made++;
     }
-    model->shard_count = count;
-    return made == count ? COFFER_OK : model_no_memory(err);
+    if (made == count) {
+        model->shard_count = count;
+        return COFFER_OK;
+    }
+    while (made > 0) {
+        coffer__os_mutex_deinit(&model->shards[--made].lock);
+    }
+    coffer__free_array(&model->several->allocator, model->shards, count, sizeof *model->shards);
+    model->shards = NULL;
+    return model_no_memory(err);
 }
 
 /* Several files have kept their place since they were opened. For one file it is found now, as few

@@ -126,29 +126,18 @@ static coffer_status parameters_number(parameters_config *config, uint64_t *numb
     return status;
 }
 
-/* A list with room for one more item, doubled when it is full; NULL without memory, which *err then
-   says. On failure the old items are still there, to be freed with the configuration. */
-static void *parameters_grow(parameters_config *config, void *items, size_t count, size_t *room, size_t item_size)
+/* After a failure the old items are still there, to be freed with the configuration. */
+static coffer_status parameters_no_memory(const parameters_config *config)
 {
-    if (count < *room) {
-        return items;
-    }
-    const size_t wanted = *room == 0 ? 16 : 2 * *room;
-    void *grown = coffer__realloc(&config->allocator, items, *room * item_size, wanted * item_size);
-    if (grown == NULL) {
-        (void)coffer__fail(config->json.err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
-        return NULL;
-    }
-    *room = wanted;
-    return grown;
+    return coffer__fail(config->json.err, COFFER_ERR_MEMORY, "no memory for the model's configuration");
 }
 
 static coffer_status parameters_add_left_out(parameters_config *config, coffer__name pattern)
 {
-    coffer__name *grown = parameters_grow(config, config->left_out, config->left_out_count, &config->left_out_room,
-                                          sizeof *config->left_out);
+    coffer__name *grown = coffer__grow_array(&config->allocator, config->left_out, config->left_out_count,
+                                             &config->left_out_room, sizeof *grown, config->json.err);
     if (grown == NULL) {
-        return COFFER_ERR_MEMORY;
+        return parameters_no_memory(config);
     }
     config->left_out = grown;
     config->left_out[config->left_out_count++] = pattern;
@@ -157,10 +146,10 @@ static coffer_status parameters_add_left_out(parameters_config *config, coffer__
 
 static coffer_status parameters_add_module(parameters_config *config, coffer__name name)
 {
-    parameters_module *grown =
-        parameters_grow(config, config->modules, config->module_count, &config->module_room, sizeof *config->modules);
+    parameters_module *grown = coffer__grow_array(&config->allocator, config->modules, config->module_count,
+                                                  &config->module_room, sizeof *grown, config->json.err);
     if (grown == NULL) {
-        return COFFER_ERR_MEMORY;
+        return parameters_no_memory(config);
     }
     config->modules = grown;
     config->modules[config->module_count++] = (parameters_module){ name, config->module_bits };

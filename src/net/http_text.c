@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http_text.h"
 
+#include "base64.h"
 #include "checked.h"
 #include "hex.h"
 #include "text.h"
@@ -237,17 +238,6 @@ bool coffer__http_is_strong(const char *etag)
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* The value of a digit among `digits`; -1 if it is none of them. */
-static int http_digit(const char *digits, char c)
-{
-    for (int i = 0; digits[i] != '\0'; i++) {
-        if (digits[i] == c) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 /* The Hub quotes its digests like ETags. A file that it keeps in git has a SHA-1 here, which is
    shorter, and is refused by its length. */
 bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
@@ -257,26 +247,15 @@ bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
     return len == 64 + 2 * quote && coffer__hex_read(digest, 32, text + quote, 64);
 }
 
-/* 32 bytes are 43 characters and one "=". The last character carries two bits too many, which must
-   be 0: a digest has exactly one spelling. `bits` keeps more than it needs, and is cut by the
-   conversion to a byte. */
+/* 32 bytes are 44 characters. Text with less padding has more bytes, which need room before they are
+   refused. */
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
 {
-    uint32_t bits = 0;
-    if (coffer__text_len(text) != 44 || text[43] != '=') {
+    uint8_t bytes[33];
+    size_t size = 0;
+    if (coffer__text_len(text) != 44 || !coffer__base64_read(bytes, &size, text, 44) || size != 32) {
         return false;
     }
-    for (size_t i = 0; i < 43; i++) {
-        const int value = http_digit("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", text[i]);
-        if (value < 0) {
-            return false;
-        }
-        bits = bits << 6 | (uint32_t)value;
-        /* Four characters are three bytes. The second, third and fourth character each complete
-           one. */
-        if (i % 4 != 0) {
-            digest[i / 4 * 3 + i % 4 - 1] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
-        }
-    }
-    return (bits & 3) == 0;
+    memcpy(digest, bytes, 32);
+    return true;
 }

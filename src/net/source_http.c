@@ -569,7 +569,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
         coffer__free(allocator, file, sizeof *file);
         coffer__free(allocator, head, SOURCE_HTTP_FIRST);
         coffer__web_free(web);
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of the file behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the first bytes of the file at the URL");
     }
     file->allocator = *allocator;
     file->web = web;

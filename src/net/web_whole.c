@@ -70,7 +70,7 @@ static coffer_status whole_fail(const whole_body *body, const coffer__web_answer
 {
     switch (body->verdict) {
     case COFFER_ERR_MEMORY:
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file at the URL");
     case COFFER_ERR_ANSWER:
         return coffer__fail(err, COFFER_ERR_ANSWER, "the server sends the file compressed, which was not requested");
     default:
@@ -128,7 +128,7 @@ coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *addr
         return status;
     }
     if (fitted == NULL && body.size > 0) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file behind the URL");
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the file at the URL");
     }
     whole->bytes = fitted;
     whole->size = body.size;

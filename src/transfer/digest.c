@@ -125,25 +125,34 @@ const coffer__row *coffer__streams_next(coffer__streams *streams)
     return streams->next < streams->count ? &streams->rows[streams->order[streams->next++]] : NULL;
 }
 
-/* The user's number, or as many as there are processors, but 16 where a source is far, since those
-   threads mostly wait. Never more than there are streams, or than there is a MiB of work for. */
+/* How many threads the user wants, or are usual: one for each processor, and 16 where a source is
+   far, since those threads mostly wait. */
+static uint64_t digest_most_threads(const coffer__streams *streams, uint32_t wanted)
+{
+    if (wanted > 0) {
+        return wanted < DIGEST_MOST_THREADS ? wanted : DIGEST_MOST_THREADS;
+    }
+    for (size_t i = 0; i < streams->count; i++) {
+        if (coffer__row_is_far(&streams->rows[streams->order[i]])) {
+            return DIGEST_DEFAULT_THREADS;
+        }
+    }
+    const unsigned processors = coffer__os_processors();
+    return processors < DIGEST_DEFAULT_THREADS ? processors : DIGEST_DEFAULT_THREADS;
+}
+
+/* Never more than there are streams, or than there is a MiB of work for. The number of processors is
+   a system call, which costs more than reading a small tensor: it is not asked for when it cannot
+   matter. */
 size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted)
 {
-    uint64_t count = wanted;
-    bool far = false;
-    for (size_t i = 0; i < streams->count && !far; i++) {
-        far = coffer__row_is_far(&streams->rows[streams->order[i]]);
-    }
-    if (wanted == 0 && far) {
-        count = DIGEST_DEFAULT_THREADS;
-    } else if (wanted == 0) {
-        const unsigned processors = coffer__os_processors();
-        count = processors < DIGEST_DEFAULT_THREADS ? processors : DIGEST_DEFAULT_THREADS;
-    }
-    count = count < DIGEST_MOST_THREADS ? count : DIGEST_MOST_THREADS;
     const uint64_t worth = streams->total / DIGEST_ALONE_SIZE + 1;
-    count = count < worth ? count : worth;
-    return (size_t)(count < streams->count ? count : streams->count);
+    const uint64_t useful = worth < streams->count ? worth : streams->count;
+    if (useful <= 1) {
+        return (size_t)useful;
+    }
+    const uint64_t most = digest_most_threads(streams, wanted);
+    return (size_t)(most < useful ? most : useful);
 }
 
 /* Only what is read and has no place goes through scratch memory. */

@@ -36,10 +36,14 @@ static coffer_status fill_bytes(const coffer__filler *worker, const coffer__row 
 
 /* Called between the reads of one piece. Runs that are far apart may each take the device a while,
    so a piece of many runs asks the crew now and then whether it is still wanted. The clock is read
-   each time, which is cheap; the crew's mutex is taken only every COFFER__WATCH_MS. */
+   each time, which is cheap; the crew's mutex is taken only every COFFER__WATCH_MS. The first call
+   starts the clock, so that a small read does not look at it at all. */
 static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
 {
     const uint64_t now = coffer__os_milliseconds();
+    if (worker->asked == 0) {
+        worker->asked = now;
+    }
     if (now - worker->asked < COFFER__WATCH_MS) {
         return COFFER_OK;
     }

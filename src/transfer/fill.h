@@ -20,7 +20,7 @@ typedef struct coffer__slot {
 /* What a worker fetches bytes with. The scratch memory is its own; it is empty when no row needs any. */
 typedef struct coffer__filler {
     coffer__crew_worker base; /* first, so that a worker can be used as one of a crew */
-    uint64_t asked;           /* when the crew was last asked within a piece, by coffer__os_milliseconds */
+    uint64_t asked;           /* when the crew was last asked within a piece, by coffer__os_milliseconds; 0: never */
     uint8_t *scratch;
     size_t scratch_size;
     coffer__slot *slot; /* for tiles; NULL: no row needs it */

@@ -120,9 +120,8 @@ static void transfer_work_streams(const transfer_worker *worker)
  * of a piece that failed is counted, too, but then nobody is told any more.
  *
  * A cancelled read is no fault of a row, so it is reported without one. After a piece that
- * succeeded, coffer__crew_stop is called for what it does on the caller's thread, which is to ask
- * the progress callback. Its answer is not needed here: if the user cancels, the crew has failed
- * and the next transfer_take returns false.
+ * succeeded, the user is told; if the user cancels, the crew has failed and the next transfer_take
+ * returns false.
  */
 static void transfer_work_pieces(transfer_worker *worker)
 {
@@ -130,7 +129,6 @@ static void transfer_work_pieces(transfer_worker *worker)
     coffer__piece piece;
     coffer__tile tile;
     uint64_t done = 0;
-    worker->filler.asked = coffer__os_milliseconds();
     while (transfer_take(job, done, &piece, &tile)) {
         coffer_error error;
         coffer__error_clear(&error);
@@ -141,7 +139,7 @@ static void transfer_work_pieces(transfer_worker *worker)
             const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
             coffer__crew_fail(&job->crew, status, &error, row);
         } else {
-            (void)coffer__crew_stop(&worker->filler.base, done);
+            coffer__crew_tell(&worker->filler.base, done);
         }
     }
 }
@@ -150,8 +148,11 @@ static void transfer_work_pieces(transfer_worker *worker)
    which can be divided at will, fill the time of the others. */
 static void transfer_work(void *arg)
 {
-    transfer_work_streams(arg);
-    transfer_work_pieces(arg);
+    transfer_worker *worker = arg;
+    if (worker->job->streams.count > 0) {
+        transfer_work_streams(worker);
+    }
+    transfer_work_pieces(worker);
 }
 
 /* ---- threads and memory ------------------------------------------------------------------------------------------ */
@@ -273,17 +274,18 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
     return status;
 }
 
-/* Allocates everything in one block and runs. The sizes cannot overflow: there are at most 64
-   workers, scratch is at most a window of piece.c, and tiles have TRANSFER_TILES together, or there
-   is one. The hashers are zero until they are made, so all of them can be freed whatever happened
-   before. */
+/* Allocates everything in one block and runs. A single worker that needs nothing else, as in all small
+   reads, is on the stack. The sizes cannot overflow: there are at most 64 workers, scratch is at most
+   a window of piece.c, and tiles have TRANSFER_TILES together, or there is one. The hashers are zero
+   until they are made, so all of them can be freed whatever happened before. */
 static coffer_status transfer_run(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
 {
     const coffer_allocator *allocator = options->allocator;
     const transfer_memory memory = transfer_measure(job, options->threads);
     const size_t block_size = memory.workers * (sizeof(transfer_worker) + memory.scratch) +
                               memory.slots * (sizeof(coffer__slot) + memory.slot);
-    transfer_worker *workers = coffer__alloc(allocator, block_size);
+    transfer_worker alone;
+    transfer_worker *workers = block_size == sizeof alone ? &alone : coffer__alloc(allocator, block_size);
     if (workers == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that %s needs", (uint64_t)block_size,
                             job->streams.count > 0 ? "hashing" : "reading");
@@ -294,7 +296,9 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     for (size_t i = 0; i < memory.workers; i++) {
         coffer__hashers_free(&workers[i].hashers);
     }
-    coffer__free(allocator, workers, block_size);
+    if (workers != &alone) {
+        coffer__free(allocator, workers, block_size);
+    }
     return status;
 }
 
@@ -303,19 +307,12 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
 /* Finds the rows with digests, and adds up what there is to do. The total comes from the caller's
    rows, which may repeat bytes of a source, so its sum is checked. coffer__streams_end follows in
    any case. */
-static coffer_status transfer_begin(transfer_job *job, const coffer__transfer_options *options, coffer_error *err)
+static coffer_status transfer_begin(transfer_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
-    const coffer_status status =
-        coffer__streams_begin(&job->streams, job->rows, job->row_count, options->allocator, err);
+    const coffer_status status = coffer__streams_begin(&job->streams, job->rows, job->row_count, allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
-    job->queue = (coffer__queue){ .rows = job->rows, .row_count = job->row_count, .tiles = options->tiles };
-    job->crew = (coffer__crew){ .work = transfer_work,
-                                .progress = options->progress,
-                                .progress_ctx = options->progress_ctx,
-                                .err = err,
-                                .failed = options->failed };
     uint64_t pieces = 0;
     if (!coffer__queue_total(&job->queue, &pieces) || !coffer__add_u64(pieces, job->streams.total, &job->crew.total)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");
@@ -326,8 +323,18 @@ static coffer_status transfer_begin(transfer_job *job, const coffer__transfer_op
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err)
 {
-    transfer_job job = { .rows = rows, .row_count = count };
-    coffer_status status = transfer_begin(&job, options, err);
+    /* Initialised in one go: clearing parts of it again would show in the time of a small read. */
+    transfer_job job = {
+        .rows = rows,
+        .row_count = count,
+        .crew = { .work = transfer_work,
+                  .progress = options->progress,
+                  .progress_ctx = options->progress_ctx,
+                  .err = err,
+                  .failed = options->failed },
+        .queue = { .rows = rows, .row_count = count, .tiles = options->tiles },
+    };
+    coffer_status status = transfer_begin(&job, options->allocator, err);
     if (status == COFFER_OK) {
         status = transfer_run(&job, options, err);
     }

@@ -13,7 +13,8 @@
  * a few MiB, which the workers take in order. A row with a digest is one piece, since a digest cannot
  * be computed in parts.
  *
- * Memory, allocated once per call and in one block:
+ * Memory, allocated once per call and in one block; none for a read that one worker carries out
+ * without scratch memory or tiles, as most small reads are:
  *
  *   256 KiB per worker    scratch, 2 MiB where a source is far; none where all runs are long or all
  *                         sources are in memory

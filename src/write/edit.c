@@ -28,6 +28,7 @@
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "parts.h"
 #include "patch.h"
 #include "paths.h"
 #include "publication.h"
@@ -746,24 +747,18 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
-/* Translates progress: the landing counts the data, the caller of an edit counts the whole file.
-   Head bytes count as done from the beginning, as they are written before the data. */
-static int edit_moved(void *ctx, uint64_t done, uint64_t total)
-{
-    const edit_job *job = ctx;
-    return job->options.progress(job->options.progress_ctx, job->fresh_size + done, job->fresh_size + total);
-}
-
 /* Copies the data to its place in the new file, with whatever the system offers for that
    (coffer__land_in_sink). The source duplicates the descriptor, and reads by offset, so the job's
    own descriptor keeps the lock and its position does not matter. It is closed before the caller
    publishes or discards the sink. */
 static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_error *err)
 {
-    const coffer__transfer_options options = {
+    /* The head is written before the data, so it counts as done. */
+    coffer__parts parts = { .before = job->fresh_size };
+    coffer__transfer_options options = {
         .allocator = &job->allocator,
-        .progress = job->options.progress != NULL ? edit_moved : NULL,
-        .progress_ctx = job,
+        .progress = job->options.progress,
+        .progress_ctx = job->options.progress_ctx,
     };
     coffer__source source;
     coffer_status status = coffer__source_fd(&source, job->fd, err);
@@ -773,6 +768,8 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
     const coffer__row row = {
         .source = &source, .offset = job->old_size, .at = job->fresh_size, .size = coffer_table_data_size(job->table)
     };
+    parts.total = parts.before + row.size;
+    coffer__parts_begin(&parts, &options.progress, &options.progress_ctx);
     status = coffer__land_in_sink(sink, &row, 1, &options, err);
     source.ops->close(&source);
     return status;

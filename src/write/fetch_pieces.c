@@ -425,7 +425,7 @@ static size_t pieces_hashers(const coffer__fetch *fetch)
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
 /* What a worker does until there is nothing left to take. The calling thread runs it, too, and is
-   the one on which coffer__crew_stop asks the user. */
+   the one on which coffer__crew_tell asks the user. */
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
@@ -440,7 +440,7 @@ static void pieces_work(void *arg)
         if (status != COFFER_OK) {
             coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
         } else {
-            (void)coffer__crew_stop(&worker->base, 0); /* a cancelled crew gives nothing more to take */
+            coffer__crew_tell(&worker->base, 0); /* a cancelled crew gives nothing more to take */
         }
     }
 }

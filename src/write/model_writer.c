@@ -28,6 +28,7 @@
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "parts.h"
 #include "place.h"
 #include "publication.h"
 #include "several.h"
@@ -574,21 +575,6 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 
-/* Reports the progress of one file as that of all, in bytes. Used by the thread that copies only. */
-typedef struct model_writer_progress {
-    const coffer_read_options *options;
-    uint64_t before; /* bytes of the files that are complete */
-    uint64_t total;
-} model_writer_progress;
-
-/* `total` is that of one file, which the user is not told. */
-static int model_writer_progress_call(void *ctx, uint64_t done, uint64_t total)
-{
-    const model_writer_progress *progress = ctx;
-    (void)total;
-    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
-}
-
 /* Copies sorted by file, and within a file as they were given; its writer sorts them again by
    place. `sorted` has them in the form that the writer of a file takes, with the number that the
    tensor has there. Both arrays have `count` entries. */
@@ -676,8 +662,8 @@ static coffer_status model_writer_sort_copies(model_writer_copies *copies, uint6
    large moves. *next becomes the first that goes to another file. Copies of no bytes at all are
    passed over, as an empty write is. */
 static coffer_status model_writer_copy_file(coffer_model_writer *writer, const model_writer_copies *copies,
-                                            size_t first, size_t *next, model_writer_progress *progress,
-                                            coffer_error *err)
+                                            size_t first, size_t *next, const coffer_read_options *options,
+                                            coffer__parts *parts, coffer_error *err)
 {
     uint64_t size = 0;
     const size_t shard = writer->shards.shard_of[copies->all[copies->order[first]].to];
@@ -691,16 +677,13 @@ static coffer_status model_writer_copy_file(coffer_model_writer *writer, const m
     if (size == 0) {
         return COFFER_OK;
     }
-    coffer_read_options options = *progress->options;
-    options.progress = options.progress != NULL ? model_writer_progress_call : NULL;
-    options.progress_ctx = progress;
     coffer_status status = model_writer_enter(writer, shard, err);
     if (status == COFFER_OK) {
-        status = coffer_writer_copy(writer->files[shard].writer, copies->sorted + first, *next - first, &options, err);
+        status = coffer_writer_copy(writer->files[shard].writer, copies->sorted + first, *next - first, options, err);
         status = model_writer_leave(writer, shard, size, status, err);
     }
     /* Also after a failure; then nothing more is told. */
-    progress->before += size;
+    parts->before += size;
     return status;
 }
 
@@ -715,15 +698,16 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     }
     coffer_read_options known;
     model_writer_copies sorted = { .writer = writer, .all = copies, .count = count };
-    model_writer_progress progress = { .options = &known };
+    coffer__parts parts = { .before = 0 };
     coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
     if (status == COFFER_OK) {
         /* The copy has the size of this version of the struct, whatever the caller's had. */
         known.struct_size = sizeof known;
-        status = model_writer_sort_copies(&sorted, &progress.total, err);
+        status = model_writer_sort_copies(&sorted, &parts.total, err);
+        coffer__parts_begin(&parts, &known.progress, &known.progress_ctx);
     }
     for (size_t i = 0; i < count && status == COFFER_OK;) {
-        status = model_writer_copy_file(writer, &sorted, i, &i, &progress, err);
+        status = model_writer_copy_file(writer, &sorted, i, &i, &known, &parts, err);
     }
     model_writer_free_copies(&sorted);
     return status;

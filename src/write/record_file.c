@@ -13,6 +13,7 @@
 #include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
+#include "parts.h"
 #include "record.h"
 
 #include <string.h>
@@ -116,22 +117,6 @@ static coffer_status record_file(const coffer *model, const char *path, coffer_a
 
 /* ---- several files ----------------------------------------------------------------------------------------------- */
 
-/* Reports the progress of one file as that of all. Both counts are bytes of tensors; `before`
-   counts the files that are done. */
-typedef struct record_file_progress {
-    const coffer_edit_options *options;
-    uint64_t before;
-    uint64_t total;
-} record_file_progress;
-
-/* Called with counts of one file; `total` is therefore not what the user is told. */
-static int record_file_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const record_file_progress *progress = ctx;
-    (void)total;
-    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
-}
-
 /* Records digests in every file. Each is opened again by its own path, and is then a model of
    one file, so coffer_record_digests calls itself no deeper than this. *way becomes the way that
    did most among those that the files took. A failure leaves the files before it recorded;
@@ -140,21 +125,20 @@ static coffer_status record_files(const coffer *model, coffer_algorithm algorith
                                   coffer_edit_way *way, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    record_file_progress progress = { .options = options };
+    coffer__parts parts = { .before = 0 }; /* counts bytes of tensors */
     coffer_edit_options telling = *options;
     telling.struct_size = sizeof telling;
-    telling.progress = options->progress == NULL ? NULL : record_file_tell;
-    telling.progress_ctx = &progress;
+    coffer__parts_begin(&parts, &telling.progress, &telling.progress_ctx);
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         /* The total is known before the first file, so that progress never jumps back. */
-        progress.total += coffer_table_data_size(coffer_shard_table(model, i));
+        parts.total += coffer_table_data_size(coffer_shard_table(model, i));
     }
     *way = COFFER_EDITED_NOTHING;
     for (size_t i = 0; i < coffer_shard_count(model) && status == COFFER_OK; i++) {
         coffer_edit_way taken = COFFER_EDITED_NOTHING;
         status = coffer_record_digests(coffer_shard_path(model, i), algorithm, &telling, &taken, err);
         *way = taken > *way ? taken : *way;
-        progress.before += coffer_table_data_size(coffer_shard_table(model, i));
+        parts.before += coffer_table_data_size(coffer_shard_table(model, i));
     }
     return status;
 }

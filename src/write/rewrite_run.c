@@ -11,26 +11,9 @@
 #include "model_writer.h"
 #include "options.h"
 #include "os.h"
+#include "parts.h"
 #include "rewriting.h"
 #include "trouble.h"
-
-/* ---- progress ---------------------------------------------------------------------------------------------------- */
-
-/* The bytes of the copies and then of the casts, told as one. */
-typedef struct rewrite_progress {
-    const coffer_read_options *options;
-    uint64_t before;
-    uint64_t total;
-} rewrite_progress;
-
-/* `total` of a part is replaced by that of the whole, so the user sees one count that only rises.
-   In bytes of tensors. */
-static int rewrite_progress_call(void *ctx, uint64_t done, uint64_t total)
-{
-    const rewrite_progress *progress = ctx;
-    (void)total;
-    return progress->options->progress(progress->options->progress_ctx, progress->before + done, progress->total);
-}
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -118,16 +101,15 @@ static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite
                                   const coffer_read_options *options, coffer_error *err)
 {
     const coffer_rewrite_summary *summary = &rewrite->summary;
-    rewrite_progress progress = { .options = options, .total = summary->copied + summary->cast };
+    coffer__parts parts = { .total = summary->copied + summary->cast };
     coffer_read_options part = *options;
-    part.progress = options->progress != NULL ? rewrite_progress_call : NULL;
-    part.progress_ctx = &progress;
+    coffer__parts_begin(&parts, &part.progress, &part.progress_ctx);
     const coffer_status status = rewrite_copy(rewrite, target, &part, err);
     if (status != COFFER_OK || summary->cast == 0) {
         return status;
     }
     /* The casts are counted from the end of the copies on. */
-    progress.before = summary->copied;
+    parts.before = summary->copied;
     return coffer__rewrite_cast(rewrite, target, &part, err);
 }
 

@@ -23,6 +23,7 @@
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "parts.h"
 #include "sink.h"
 #include "sort.h"
 #include "spans.h"
@@ -315,17 +316,17 @@ coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *h
 
 /* The caller was promised that exactly one of the sink's functions finish and discard is called.
    If opening fails before the writer has taken the sink, no writer exists to do that, so it is
-   done here. Afterwards coffer_writer_free does it. What has no write_at is no sink, and is left
-   alone. */
+   done here. Afterwards coffer_writer_free does it. */
 coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                       const coffer_writer_options *options, coffer_error *err)
 {
     bool taken = false;
     const writer_target target = { .custom = sink, .taken = &taken };
-    if (sink == NULL || sink->write_at == NULL) {
+    if (sink == NULL) {
         return writer_no_target(writer, err);
     }
-    const coffer_status status = writer_open(writer, header, &target, options, err);
+    const coffer_status status =
+        sink->write_at == NULL ? writer_no_target(writer, err) : writer_open(writer, header, &target, options, err);
     if (status != COFFER_OK && !taken && sink->discard != NULL) {
         sink->discard(sink->ctx);
     }
@@ -919,34 +920,17 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
     return status == COFFER_OK ? status : writer_fail(writer, status, err);
 }
 
-/* Reports the progress of some copies as that of all. `before` counts the bytes of those that were
-   copied earlier, `total` those of the whole call. */
-typedef struct writer_part {
-    const coffer_read_options *options;
-    uint64_t before;
-    uint64_t total;
-} writer_part;
-
-/* `total` is that of some copies, which the user is not told. */
-static int writer_tell_part(void *ctx, uint64_t done, uint64_t total)
-{
-    const writer_part *part = ctx;
-    (void)total;
-    return part->options->progress(part->options->progress_ctx, part->before + done, part->total);
-}
-
 /* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by
    batch. One batch exists at a time, so memory does not grow with the number of copies. It ends
    the write that writer_began counted, whatever happens, or the writer could never be finished. */
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
                                        const coffer_read_options *options, coffer_error *err)
 {
-    writer_part part = { .options = options };
+    coffer__parts parts = { .before = 0 };
     coffer_read_options telling = *options;
-    telling.progress = options->progress == NULL ? NULL : writer_tell_part;
-    telling.progress_ctx = &part;
+    coffer__parts_begin(&parts, &telling.progress, &telling.progress_ctx);
     for (size_t i = 0; i < copies->count; i++) {
-        part.total += copies->all[i].tensor->size;
+        parts.total += copies->all[i].tensor->size;
     }
     coffer_status status = COFFER_OK;
     if (copies->steady > 0 || copies->count == 0) {
@@ -954,7 +938,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     }
     /* What was moved counts as done before the first batch. */
     for (size_t i = 0; i < copies->steady; i++) {
-        part.before += copies->all[copies->order[i]].tensor->size;
+        parts.before += copies->all[copies->order[i]].tensor->size;
     }
     /* The fickle ones. After a failure the batch may be empty and `i` stay, but then the loop ends
        by the status. */
@@ -965,7 +949,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
             status = writer_copy_batch(writer, &batch, &telling, err);
         }
         writer_free_batch(&batch);
-        part.before += batch.size;
+        parts.before += batch.size;
         i += batch.count;
     }
     writer_ended(writer, status);

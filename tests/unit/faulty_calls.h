@@ -7,6 +7,8 @@
 #ifndef COFFER_TESTS_FAULTY_CALLS_H
 #define COFFER_TESTS_FAULTY_CALLS_H
 
+#include "support_file.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +63,19 @@ static struct {
 static void faults_clear(void)
 {
     memset(&faults, 0, sizeof faults);
+}
+
+/* For cmocka: what runs before a test and after it, where the test has a directory of its own. */
+static inline int faults_set_up(void **state)
+{
+    faults_clear();
+    return work_dir_set_up(state);
+}
+
+static inline int faults_tear_down(void **state)
+{
+    faults_clear();
+    return work_dir_tear_down(state);
 }
 
 static bool faulty(fault kind)

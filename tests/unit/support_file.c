@@ -110,6 +110,31 @@ uint8_t *file_read(const char *name, size_t *size)
     return bytes;
 }
 
+struct stat look(const char *name)
+{
+    struct stat found;
+    assert_int_equal(lstat(work_path(name), &found), 0);
+    return found;
+}
+
+bool file_has(const char *name, file_bytes expected)
+{
+    size_t size = 0;
+    uint8_t *found = file_read(name, &size);
+    const bool same = size == expected.size && memcmp(found, expected.at, size) == 0;
+    free(found);
+    return same;
+}
+
+void assert_file_has(const char *name, file_bytes expected)
+{
+    size_t size = 0;
+    uint8_t *found = file_read(name, &size);
+    assert_int_equal(size, expected.size);
+    assert_memory_equal(found, expected.at, size);
+    free(found);
+}
+
 coffer_header *header_of(const tensor_spec *specs, size_t count, const coffer_allocator *allocator)
 {
     coffer_header *header = NULL;

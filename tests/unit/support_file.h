@@ -6,8 +6,10 @@
 
 #include "coffer.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /* Makes a fresh directory; its name stays valid until the next call of work_dir_remove. */
 void work_dir_make(void);
@@ -26,6 +28,17 @@ size_t open_descriptors(void);
 void file_write(const char *name, const void *bytes, size_t size);
 /* The whole file, to be freed; its size in *size. */
 uint8_t *file_read(const char *name, size_t *size);
+/* What lstat says of it. */
+struct stat look(const char *name);
+
+/* Bytes that a file has, or is to have. */
+typedef struct file_bytes {
+    uint8_t *at;
+    size_t size;
+} file_bytes;
+
+bool file_has(const char *name, file_bytes expected);
+void assert_file_has(const char *name, file_bytes expected);
 
 typedef struct tensor_spec {
     const char *name;

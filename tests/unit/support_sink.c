@@ -52,13 +52,6 @@ bool file_is(const char *name, const uint8_t *bytes, size_t size)
     return same;
 }
 
-struct stat look(const char *name)
-{
-    struct stat found;
-    assert_int_equal(lstat(work_path(name), &found), 0);
-    return found;
-}
-
 mode_t mode_of(const char *name)
 {
     return look(name).st_mode & 07777;

@@ -35,8 +35,6 @@ int open_model(int flags);
 
 void assert_file(const char *name, const uint8_t *bytes, size_t size);
 bool file_is(const char *name, const uint8_t *bytes, size_t size);
-/* What lstat says of it. */
-struct stat look(const char *name);
 mode_t mode_of(const char *name);
 /* The one name in the directory that begins with a dot; valid until the next call. */
 const char *hidden_name(void);

@@ -57,12 +57,50 @@ static void test_there_may_be_none(void **state)
     assert_int_equal(meter.blocks, 0);
 }
 
+static void test_a_list_grows_by_doubling(void **state)
+{
+    (void)state;
+    memory_meter meter;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    size_t room = 0;
+    uint32_t *items = NULL;
+    for (uint32_t i = 0; i < 1000; i++) {
+        items = coffer__grow_array(&allocator, items, i, &room, sizeof *items, NULL);
+        assert_non_null(items);
+        assert_true(room > i);
+        items[i] = i;
+    }
+    assert_int_equal(meter.held, room * sizeof *items);
+    assert_true(meter.requests <= 8);
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_int_equal(items[i], i);
+    }
+    /* Without memory, or beyond what can be counted, the list stays as it is. */
+    const size_t before = room;
+    coffer_error err;
+    meter.fail_at = meter.requests + 1;
+    assert_null(coffer__grow_array(&allocator, items, room, &room, sizeof *items, &err));
+    assert_int_equal(err.code, COFFER_ERR_MEMORY);
+    assert_int_equal(room, before);
+    assert_int_equal(items[999], 999);
+    coffer__free(&allocator, items, room * sizeof *items);
+    assert_int_equal(meter.blocks, 0);
+    const size_t requests = meter.requests;
+    size_t full = (size_t)1 << 30;
+    assert_null(coffer__grow_array(&allocator, NULL, full, &full, 1, &err));
+    full = 16;
+    assert_null(coffer__grow_array(&allocator, NULL, full, &full, SIZE_MAX / 16, &err));
+    assert_int_equal(err.code, COFFER_ERR_MEMORY);
+    assert_int_equal(meter.requests, requests);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_never_asked_for),
         cmocka_unit_test(test_a_block_goes_out_grows_and_comes_back),
         cmocka_unit_test(test_there_may_be_none),
+        cmocka_unit_test(test_a_list_grows_by_doubling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

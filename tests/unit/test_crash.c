@@ -33,31 +33,23 @@ static const tensor_spec specs[] = {
 };
 #define SPEC_COUNT (sizeof specs / sizeof specs[0])
 
-typedef struct bytes {
-    uint8_t *at;
-    size_t size;
-} bytes;
-
-static bytes old;   /* the file before, … */
-static bytes fresh; /* … and after what the child does */
-static bytes undo;  /* the undo file of an edit that was interrupted */
-static image saved; /* what a child saves */
+static file_bytes old;   /* the file before, … */
+static file_bytes fresh; /* … and after what the child does */
+static file_bytes undo;  /* the undo file of an edit that was interrupted */
+static image saved;      /* what a child saves */
 static coffer_sync save_sync;
 static coffer_edit_mode edit_mode;
 static const char *edit_value;
 
 static int set_up(void **state)
 {
-    (void)state;
-    faults_clear();
-    work_dir_make();
     saved = image_of(specs, SPEC_COUNT);
     save_sync = COFFER_SYNC_REPLACE;
     edit_mode = COFFER_EDIT_AUTO;
-    return 0;
+    return faults_set_up(state);
 }
 
-static void free_bytes(bytes *gone)
+static void free_bytes(file_bytes *gone)
 {
     free(gone->at);
     gone->at = NULL;
@@ -65,14 +57,11 @@ static void free_bytes(bytes *gone)
 
 static int tear_down(void **state)
 {
-    (void)state;
-    faults_clear();
     image_free(&saved);
     free_bytes(&old);
     free_bytes(&fresh);
     free_bytes(&undo);
-    work_dir_remove();
-    return 0;
+    return faults_tear_down(state);
 }
 
 /* ---- what the children do -------------------------------------------------------------------------------------------- */
@@ -115,9 +104,9 @@ static int run_recover(void *ctx)
 
 /* ---- what is found afterwards ---------------------------------------------------------------------------------------- */
 
-static bytes take_file(const char *name)
+static file_bytes take_file(const char *name)
 {
-    bytes file = { NULL, 0 };
+    file_bytes file = { NULL, 0 };
     file.at = file_read(name, &file.size);
     return file;
 }
@@ -127,15 +116,7 @@ static bool there_is(const char *name)
     return access(work_path(name), F_OK) == 0;
 }
 
-static bool file_is(const char *name, bytes expected)
-{
-    bytes found = take_file(name);
-    const bool same = found.size == expected.size && memcmp(found.at, expected.at, found.size) == 0;
-    free(found.at);
-    return same;
-}
-
-static void put_file(const char *name, bytes file)
+static void put_file(const char *name, file_bytes file)
 {
     file_write(name, file.at, file.size);
 }
@@ -197,7 +178,7 @@ static void kill_at_every_call(int (*run)(void *ctx), void (*prepare)(void), voi
         check();
     }
     assert_true(k > LEAST_CALLS);
-    assert_true(file_is("model", fresh));
+    assert_true(file_has("model", fresh));
 }
 
 /* ---- saving ---------------------------------------------------------------------------------------------------------- */
@@ -216,7 +197,7 @@ static size_t most_leftovers;
 static void check_saved(void)
 {
     if (there_is("model")) {
-        assert_true(file_is("model", fresh) || (old.at != NULL && file_is("model", old)));
+        assert_true(file_has("model", fresh) || (old.at != NULL && file_has("model", old)));
         assert_opens();
     } else {
         assert_null(old.at);
@@ -307,17 +288,17 @@ static void check_edited(void)
     if (has_undo) {
         recovered++;
         assert_int_equal(coffer_recover(work_path("model"), NULL, &err), COFFER_OK);
-        assert_true(file_is("model", old));
+        assert_true(file_has("model", old));
         assert_false(there_is("model.coffer-undo"));
     }
-    assert_true(file_is("model", fresh) || file_is("model", old));
+    assert_true(file_has("model", fresh) || file_has("model", old));
     assert_opens();
     const size_t scratch = there_is("model.coffer-undo.new") ? 1 : 0;
     assert_true(take_leftovers() <= most_leftovers);
     assert_int_equal(work_dir_count(), 1 + scratch);
     if (scratch > 0) {
         /* It is in nobody's way, and a recovery that has nothing else to do takes it along. */
-        assert_true(file_is("model", old));
+        assert_true(file_has("model", old));
         assert_int_equal(coffer_recover(work_path("model"), NULL, &err), COFFER_ERR_NO_UNDO);
         assert_int_equal(work_dir_count(), 1);
     }
@@ -368,7 +349,7 @@ static void check_recovered(void)
     if (there_is("model.coffer-undo")) {
         assert_int_equal(coffer_recover(work_path("model"), NULL, NULL), COFFER_OK);
     }
-    assert_true(file_is("model", old));
+    assert_true(file_has("model", old));
     assert_opens();
     assert_int_equal(work_dir_count(), 1);
 }
@@ -499,7 +480,7 @@ static void test_order_of_editing(void **state)
     faults.always[FAULT_UNLINK] = 0;
     /* The old header written, durable; undo file gone, durably. */
     assert_steps(run_recover, "uwsud");
-    assert_true(file_is("model", old));
+    assert_true(file_has("model", old));
 }
 
 int main(void)

@@ -46,13 +46,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
 /* The path of a file in the folder, which is opened as ".". */
 static const char *found_path(const char *name)
 {
@@ -254,11 +247,11 @@ static void memory_may_run_out_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_usual_names_come_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(several_files_without_an_index, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_pipeline_is_its_main_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_usual_names_come_first, set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(several_files_without_an_index, set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(a_pipeline_is_its_main_model, set_up, work_dir_tear_down),
         cmocka_unit_test(names_of_shards),
-        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

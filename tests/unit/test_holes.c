@@ -62,13 +62,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
 static void assert_zeros(const uint8_t *bytes, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i++) {
@@ -157,5 +150,5 @@ int main(void)
         cmocka_unit_test(a_writer_keeps_holes),
         cmocka_unit_test(an_edit_keeps_holes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, work_dir_tear_down);
 }

@@ -211,6 +211,7 @@ static void digests_are_read(void **state)
                                          "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",
                                          "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8-1",
                                          "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8x",
+                                         "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==",
                                          "AAECAwQFBgcICQoLDA0 DxAREhMUFRYXGBkaGxwdHh8=" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_false(coffer__http_sha256_hex(wrong[i], digest[0]));

@@ -79,14 +79,6 @@ static int many_files(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    faults_clear();
-    work_dir_remove();
-    return 0;
-}
-
 static coffer *open_model(const char *path)
 {
     coffer *model = NULL;
@@ -303,10 +295,10 @@ static void a_file_that_changed_is_not_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ten_thousand_files_with_256_descriptors, many_files, tear_down),
-        cmocka_unit_test_setup_teardown(a_process_without_descriptors_left, some_files, tear_down),
-        cmocka_unit_test_setup_teardown(the_working_directory_may_change, some_files, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_changed_is_not_read, some_files, tear_down),
+        cmocka_unit_test_setup_teardown(ten_thousand_files_with_256_descriptors, many_files, faults_tear_down),
+        cmocka_unit_test_setup_teardown(a_process_without_descriptors_left, some_files, faults_tear_down),
+        cmocka_unit_test_setup_teardown(the_working_directory_may_change, some_files, faults_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_changed_is_not_read, some_files, faults_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,21 +39,15 @@ static coffer_sync save_sync;
 
 static int set_up(void **state)
 {
-    (void)state;
-    faults_clear();
-    work_dir_make();
     save_sync = COFFER_SYNC_REPLACE;
-    return 0;
+    return faults_set_up(state);
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    faults_clear();
     snapshot_free(&old);
     snapshot_free(&fresh);
-    work_dir_remove();
-    return 0;
+    return faults_tear_down(state);
 }
 
 static coffer_status save(uint8_t seed, uint64_t limit, coffer_error *err)

@@ -710,6 +710,8 @@ static void a_file_that_is_replaced_or_removed_stays_readable(void **state)
     coffer_close(model);
 }
 
+/* A small read takes no memory, so it cannot run out of it; one that gathers runs without a map takes
+   a block for them, and reading many tensors one for the rows. */
 static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
@@ -719,26 +721,25 @@ static void memory_may_run_out_anywhere(void **state)
         coffer *model = open_by((way)how, &allocator);
         const coffer_tensor *cube = tensor_named(model, "cube");
         const coffer_index last[] = { { .kind = COFFER_INDEX_ELLIPSIS }, { .kind = COFFER_INDEX_AT } };
+        const bool gathers = how == BY_READS || how == BY_CALLER;
         const size_t blocks = meter.blocks;
         uint8_t *buffer = malloc((size_t)cube->size);
         assert_non_null(buffer);
+        const coffer_read_target target = { cube, buffer, cube->size };
         for (size_t k = 1; k <= 2; k++) {
             coffer_error err;
             const coffer_status wanted = k == 1 ? COFFER_ERR_MEMORY : COFFER_OK;
             meter.requests = 0;
             meter.fail_at = k;
-            assert_int_equal(coffer_read(model, cube, buffer, cube->size, NULL, &err), wanted);
+            assert_int_equal(coffer_read(model, cube, buffer, cube->size, NULL, &err), COFFER_OK);
+            assert_int_equal(meter.requests, 0);
+            assert_int_equal(coffer_read_slice(model, cube, last, 2, buffer, 2400, NULL, &err),
+                             gathers ? wanted : COFFER_OK);
+            assert_int_equal(meter.requests, gathers ? 1 : 0);
             assert_int_equal(meter.blocks, blocks);
             meter.requests = 0;
-            assert_int_equal(coffer_read_slice(model, cube, last, 2, buffer, 2400, NULL, &err), wanted);
-            assert_int_equal(meter.blocks, blocks);
-        }
-        const coffer_read_target target = { cube, buffer, cube->size };
-        for (size_t k = 1; k <= 3; k++) {
-            coffer_error err;
-            meter.requests = 0;
-            meter.fail_at = k;
-            assert_int_equal(coffer_read_many(model, &target, 1, NULL, &err), k <= 2 ? COFFER_ERR_MEMORY : COFFER_OK);
+            assert_int_equal(coffer_read_many(model, &target, 1, NULL, &err), wanted);
+            assert_int_equal(meter.requests, 1);
             assert_int_equal(meter.blocks, blocks);
         }
         free(buffer);

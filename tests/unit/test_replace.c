@@ -97,13 +97,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    work_dir_remove();
-    return 0;
-}
-
 static void write_old(size_t size)
 {
     uint8_t *bytes = malloc(size);
@@ -207,7 +200,7 @@ static void test_rename_that_fails(void **state)
     wait_until_let_go();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, work_dir_tear_down)
 
 int main(void)
 {

@@ -28,22 +28,6 @@
 
 static const coffer_rewrite_rule to_half = { .kind = COFFER_REWRITE_CAST, .dtype = COFFER_F16, .pattern = "w.*" };
 
-static int set_up(void **state)
-{
-    (void)state;
-    faults_clear();
-    work_dir_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    faults_clear();
-    work_dir_remove();
-    return 0;
-}
-
 /* ---- what is rewritten ---------------------------------------------------------------------------------------------- */
 
 static const float tiny = 1e-9F; /* a variable, since some machines compute with constants of more digits */
@@ -1022,38 +1006,39 @@ static void test_calls_that_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_plan_says_what_would_be, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_new_file_is_what_a_writer_writes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_keeping_is_dropping_the_rest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_casts_lose_is_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_digests_are_recorded_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_metadata_alone_are_edited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_alignment_and_format, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_rules_that_cannot_be, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_two_renames_exchange_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_options_that_cannot_be, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_has_no_place_needs_an_output, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_links_and_locks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_somebody_saved_meanwhile_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_several_files_stay_several, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_file_without_tensors_goes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_files_are_put_together_and_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_metadata_that_contradict_each_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_several_files_that_are_links_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_output_is_never_an_input, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_output_of_several_is_never_an_input, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_files_of_others_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_index_of_others_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_files_that_are_not_open_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_an_index_says_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_files_keep_their_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_only_file_of_an_index_keeps_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_several_files_with_second_names_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_edits_of_several_files_say_how_far_they_came, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_progress_and_cancelling, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_calls_that_fail, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_plan_says_what_would_be, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_the_new_file_is_what_a_writer_writes, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_keeping_is_dropping_the_rest, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_casts_lose_is_counted, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_digests_are_recorded_again, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_metadata_alone_are_edited, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_alignment_and_format, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_rules_that_cannot_be, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_two_renames_exchange_names, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_options_that_cannot_be, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_has_no_place_needs_an_output, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_links_and_locks, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_somebody_saved_meanwhile_stays, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_stay_several, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_without_tensors_goes, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_files_are_put_together_and_apart, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_metadata_that_contradict_each_other, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_that_are_links_stay, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_an_output_is_never_an_input, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_an_output_of_several_is_never_an_input, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_files_of_others_stay, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_an_index_of_others_stays, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_files_that_are_not_open_stay, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_an_index_says_stays, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_files_keep_their_names, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_the_only_file_of_an_index_keeps_it, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_several_files_with_second_names_stay, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_edits_of_several_files_say_how_far_they_came, faults_set_up,
+                                        faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_progress_and_cancelling, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_calls_that_fail, faults_set_up, faults_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,14 +60,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    faults_clear();
-    work_dir_remove();
-    return 0;
-}
-
 static coffer *open_index(coffer_access access)
 {
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
@@ -638,18 +630,18 @@ static void every_call_of_the_system_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tensors_of_all_shards_are_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_way_of_reading_works, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_is_copied_into_one_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tensors_of_all_shards_are_found, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(every_way_of_reading_works, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_is_copied_into_one_file, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(links_lead_only_where_the_index_lies, set_up_hub, tear_down_hub),
-        cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_index_is_called_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(an_index_is_called_one, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_odd_is_noted, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, faults_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

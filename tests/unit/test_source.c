@@ -38,14 +38,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    faults_clear();
-    work_dir_remove();
-    return 0;
-}
-
 /* The source's bytes in memory, until it is closed. */
 static coffer__os_map mapped;
 
@@ -574,7 +566,7 @@ static void test_path_texts(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, faults_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_path),
         TEST(test_path_is_no_file),

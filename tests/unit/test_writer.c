@@ -528,6 +528,11 @@ static void a_sink_that_could_not_be_opened_is_discarded_once(void **state)
     assert_int_equal(k.discards, 1);
     assert_int_equal(coffer_writer_open_sink(&writer, NULL, &sink, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(k.discards, 2);
+    coffer_sink no_write = sink;
+    no_write.write_at = NULL;
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &no_write, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_null(writer);
+    assert_int_equal(k.discards, 3);
     assert_int_equal(k.finishes, 0);
     kept_free(&k);
     coffer_header_free(header);

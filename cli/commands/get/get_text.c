@@ -88,6 +88,7 @@ static size_t element_text(const get_printer *printer, char text[CLI_VALUE_SIZE]
     return cli_value_text(text, as, bytes, 0, is_json(printer));
 }
 
+/* While measuring, nothing is printed: only the longest text counts. */
 static coffer_status print_element(get_printer *printer, uint64_t element)
 {
     char text[CLI_VALUE_SIZE];
@@ -178,6 +179,8 @@ static void print_row_break(get_printer *printer, size_t closed, bool skipped)
     }
 }
 
+/* Row by row. `closed` is how many axes ended with the last row: as many brackets close there, and open
+   before the next one. */
 static coffer_status print_all(get_printer *printer)
 {
     const size_t rank = printer->view->rank;
@@ -218,6 +221,7 @@ static uint64_t count_shown(const cli_view *view, bool cut)
     return view->elements == 0 ? 0 : shown;
 }
 
+/* Elements are aligned when there are few: that takes a walk over them that only measures. */
 static coffer_status print_view(get_printer *printer)
 {
     coffer_status status = COFFER_OK;

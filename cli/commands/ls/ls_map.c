@@ -58,7 +58,8 @@ static int compare_items(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Gives letters to the largest of the tensors that are listed. */
+/* Gives letters to the largest of the tensors that are listed. Sorting by size says which they are;
+   the letters are then given in the order of the file, so that they ascend on the map. */
 static bool give_letters(file_map *map, const ls_selection *selection)
 {
     map_item *items = malloc((selection->count + 1) * sizeof *items);
@@ -86,6 +87,8 @@ static bool give_letters(file_map *map, const ls_selection *selection)
     return true;
 }
 
+/* The header and its slack, then all tensors. The slack is the last part of the header, and data that
+   follow it have no gaps, so the regions cover the file. */
 static bool make_map(file_map *map, const ls_selection *selection)
 {
     const coffer_table *table = coffer_shard_table(selection->model, 0);
@@ -118,7 +121,9 @@ static cli_style mark_style(char mark)
     return mark >= 'A' ? letters[(size_t)(mark - 'A') % 3] : CLI_DIM;
 }
 
-/* What most of the bytes from `start` to `end` belong to; *next is the first region that reaches so far. */
+/* What most of the bytes from `start` to `end` belong to; *next is the first region that reaches so far.
+   Cells are drawn in order, so *next only moves on, and drawing takes one walk over the regions. The
+   tensors without a letter count together, as one kind. */
 static char cell_mark(const file_map *map, size_t *next, uint64_t start, uint64_t end)
 {
     char best = MARK_OTHER;
@@ -153,6 +158,7 @@ static void put_cell(cli_output *out, char mark, char *last)
     cli_put_char(out, mark);
 }
 
+/* Every cell stands for equally many bytes, but for the last one, which may have fewer. */
 static void draw(cli_output *out, const file_map *map)
 {
     const size_t width = out->width == 0 ? USUAL_WIDTH : out->width > WIDTH_MOST ? WIDTH_MOST : out->width;
@@ -219,6 +225,7 @@ static void legend_rows(cli_columns *columns, const file_map *map)
     }
 }
 
+/* The rows of the legend are put twice: to measure the columns, and to write them. */
 static void text_map(cli_output *out, const file_map *map)
 {
     cli_columns columns = { .out = out, .count = 3, .measuring = true, .right = { [1] = true, [2] = true } };

@@ -43,6 +43,8 @@ static size_t put_label(tree_writer *writer, size_t level, const char *text, siz
     return 2 * level + text_len + tail_len;
 }
 
+/* A branch of the tree has no tensor, and so neither a dtype nor a shape. Lines beyond the limit are
+   counted, so that the remark can say how many there are. */
 static void put_line(tree_writer *writer, size_t label_len, const coffer_tensor *tensor, uint64_t bytes)
 {
     char shape[LS_SHAPE_SIZE] = "";
@@ -118,6 +120,8 @@ static void put_folds(tree_writer *writer, size_t first, size_t count, size_t le
     }
 }
 
+/* The tree is walked twice: first to measure the columns, then to write them. The label has room for
+   the longest name, the indent of the deepest level and what stands after a fold. */
 static int text_tree(cli *app, const cli_folds *tree, const char *path, size_t limit)
 {
     cli_columns columns = { .out = &app->out, .count = 4, .measuring = true };

@@ -11,7 +11,8 @@
 
 #define LANES 4
 
-/* Moves the finite numbers to the front and counts the others; returns how many are finite. */
+/* Moves the finite numbers to the front and counts the others; returns how many are finite. Every
+   number is stored, and the place moves on only after a finite one, so the loop has no branches. */
 static size_t keep_finite(stats_numbers *stats, double *values, size_t count)
 {
     size_t kept = 0;
@@ -73,6 +74,8 @@ static void find_ends(stats_numbers *stats, const double *values, size_t count)
     stats->max = high;
 }
 
+/* Zeros are below the least normal number too, so they are taken off. A dtype without subnormal
+   numbers has 0 for it. */
 static void count_small(stats_numbers *stats, const double *values, size_t count, double least_normal)
 {
     uint64_t zeros = 0;
@@ -99,6 +102,8 @@ void stats_add(stats_numbers *stats, double *values, size_t count, double least_
     stats_merge(stats, &block);
 }
 
+/* The minimum, maximum and mean say nothing until there is a finite number: then they are those of the
+   other block. */
 void stats_merge(stats_numbers *stats, const stats_numbers *other)
 {
     const double here = (double)stats->finite;
@@ -131,6 +136,8 @@ double stats_deviation(const stats_numbers *stats)
     return stats->finite > 0 ? sqrt(stats->squares / (double)stats->finite) : (double)NAN;
 }
 
+/* Every finite number gets a bin: rounding may put one at the ends just outside the range, and a range
+   of one number has no width. */
 void stats_count(stats_histogram *histogram, const double *values, size_t count)
 {
     /* Halves, so that the widest range there is does not overflow. */
@@ -156,6 +163,7 @@ uint64_t stats_tallest(const stats_histogram *histogram)
     return most;
 }
 
+/* A mean of both ends, because their difference may be beyond the largest double. */
 double stats_bin_start(const stats_histogram *histogram, size_t i)
 {
     const double share = (double)i / STATS_BINS;

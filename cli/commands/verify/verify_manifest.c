@@ -99,6 +99,8 @@ static bool has_below(const manifest_run *m, const char *name)
 
 /* ---- Which files ---- */
 
+/* What the manifest ignores, unless it names the file itself or something below the folder: then it is
+   looked at in spite of that. */
 static bool is_passed_over(const void *ctx, const char *name)
 {
     const manifest_run *m = ctx;
@@ -187,6 +189,7 @@ static bool take_file(manifest_run *m)
     return take_entry(m, entry, NULL);
 }
 
+/* Lines, as sha256sum has them, do not claim to name all files of the folder; the other formats do. */
 static bool take_folder(manifest_run *m)
 {
     const bool is_lines = coffer_manifest_format_of(m->manifest) == COFFER_MANIFEST_LINES;
@@ -206,7 +209,8 @@ static bool take_folder(manifest_run *m)
 
 /* ---- Their digests ---- */
 
-/* Runs on any thread. */
+/* Runs on any thread. A file that was verified before, and has not changed since, is not read again. The
+   error is allocated, since few files have one and it is large. */
 static void check_one(void *ctx, size_t i)
 {
     const manifest_run *m = ctx;
@@ -233,6 +237,8 @@ static void check_one(void *ctx, size_t i)
     }
 }
 
+/* Runs in order, on the calling thread: the counts and the state need no lock. Only what matched is
+   added to the state. */
 static void show_one(void *ctx, size_t i)
 {
     const manifest_run *m = ctx;
@@ -265,6 +271,7 @@ static void show_one(void *ctx, size_t i)
     }
 }
 
+/* The sizes are only for the line of progress: a file that is missing counts nothing. */
 static void check_all(manifest_run *m)
 {
     uint64_t total = 0;

@@ -4,6 +4,8 @@ pytest, for each."""
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,17 @@ import pytest
 from both import BT_COFFER, BT_REFERENCE, COFFER, EVERY_DTYPE, REFERENCE, Raised, comparable, one_tensor, outcome
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def assert_functions_have_their_parameters(names: list[str], theirs: Any, ours: Any) -> None:
+    """Those of the reference come first; what Coffer adds comes after them, by keyword. The help of the module has them all."""
+    shown = pydoc.plain(pydoc.render_doc(ours))
+    for name in names:
+        wanted, there = (list(inspect.signature(getattr(module, name)).parameters.values()) for module in (theirs, ours))
+        first = there[: len(wanted)]
+        assert [(each.name, each.default, each.kind) for each in first] == [(each.name, each.default, each.kind) for each in wanted], name
+        assert all(each.kind is each.KEYWORD_ONLY for each in there[len(wanted) :]), name
+        assert inspect.getdoc(getattr(ours, name)) and f"    {name}(" in shown, name
 
 
 class Suite:
@@ -28,6 +41,10 @@ class Suite:
 
     def both(self, call: Any) -> tuple[Any, Any]:
         return tuple(outcome(call, side.module(self.name)) for side in (REFERENCE, COFFER))
+
+    def test_parameters(self):
+        theirs, ours = (side.module(self.name) for side in (REFERENCE, COFFER))
+        assert_functions_have_their_parameters(["save", "save_file", "load", "load_file"], theirs, ours)
 
     def ways(self, path, content):
         """Every way to get the tensor of a file."""
@@ -121,6 +138,10 @@ class BintensorsSuite:
     def dtypes(self) -> dict[str, Any]:
         names = ("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "float16", "float32")
         return {name: np.dtype(name) for name in names}
+
+    def test_parameters(self):
+        theirs, ours = (side.module(self.name) for side in (BT_REFERENCE, BT_COFFER))
+        assert_functions_have_their_parameters(["save", "save_with_checksum", "save_file", "load", "load_file"], theirs, ours)
 
     def test_files_cross(self, tmp_path):
         for writer, reader in ((BT_REFERENCE, BT_COFFER), (BT_COFFER, BT_REFERENCE)):

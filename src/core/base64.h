@@ -4,8 +4,8 @@
  * zeros in the bits that belong to no byte. One text for each sequence of bytes: a signed text
  * cannot be changed without changing what it stands for.
  */
-#ifndef COFFER_HASH_BASE64_H
-#define COFFER_HASH_BASE64_H
+#ifndef COFFER_CORE_BASE64_H
+#define COFFER_CORE_BASE64_H
 
 #include <stdbool.h>
 #include <stddef.h>
