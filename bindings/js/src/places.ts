@@ -22,7 +22,7 @@ export type Openable =
   | Source
   | FileSystemFileHandle
   | FileSystemDirectoryHandle
-  | Iterable<File>;
+  | Iterable<File | Source>;
 
 export interface Place {
   /** What messages call it. */
@@ -74,7 +74,7 @@ function alone(source: Source): Opened {
   return { file: name, place, source };
 }
 
-function filesPlace(name: string, files: ReadonlyMap<string, () => Promise<File> | File>): Place {
+function filesPlace(name: string, files: ReadonlyMap<string, () => Promise<Source> | Source>): Place {
   return {
     name,
     path: (file) => file,
@@ -84,17 +84,17 @@ function filesPlace(name: string, files: ReadonlyMap<string, () => Promise<File>
       if (file === undefined) {
         throw new CofferError("SHARD_MISSING", "this file of the model was not handed in", { path: name });
       }
-      return new BlobSource(await file(), name);
+      return file();
     },
   };
 }
 
 async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
-  const files = new Map<string, () => Promise<File>>();
+  const files = new Map<string, () => Promise<Source>>();
   const entries = folder as unknown as AsyncIterable<[string, FileSystemFileHandle | FileSystemDirectoryHandle]>;
   for await (const [name, handle] of entries) {
     if (handle.kind === "file") {
-      files.set(name, () => handle.getFile());
+      files.set(name, async () => new BlobSource(await handle.getFile(), name));
     }
   }
   return {
@@ -106,27 +106,40 @@ async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
   };
 }
 
+/** Whether a folder with these names may hold a model. */
+function mayHoldModel(names: Iterable<string>): boolean {
+  return [...names].some((name) => /\.safetensors(\.index\.json)?$|^model_index\.json$/.test(name));
+}
+
 /**
  * Files that someone chose or dropped. Those of a folder that was chosen (webkitdirectory) say where in it they were:
- * "folder/transformer/config.json".
+ * "folder/transformer/config.json". If there is no model at its top, all of them are looked at together.
  */
-function chosenPlace(files: readonly File[]): Place {
-  const folders = new Map<string, Map<string, () => File>>([["", new Map()]]);
+function chosenPlace(files: readonly (Blob | Source)[]): Place {
+  const folders = new Map<string, Map<string, () => Source>>([["", new Map()]]);
+  const all = new Map<string, () => Source>();
   for (const file of files) {
+    const source = sourceOf(file);
     const whole = (file as Partial<File>).webkitRelativePath ?? "";
     const inside = whole.split("/").slice(1, -1).join("/");
     folders.set(
       inside,
-      (folders.get(inside) ?? new Map<string, () => File>()).set(file.name, () => file),
+      (folders.get(inside) ?? new Map<string, () => Source>()).set(source.name, () => source),
     );
+    all.set(source.name, () => source);
   }
+  const top = folders.get("")!;
   return {
-    ...filesPlace("the files", folders.get("")!),
+    ...filesPlace("the files", mayHoldModel(top.keys()) ? top : all),
     folder: (name) => {
       const inside = folders.get(name);
       return Promise.resolve(inside === undefined ? undefined : filesPlace(name, inside));
     },
   };
+}
+
+function sourceOf(file: Blob | Source): Source {
+  return file instanceof Blob ? new BlobSource(file, (file as Partial<File>).name ?? "the blob") : file;
 }
 
 /** What is at a URL. `shown` is what messages call it, where that is another text. */
@@ -258,12 +271,13 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
       ? alone(new BlobSource(await from.getFile(), from.name))
       : { folder: await handlePlace(from) };
   }
-  const files = Symbol.iterator in from ? [...from] : [undefined];
-  if (!files.every((file) => file instanceof Blob)) {
+  const files: readonly unknown[] = Symbol.iterator in from ? [...from] : [undefined];
+  if (!files.every(isFile)) {
     throw notOpenable();
   }
-  if (files.length === 1) {
-    return alone(new BlobSource(files[0]!, (files[0] as Partial<File>).name ?? "the blob"));
-  }
-  return { folder: chosenPlace(files) };
+  return files.length === 1 ? alone(sourceOf(files[0]!)) : { folder: chosenPlace(files) };
+}
+
+function isFile(file: unknown): file is Blob | Source {
+  return file instanceof Blob || (typeof file === "object" && file !== null && isSource(file));
 }

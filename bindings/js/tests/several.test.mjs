@@ -268,4 +268,6 @@ test("a folder that was chosen in a page", async () => {
   ];
   assert.deepEqual([...(await open(pipeline)).tensors.keys()], ["a"]);
   await assert.rejects(open(pipeline.slice(0, 2)), { code: "NO_MODEL" });
+  // Without a model at the top, wherever it is.
+  assert.deepEqual([...(await open([chosen("a/b/x.safetensors", file), chosen("a/y.txt", "")])).tensors.keys()], ["a"]);
 });
