@@ -5,7 +5,7 @@
  */
 import { dtypeNumber } from "./arrays.js";
 import { unsigned, wellFormed } from "./checks.js";
-import { AT, withCore, type Core } from "./core.js";
+import { AT, quoted, tensorName, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import type { Dtype } from "./generated/tables.js";
 import type { Integer } from "./integers.js";
@@ -62,22 +62,22 @@ interface Declared {
   data: TensorData;
 }
 
-function declared(tensor: NewTensor): Declared {
+async function declared(tensor: NewTensor): Promise<Declared> {
   wellFormed(tensor.name, "the name of a tensor");
   const dtype = tensor.dtype ?? DTYPES.get(kindOf(tensor.data));
   if (dtype === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a dtype`, {
-      tensor: tensor.name,
+    throw new CofferError("ARGUMENT", `the tensor ${await quoted(tensor.name)} needs a dtype`, {
+      tensor: await tensorName(tensor.name),
     });
   }
   const shape = tensor.shape ?? (kindOf(tensor.data) === "" ? undefined : [(tensor.data as Uint8Array).length]);
   if (shape === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a shape`, {
-      tensor: tensor.name,
+    throw new CofferError("ARGUMENT", `the tensor ${await quoted(tensor.name)} needs a shape`, {
+      tensor: await tensorName(tensor.name),
     });
   }
   if (!Array.isArray(shape) && !ArrayBuffer.isView(shape)) {
-    throw new CofferError("ARGUMENT", `the shape of ${JSON.stringify(tensor.name)} is a list of numbers`);
+    throw new CofferError("ARGUMENT", `the shape of ${await quoted(tensor.name)} is a list of numbers`);
   }
   return { name: tensor.name, dtype, shape, data: tensor.data };
 }
@@ -109,8 +109,11 @@ export interface Layout {
 
 /** Lays a file out, without looking at any tensor's bytes. */
 export function layOut(given: Iterable<NewTensor>, options: BuildOptions = {}): Promise<Layout> {
-  return withCore((core) => {
-    const tensors = [...given].map(declared);
+  return withCore(async (core) => {
+    const tensors: Declared[] = [];
+    for (const tensor of given) {
+      tensors.push(await declared(tensor));
+    }
     const metadata = options.metadata ?? undefined;
     if (typeof metadata !== "object" && metadata !== undefined) {
       throw new CofferError("ARGUMENT", "the metadata are an object of texts");
@@ -144,16 +147,16 @@ function isBuffer(value: unknown): value is ArrayBuffer {
   return /^\[object (Shared)?ArrayBuffer\]$/.test(Object.prototype.toString.call(value));
 }
 
-function demandSize(part: TensorPart, { name, size }: { name: string; size: Integer }): TensorPart {
+async function demandSize(part: TensorPart, { name, size }: { name: string; size: Integer }): Promise<TensorPart> {
   const isBytes = part instanceof Blob || ArrayBuffer.isView(part) || isBuffer(part);
   if (!isBytes) {
-    const message = `the data of ${JSON.stringify(name)} are an array, a Blob, or a function that gives one`;
-    throw new CofferError("ARGUMENT", message, { tensor: name });
+    const message = `the data of ${await quoted(name)} are an array, a Blob, or a function that gives one`;
+    throw new CofferError("ARGUMENT", message, { tensor: await tensorName(name) });
   }
   const actual = part instanceof Blob ? part.size : part.byteLength;
   if (actual !== Number(size)) {
-    const message = `the tensor ${JSON.stringify(name)} has ${size} bytes by its dtype and shape, and was given ${actual}`;
-    throw new CofferError("BUFFER_SIZE", message, { tensor: name, expected: size, actual });
+    const message = `the tensor ${await quoted(name)} has ${size} bytes by its dtype and shape, and was given ${actual}`;
+    throw new CofferError("BUFFER_SIZE", message, { tensor: await tensorName(name), expected: size, actual });
   }
   return part;
 }

@@ -309,6 +309,12 @@ async function readHeader(repository: Repository, path: string, headSize?: numbe
   }
 }
 
+/** A name in quotes that cannot do anything to a terminal. */
+function inAscii(name: string): string {
+  const escape = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`;
+  return JSON.stringify(name).replace(/[^\x20-\x7e]/gu, escape);
+}
+
 /** Fails when a name in an index is more than that of a file below the index's folder, also once it is decoded. */
 export function assertSafeShardFilename(filename: string): void {
   let name = filename;
@@ -317,7 +323,7 @@ export function assertSafeShardFilename(filename: string): void {
 
     const odd = /^\/|\\|[\x00-\x1f\x7f]|^[a-z][a-z\d+.-]*:|(^|\/)\.{1,2}(\/|$)|^$|[?#]/i.test(name);
     if (odd) {
-      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${JSON.stringify(filename)}`, "SHARD_NAME");
+      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${inAscii(filename)}`, "SHARD_NAME");
     }
     try {
       name = decodeURIComponent(name);
