@@ -29,8 +29,11 @@ check_deterministic() {
     cmp "$elsewhere/out/model.wasm" "$package/build/model.wasm"
 }
 
-PATH=$(tools/setup.sh node):$PATH
-export PATH
+if ! node=$(tools/setup.sh node); then
+    echo 'tools/js.sh: there is no Node of version 20 or newer here: run tools/setup.sh js first' >&2
+    exit 1
+fi
+export PATH=$node:$PATH
 export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
 # The command that the package is compared with: that of the whole test run, or that of `make js`.
 for command in "$root"/build/{release,check-gcc}/coffer; do

@@ -75,11 +75,20 @@ async function assertWhole(place: Place, names: readonly string[], files: readon
   }
 }
 
-async function missingWords(missing: readonly string[], count: number, total: number): Promise<string> {
-  const named = await Promise.all(missing.map(quoted));
+/** Words about files that are missing, of which `missing` are the first few; `why` they may be. */
+export async function missingWords(
+  missing: readonly string[],
+  count: number,
+  total: number,
+  why: string,
+): Promise<string> {
+  if (count === 1) {
+    return `this file of the model does not exist: ${why}`;
+  }
+  const named = await Promise.all(missing.slice(0, MOST_NAMED).map(quoted));
   const last = count > MOST_NAMED ? `${count - MOST_NAMED} more` : named.pop();
   const list = named.length > 0 ? `${named.join(", ")} and ${last}` : last;
-  return `${count} of the model's ${total} files do not exist: the download is incomplete: ${list}`;
+  return `${count} of the model's ${total} files do not exist: ${why}: ${list}`;
 }
 
 /** Fails when a set has gaps. Names of a set differ in their numbers only, so as many as the total are all of them. */
@@ -98,11 +107,10 @@ async function assertComplete(place: Place, files: readonly string[]): Promise<v
     }
   }
   const details: ErrorDetails = { path: place.path(missing[0]!), expected: total, actual: files.length };
-  const message =
-    count === 1
-      ? `this file of the model does not exist: ${files.length} of ${total} files that are named like it exist; the ` +
-        "download is incomplete"
-      : await missingWords(missing, count, total);
+  const incomplete = "the download is incomplete";
+  const why =
+    count === 1 ? `${files.length} of ${total} files that are named like it exist; ${incomplete}` : incomplete;
+  const message = await missingWords(missing, count, total, why);
   throw new CofferError("SHARD_MISSING", message, details);
 }
 

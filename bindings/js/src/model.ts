@@ -17,7 +17,7 @@ import {
   type ContentRecord,
   type Recorded,
 } from "./digests.js";
-import { discover, USUAL_NAMES } from "./discover.js";
+import { discover, missingWords, USUAL_NAMES } from "./discover.js";
 import { CofferError } from "./errors.js";
 import { NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { digestOf, isAlgorithm, withFastHasher, withHasher, type Algorithm, type Hasher } from "./hashes.js";
@@ -530,12 +530,12 @@ async function openFiles(
   let opened = 0;
   try {
     const tables = await inParallel(files, atOnce(options.parallel, 16), async (file, i) => {
-      const source = await place.open(file, index?.headSizes.get(file)).catch((cause: unknown) => {
-        throw missing(cause, file);
+      const source = await place.open(file, index?.headSizes.get(file)).catch(async (cause: unknown) => {
+        throw await missing(cause, file, files, place);
       });
       sources[i] = source;
-      const table = await readTable(source, options).catch((cause: unknown) => {
-        throw missing(cause, file);
+      const table = await readTable(source, options).catch(async (cause: unknown) => {
+        throw await missing(cause, file, files, place);
       });
       options.progress?.(++opened, files.length);
       return table;
@@ -551,16 +551,21 @@ async function openFiles(
   }
 }
 
-/** Of a model of several files, a file that is not there is one that is missing. */
-function missing(cause: unknown, file: string): unknown {
+/** Of a model of several files, a file that is not there is one that is missing; where the place can say, with others. */
+async function missing(cause: unknown, file: string, files: readonly string[], place: Place): Promise<unknown> {
   if (!(cause instanceof CofferError) || cause.code !== "NOT_FOUND") {
     return cause;
   }
-  return new CofferError("SHARD_MISSING", "this file of the model does not exist", {
-    path: cause.path ?? file,
-    httpStatus: cause.httpStatus,
-    cause,
-  });
+  const there = new Set(await place.list());
+  const gone = there.size === 0 ? [] : files.filter((name) => !there.has(name));
+  const why = "the download is incomplete, or the index is of another model";
+  // One alone is what the error is about; of several it has the numbers.
+  const [path, sizes] =
+    gone.length > 1
+      ? [place.path(gone[0]!), { expected: files.length, actual: files.length - gone.length }]
+      : [cause.path ?? file, {}];
+  const message = await missingWords(gone, Math.max(gone.length, 1), files.length, why);
+  return new CofferError("SHARD_MISSING", message, { path, ...sizes, httpStatus: cause.httpStatus, cause });
 }
 
 /** All of a file that is known to be small. */
