@@ -87,7 +87,7 @@ amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its h
 	@tools/setup.sh amalgamation
 	@tools/amalgamate.py build/amalgamation
 
-js: ## the JavaScript package: bindings/js/dist, linted and tested
+js: build ## the JavaScript package: bindings/js/dist, linted and tested
 	@tools/setup.sh js
 	@tools/js.sh check
 

@@ -70,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const uint8_t *edge = guarded_copy(bytes, size);
     coffer__index index;
     coffer_error err;
-    const coffer_status status = coffer__index_read(&index, edge, size, coffer_libc_allocator(), &err);
+    const coffer_status status =
+        coffer__index_read(&index, edge, size, coffer__place_check_name, coffer_libc_allocator(), &err);
     if (status != COFFER_OK) {
         expect(err.code == status, "the error has the code that was returned");
         expect(err.offset <= size || err.offset == COFFER_NO_OFFSET, "and a place in the text");

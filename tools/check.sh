@@ -48,6 +48,10 @@ stage_clang_tidy() {
     c_files '\.c$' src | grep -vxF "$(printf '%s\n' "${apart[@]}")" |
         "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tools/analysis.h"
     c_files '\.c$' "${apart[@]}" cli | "${tidy[@]}" --checks=-clang-analyzer-core.UndefinedBinaryOperatorResult
+    # The shim of WebAssembly, for its own machine.
+    local shim
+    mapfile -t shim < <(bindings/js/wasm/build.sh --options)
+    c_files '\.c$' bindings/js/wasm | xargs -P "$JOBS" -I{} clang-tidy --quiet {} -- "${shim[@]}"
 }
 
 stage_cppcheck() {
@@ -58,7 +62,7 @@ stage_cppcheck() {
     local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/io/os_{memory,without_wait}.c)
     cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
         --library=posix -j "$JOBS" --suppress=missingIncludeSystem --suppress=uninitvar \
-        --suppress=duplicateAssignExpression "${mapping[@]}" -Iinclude "${rooms[@]}" src cli
+        --suppress=duplicateAssignExpression "${mapping[@]}" -Iinclude "${rooms[@]}" src cli bindings/js/wasm
 }
 
 stage_install() {

@@ -34,8 +34,10 @@ ROOMS = {
 PURE_ROOMS = ("core", "format")
 # Folders that use the library as anyone would: the public headers and files of their own.
 USERS = ("cli", "examples", "bench", "bindings")
-# But what is compiled to WebAssembly is made of the pure rooms, and reaches into them.
+# But what is compiled to WebAssembly is made of the pure rooms, and reaches into them; and into these files of others, which
+# are as pure.
 SHIM = "bindings/js/wasm/"
+SHIM_HEADERS = {"hash.h", "index.h", "place_name.h"}
 
 # emmintrin.h is the compiler's own: instructions, behind an #if and with a scalar twin.
 CORE_HEADERS = {"emmintrin.h", "float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
@@ -153,7 +155,8 @@ def check_layers(tree):
         for file in tree.code(folder):
             for line, name in tree.includes(file):
                 target = home.get(Path(name).name)
-                reaches = file.startswith(SHIM) and target and target.split("/")[1] in PURE_ROOMS
+                pure = target and (target.split("/")[1] in PURE_ROOMS or name in SHIM_HEADERS)
+                reaches = file.startswith(SHIM) and pure
                 if target and not reaches and name not in own | public | TABLES.get(file, set()):
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
 

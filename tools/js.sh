@@ -26,18 +26,26 @@ check_deterministic() {
     cp -r bindings/js/wasm "$elsewhere/a checkout/bindings/js"
     "$elsewhere/a checkout/bindings/js/wasm/build.sh" "$elsewhere/out"
     cmp "$elsewhere/out/coffer.wasm" "$package/build/coffer.wasm"
+    cmp "$elsewhere/out/model.wasm" "$package/build/model.wasm"
 }
 
-PATH=$(tools/setup.sh node):$PATH
-export PATH
-export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python COFFER_CLI=$root/build/check-gcc/coffer
+if ! node=$(tools/setup.sh node); then
+    echo 'tools/js.sh: there is no Node of version 20 or newer here: run tools/setup.sh js first' >&2
+    exit 1
+fi
+export PATH=$node:$PATH
+export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
+# The command that the package is compared with: that of the whole test run, or that of `make js`.
+for command in "$root"/build/{release,check-gcc}/coffer; do
+    [ ! -x "$command" ] || export COFFER_CLI=$command
+done
 # By Deno and Bun, too, where they are.
 export COFFER_DENO=${COFFER_DENO-$(command -v deno || true)} COFFER_BUN=${COFFER_BUN-$(command -v bun || true)}
 cd "$package"
 
 say "building, by node $(node --version)"
 node scripts/build.mjs
-ls -l dist/coffer.wasm
+ls -l dist/*.wasm
 
 if [ "${1:-build}" = check ]; then
     say 'the same again, elsewhere'

@@ -7,11 +7,12 @@
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check` and `bench` it also makes .venv, with the packages that tests/requirements.txt pins, and
-# build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
+# the script fails. For `check`, `bench` and `js` it also makes .venv, with the packages that tests/requirements.txt pins; for
+# `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
-# store to read from; for `check`, `js` and `web` bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines that qemu plays in build/cross.
+# store to read from; for `check`, `js` and `web` bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and
+# `cross` it unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -388,6 +389,9 @@ bench)
     ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
+    ;;&
+js)
+    make_venv .venv tests/requirements.txt
     ;;&
 check | js | web)
     make_js_modules bindings/js

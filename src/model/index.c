@@ -17,7 +17,6 @@
 #include "error.h"
 #include "json.h"
 #include "pattern.h"
-#include "place.h"
 #include "sniff.h"
 #include "sort.h"
 
@@ -234,7 +233,7 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
     }
     status = index_string(index, json, &entry->file, &file_at);
     if (status == COFFER_OK && index_begins_run(index, index->count)) {
-        status = coffer__place_check_name(entry->file.text, entry->file.len, file_at, json->err);
+        status = index->judge(entry->file.text, entry->file.len, file_at, json->err);
     }
     index->count += status == COFFER_OK;
     return status;
@@ -480,10 +479,11 @@ static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, cof
 /* `index` is valid for coffer__index_free from the first statement on. The size is checked before
    anything is looked at, since positions are kept in 32 bits. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
-                                 const coffer_allocator *allocator, coffer_error *err)
+                                 coffer__index_judge *judge, const coffer_allocator *allocator, coffer_error *err)
 {
     memset(index, 0, sizeof *index);
     index->allocator = allocator;
+    index->judge = judge;
     index->names.allocator = allocator;
     index->total_size_at = COFFER_NO_OFFSET;
     if (text_size > COFFER__INDEX_MOST_BYTES) {

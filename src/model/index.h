@@ -6,8 +6,8 @@
  *
  * The reader is as strict as that of headers: RFC 8259, no key twice, no other types. `metadata`
  * may be missing or null; what it has besides total_size does not matter, and unknown members are
- * skipped. Offsets in failures are bytes of the index. Nothing is opened here, and names of files
- * are only judged by coffer__place_check_name, which see.
+ * skipped. Offsets in failures are bytes of the index. Nothing is opened here, and which names of
+ * files are acceptable is for the caller to say.
  */
 #ifndef COFFER_MODEL_INDEX_H
 #define COFFER_MODEL_INDEX_H
@@ -43,11 +43,15 @@ typedef struct coffer__index_shard {
     uint32_t position; /* of the first tensor in it */
 } coffer__index_shard;
 
+/* Fails if a file may not have that name, which is at `offset` of the index. */
+typedef coffer_status coffer__index_judge(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
+
 /* An index that was read. It borrows the text, and its allocator, until coffer__index_free; all of
    it is constant once coffer__index_read has returned, except for what coffer__index_select leaves
    out. */
 typedef struct coffer__index {
     const coffer_allocator *allocator;
+    coffer__index_judge *judge;
     uint8_t *escaped; /* names that are written with escapes; the others stay in the text */
     size_t escaped_size;
     size_t escaped_used;
@@ -72,9 +76,10 @@ typedef struct coffer__index {
 /* The number of a file that is left out, for its entries. */
 #define COFFER__INDEX_LEFT_OUT UINT32_MAX
 
-/* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. */
+/* Reads an index. `text` is borrowed until coffer__index_free, which also follows a failure. `judge`
+   is asked about every file; what opens files by these names gives coffer__place_check_name. */
 coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
-                                 const coffer_allocator *allocator, coffer_error *err);
+                                 coffer__index_judge *judge, const coffer_allocator *allocator, coffer_error *err);
 /* Leaves out the files with no tensor that matches one of the patterns: COFFER_ERR_NO_TENSOR when
    that is all of them. Called once at most. Entries of files that are left out stay, with the
    number COFFER__INDEX_LEFT_OUT, and shards are renumbered. */

@@ -16,6 +16,7 @@
 #include "coffer.h"
 #include "names.h"
 #include "paths.h"
+#include "place_name.h"
 #include "pool.h"
 #include "source.h"
 #include "web.h"
@@ -38,11 +39,6 @@ typedef struct coffer__whole {
     char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository that it came from, when it is known */
     coffer__os_info seen;                   /* of a path: the file that was read */
 } coffer__whole;
-
-/* Fails with COFFER_ERR_SHARD_NAME at `offset` unless a name may be joined to a place: it is not
-   empty, "." or "..", has none of / \ : or control characters, and at most 255 bytes. The same must
-   be true of every name that results from undoing its %XX escapes, however often. */
-coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
 
 /* Finds the place of an index (or of any other file of a model), given by its path. `place` is
    zero, except for what is known of a URL: its web and commit. */

@@ -81,7 +81,8 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
 static coffer_status several_read_index(coffer__index *index, const coffer__whole *text,
                                         const coffer_open_options *options, coffer_error *err)
 {
-    const coffer_status status = coffer__index_read(index, text->bytes, text->size, options->allocator, err);
+    const coffer_status status =
+        coffer__index_read(index, text->bytes, text->size, coffer__place_check_name, options->allocator, err);
     if (status != COFFER_OK || options->select_count == 0) {
         return status;
     }

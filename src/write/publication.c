@@ -131,7 +131,8 @@ static coffer_status publication_read_list(publication_list *list, const char *p
     }
     list->read = true;
     if (list->text.size > 0) {
-        status = coffer__index_read(&list->index, list->text.bytes, list->text.size, allocator, err);
+        status = coffer__index_read(&list->index, list->text.bytes, list->text.size, coffer__place_check_name,
+                                    allocator, err);
     }
     if (status != COFFER_OK) {
         publication_free_list(list);

@@ -3,10 +3,10 @@
  * Builds the package into dist/: the WebAssembly module, the tables that come from the library's headers, and the
  * JavaScript with its types.
  *
- *   node scripts/build.mjs [--wasm FILE]    FILE: a module that is built already
+ *   node scripts/build.mjs [--wasm FOLDER]    FOLDER: where the modules are built already
  */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,22 +19,32 @@ const generated = join(here, "src/generated");
 const dist = join(here, "dist");
 
 const given = process.argv.indexOf("--wasm");
-const wasm = given < 0 ? join(here, "build/coffer.wasm") : /** @type {string} */ (process.argv[given + 1]);
+const built = given < 0 ? join(here, "build") : /** @type {string} */ (process.argv[given + 1]);
 if (given < 0) {
-  execFileSync(join(here, "wasm/build.sh"), [dirname(wasm)], { stdio: "inherit" });
+  execFileSync(join(here, "wasm/build.sh"), [built], { stdio: "inherit" });
+}
+
+/** A module as a source file, so that no loader and no bundler has to know where it lies. */
+function embed(wasm, source) {
+  writeFileSync(
+    join(generated, source),
+    `// Made by scripts/build.mjs: ${wasm}.
+export const MODULE = "${readFileSync(join(built, wasm)).toString("base64")}";
+`,
+  );
 }
 
 mkdirSync(generated, { recursive: true });
 writeFileSync(join(generated, "tables.ts"), tables(root));
-writeFileSync(
-  join(generated, "module.ts"),
-  `// Made by scripts/build.mjs: coffer.wasm, so that no loader and no bundler has to know where it lies.
-export const MODULE = "${readFileSync(wasm).toString("base64")}";
-`,
-);
+embed("coffer.wasm", "module.ts");
+embed("model.wasm", "model_module.ts");
 
 rmSync(dist, { recursive: true, force: true });
 const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 execFileSync(process.execPath, [tsc, "-p", here], { stdio: "inherit" });
-copyFileSync(wasm, join(dist, "coffer.wasm"));
+copyFileSync(join(built, "coffer.wasm"), join(dist, "coffer.wasm"));
+copyFileSync(join(built, "model.wasm"), join(dist, "model.wasm"));
+if (existsSync(join(built, "xxhash-license.txt"))) {
+  copyFileSync(join(built, "xxhash-license.txt"), join(dist, "xxhash-license.txt"));
+}
 copyFileSync(join(root, "LICENSE"), join(here, "LICENSE"));

@@ -3,7 +3,8 @@
  * Bytes of tensors as typed arrays. A file's bytes are little-endian, as those of every machine are that runs JavaScript
  * today; on any other one nothing is handed out wrongly: importing this file fails.
  */
-import { withCore } from "./core.js";
+import { unsigned } from "./checks.js";
+import { withModelCore } from "./core.js";
 import { DTYPE_ROWS, type Dtype } from "./generated/tables.js";
 import { CofferError } from "./errors.js";
 
@@ -94,13 +95,21 @@ const STEP = 1 << 15;
  * @param data an array of `get` or `slice`, or the bytes
  * @param count elements; without it as many as there are bytes for
  */
-export function decode(dtype: Dtype, data: ArrayBufferView, count?: number): Promise<Float64Array> {
+export async function decode(dtype: Dtype, data: ArrayBufferView, count?: number): Promise<Float64Array> {
   const bits = bitsOf(dtype);
   const number = dtypeNumber(dtype);
+  if (!ArrayBuffer.isView(data)) {
+    throw new CofferError("ARGUMENT", "what is decoded is an array of bytes or of elements");
+  }
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const all = count ?? Math.floor((bytes.length * 8) / bits);
+  const most = (bytes.length * 8) / bits;
+  const all = Number(unsigned(count ?? Math.floor(most), "the number of elements"));
+  if (all > most || (count === undefined && bits >= 8 && all !== most)) {
+    const message = `${bytes.length} bytes are not those of ${count ?? "any number of"} elements of ${dtype}`;
+    throw new CofferError("BUFFER_SIZE", message);
+  }
   const each = dtype === "C64" ? 2 : 1;
-  return withCore((core) => {
+  return withModelCore((core) => {
     const values = new Float64Array(all * each);
     const stepBytes = (STEP * bits) / 8;
     const from = core.alloc(stepBytes);

@@ -4,7 +4,8 @@
  * implementation does. The header is the core's, and it has read it again before it is handed out.
  */
 import { dtypeNumber } from "./arrays.js";
-import { AT, withCore, type Core } from "./core.js";
+import { unsigned, wellFormed } from "./checks.js";
+import { AT, quoted, tensorName, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import type { Dtype } from "./generated/tables.js";
 import type { Integer } from "./integers.js";
@@ -61,43 +62,39 @@ interface Declared {
   data: TensorData;
 }
 
-function declared(tensor: NewTensor): Declared {
+async function declared(tensor: NewTensor): Promise<Declared> {
+  wellFormed(tensor.name, "the name of a tensor");
   const dtype = tensor.dtype ?? DTYPES.get(kindOf(tensor.data));
   if (dtype === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a dtype`, {
-      tensor: tensor.name,
+    throw new CofferError("ARGUMENT", `the tensor ${await quoted(tensor.name)} needs a dtype`, {
+      tensor: await tensorName(tensor.name),
     });
   }
   const shape = tensor.shape ?? (kindOf(tensor.data) === "" ? undefined : [(tensor.data as Uint8Array).length]);
   if (shape === undefined) {
-    throw new CofferError("ARGUMENT", `the tensor ${JSON.stringify(tensor.name)} needs a shape`, {
-      tensor: tensor.name,
+    throw new CofferError("ARGUMENT", `the tensor ${await quoted(tensor.name)} needs a shape`, {
+      tensor: await tensorName(tensor.name),
     });
   }
-  return { name: tensor.name, dtype, shape, data: tensor.data };
-}
-
-function demandText(text: string, what: string): void {
-  // What is not well formed would become another text on its way to UTF-8.
-  if (/\p{Surrogate}/u.test(text)) {
-    throw new CofferError("UTF8", `${what} ${JSON.stringify(text)} has half of a surrogate pair`, { tensor: text });
+  if (!Array.isArray(shape) && !ArrayBuffer.isView(shape)) {
+    throw new CofferError("ARGUMENT", `the shape of ${await quoted(tensor.name)} is a list of numbers`);
   }
+  return { name: tensor.name, dtype, shape, data: tensor.data };
 }
 
 function declareAll(core: Core, tensors: readonly Declared[], metadata: Readonly<Record<string, string>>): void {
   core.demand(core.exports.coffer_js_header_new());
   for (const { name, dtype, shape } of tensors) {
-    demandText(name, "the name");
-    const text = core.putText(name);
-    const dimensions = core.put(new Uint8Array(BigUint64Array.from(shape, BigInt).buffer));
+    const text = core.putText(wellFormed(name, "the name"));
+    const sizes = BigUint64Array.from(shape, (size) => unsigned(size, "a dimension"));
+    const dimensions = core.put(new Uint8Array(sizes.buffer));
     core.demand(
       core.exports.coffer_js_header_add(text.address, text.size, dtypeNumber(dtype), dimensions, shape.length),
     );
   }
   for (const [key, value] of Object.entries(metadata)) {
-    demandText(key, "the key");
-    demandText(value, "the value");
-    const [of, is] = [core.putText(key), core.putText(value)];
+    const of = core.putText(wellFormed(key, "the key"));
+    const is = core.putText(wellFormed(value, "the value"));
     core.demand(core.exports.coffer_js_header_set(of.address, of.size, is.address, is.size));
   }
 }
@@ -112,14 +109,21 @@ export interface Layout {
 
 /** Lays a file out, without looking at any tensor's bytes. */
 export function layOut(given: Iterable<NewTensor>, options: BuildOptions = {}): Promise<Layout> {
-  return withCore((core) => {
-    const tensors = [...given].map(declared);
-    declareAll(core, tensors, options.metadata ?? {});
+  return withCore(async (core) => {
+    const tensors: Declared[] = [];
+    for (const tensor of given) {
+      tensors.push(await declared(tensor));
+    }
+    const metadata = options.metadata ?? undefined;
+    if (typeof metadata !== "object" && metadata !== undefined) {
+      throw new CofferError("ARGUMENT", "the metadata are an object of texts");
+    }
+    declareAll(core, tensors, metadata ?? {});
     const status = core.exports.coffer_js_header_build(
-      BigInt(options.alignment ?? 0),
-      BigInt(options.slack ?? 0),
+      unsigned(options.alignment ?? 0, "the alignment"),
+      unsigned(options.slack ?? 0, "the slack"),
       formatNumber(options.format),
-      options.metadata === undefined ? 0 : 1,
+      metadata === undefined ? 0 : 1,
     );
     core.demand(status);
     const table = new Table(core);
@@ -138,11 +142,21 @@ export function layOut(given: Iterable<NewTensor>, options: BuildOptions = {}): 
   });
 }
 
-function demandSize(part: TensorPart, { name, size }: { name: string; size: Integer }): TensorPart {
+/** An ArrayBuffer, of whatever page or worker it came from, or a shared one. */
+function isBuffer(value: unknown): value is ArrayBuffer {
+  return /^\[object (Shared)?ArrayBuffer\]$/.test(Object.prototype.toString.call(value));
+}
+
+async function demandSize(part: TensorPart, { name, size }: { name: string; size: Integer }): Promise<TensorPart> {
+  const isBytes = part instanceof Blob || ArrayBuffer.isView(part) || isBuffer(part);
+  if (!isBytes) {
+    const message = `the data of ${await quoted(name)} are an array, a Blob, or a function that gives one`;
+    throw new CofferError("ARGUMENT", message, { tensor: await tensorName(name) });
+  }
   const actual = part instanceof Blob ? part.size : part.byteLength;
   if (actual !== Number(size)) {
-    const message = `the tensor ${JSON.stringify(name)} has ${size} bytes by its dtype and shape, and was given ${actual}`;
-    throw new CofferError("BUFFER_SIZE", message, { tensor: name, expected: size, actual });
+    const message = `the tensor ${await quoted(name)} has ${size} bytes by its dtype and shape, and was given ${actual}`;
+    throw new CofferError("BUFFER_SIZE", message, { tensor: await tensorName(name), expected: size, actual });
   }
   return part;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The WebAssembly module: the same core that the C library has. An instance does one job at a time; jobs that wait for
- * bytes keep theirs, and others take another one. The module imports nothing, so nothing calls back.
+ * The WebAssembly modules: the same code that the C library has. One is for headers and is loaded at once; the other reads
+ * indices, plans slices, decodes values and computes digests, and is loaded when something of it is wanted. An instance does
+ * one job at a time; jobs that wait for bytes keep theirs, and others take another one. The modules import nothing, so nothing calls back.
  *
  * wasm/js.h is the other side: the layout of its js_answer is the offsets below.
  */
@@ -9,14 +10,18 @@ import { CofferError, codeOf } from "./errors.js";
 import { MODULE } from "./generated/module.js";
 import { integer, integerAt } from "./integers.js";
 
-interface Exports {
+/** What both modules export. */
+interface CommonExports {
   readonly memory: WebAssembly.Memory;
   coffer_js_alloc(size: number): number;
   coffer_js_answer(): number;
   coffer_js_begin(): void;
-  coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
+}
+
+/** coffer.wasm */
+interface CoreExports extends CommonExports {
   coffer_js_dtype_spelling(i: number): number;
-  coffer_js_escape(text: number, textSize: number): number;
+  coffer_js_escape(text: number, textSize: number, room: number): number;
   coffer_js_format_id(format: number): number;
   coffer_js_go_on(): number;
   coffer_js_header_add(name: number, nameSize: number, dtype: number, shape: number, rank: number): number;
@@ -31,8 +36,17 @@ interface Exports {
     flags: number,
     format: number,
   ): number;
-  coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
   coffer_js_version(): number;
+}
+
+/** model.wasm */
+interface ModelExports extends CommonExports {
+  coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
+  coffer_js_hash_finish(): number;
+  coffer_js_hash_new(algorithm: number): number;
+  coffer_js_hash_update(bytes: number, size: number): number;
+  coffer_js_index(text: number, size: number, anyName: number): number;
+  coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
 }
 
 export const NEED_MORE = 1;
@@ -81,6 +95,22 @@ export const AT = {
   runRank: 1568,
   runCounts: 1572,
   runStrides: 1576,
+  totalSize: 1584,
+  totalSizeAt: 1592,
+  totalSizeIsRead: 1600,
+  entryCount: 1604,
+  entryPositions: 1608,
+  entryFiles: 1612,
+  entryEnds: 1616,
+  entryNames: 1620,
+  entryNamesSize: 1624,
+  fileCount: 1628,
+  fileEnds: 1632,
+  fileNames: 1636,
+  fileNamesSize: 1640,
+  indexMetadata: 1644,
+  indexMetadataSize: 1648,
+  records: 1652,
 } as const;
 
 const NO_OFFSET = 0xffff_ffff_ffff_ffffn;
@@ -92,8 +122,22 @@ export function decodeText(bytes: Uint8Array): string {
   return utf8.decode(bytes);
 }
 
-/** An instance of the module, for the time of one job. */
-export class Core {
+/** Texts that lie one after the other, by their ends. */
+function cutTexts(ends: Uint32Array, bytes: Uint8Array): string[] {
+  const all = decodeText(bytes);
+  const result = new Array<string>(ends.length);
+  // In ASCII a character is a byte, so one decoding does for all.
+  const isAscii = all.length === bytes.length;
+  for (let i = 0, begin = 0; i < ends.length; i++) {
+    const end = ends[i]!;
+    result[i] = isAscii ? all.slice(begin, end) : decodeText(bytes.subarray(begin, end));
+    begin = end;
+  }
+  return result;
+}
+
+/** An instance of a module, for the time of one job. */
+export class Instance<Exports extends CommonExports> {
   readonly exports: Exports;
   readonly #answer: number;
   #view: DataView;
@@ -129,8 +173,18 @@ export class Core {
     return new Uint8Array(this.buffer.slice(address, address + size));
   }
 
+  /** A text of a known size. */
+  decode(address: number, size: number): string {
+    return decodeText(this.bytes(address, size));
+  }
+
   words(address: number, count: number): Uint32Array {
     return new Uint32Array(this.buffer.slice(address, address + 4 * count));
+  }
+
+  /** Texts, one after the other, of which `ends` says where each ends. */
+  texts(ends: number, count: number, address: number, size: number): string[] {
+    return cutTexts(this.words(ends, count), this.bytes(address, size));
   }
 
   /** A text that ends with a NUL. */
@@ -201,48 +255,84 @@ export class Core {
 const MOST_KEPT = 4 << 20;
 const MOST_IDLE = 16;
 
-let compiled: Promise<WebAssembly.Module> | undefined;
-const idle: Core[] = [];
-
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/**
- * Uses a module that was compiled elsewhere (for one, of `libcoffer/coffer.wasm`) in the place of the one that the
- * package carries within. To be called before anything else.
- */
-export function useModule(module: WebAssembly.Module | Promise<WebAssembly.Module>): void {
-  compiled = Promise.resolve(module);
-  idle.length = 0;
-}
+/** The instances of a module. */
+class Instances<Exports extends CommonExports> {
+  readonly #load: () => Promise<string>;
+  #compiled: Promise<WebAssembly.Module> | undefined;
+  #idle: Instance<Exports>[] = [];
 
-async function newCore(): Promise<Core> {
-  compiled ??= WebAssembly.compile(fromBase64(MODULE));
-  return new Core(await WebAssembly.instantiate(await compiled));
-}
-
-function giveBack(core: Core): void {
-  if (core.buffer.byteLength <= MOST_KEPT && idle.length < MOST_IDLE) {
-    idle.push(core);
+  constructor(load: () => Promise<string>) {
+    this.#load = load;
   }
-}
 
-/** Does a job with an instance of its own. What it returns must not need the instance. */
-export async function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<T> {
-  const core = idle.pop() ?? (await newCore());
-  core.exports.coffer_js_begin();
-  try {
-    const result = await job(core);
-    giveBack(core);
-    return result;
-  } catch (error) {
-    // After a trap nobody knows what state it is in. Any other failure is the job's, which the next one forgets.
-    if (!(error instanceof WebAssembly.RuntimeError)) {
-      giveBack(core);
+  use(module: WebAssembly.Module | Promise<WebAssembly.Module>): void {
+    this.#compiled = Promise.resolve(module);
+    this.#idle = [];
+  }
+
+  async #compile(): Promise<WebAssembly.Module> {
+    return WebAssembly.compile(fromBase64(await this.#load()));
+  }
+
+  async #make(): Promise<Instance<Exports>> {
+    this.#compiled ??= this.#compile();
+    return new Instance<Exports>(await WebAssembly.instantiate(await this.#compiled));
+  }
+
+  #giveBack(instance: Instance<Exports>): void {
+    if (instance.buffer.byteLength <= MOST_KEPT && this.#idle.length < MOST_IDLE) {
+      this.#idle.push(instance);
     }
-    throw error;
   }
+
+  /** Does a job with an instance of its own. What it returns must not need the instance. */
+  async with<T>(job: (instance: Instance<Exports>) => T | Promise<T>): Promise<T> {
+    const instance = this.#idle.pop() ?? (await this.#make());
+    instance.exports.coffer_js_begin();
+    try {
+      const result = await job(instance);
+      this.#giveBack(instance);
+      return result;
+    } catch (error) {
+      // After a trap nobody knows what state it is in. Any other failure is the job's, which the next one forgets.
+      if (!(error instanceof WebAssembly.RuntimeError)) {
+        this.#giveBack(instance);
+      }
+      throw error;
+    }
+  }
+}
+
+export type Core = Instance<CoreExports>;
+export type ModelCore = Instance<ModelExports>;
+
+const cores = new Instances<CoreExports>(() => Promise.resolve(MODULE));
+const modelCores = new Instances<ModelExports>(async () => (await import("./generated/model_module.js")).MODULE);
+
+/** Does a job with an instance of coffer.wasm. */
+export function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<T> {
+  return cores.with(job);
+}
+
+/** Does a job with an instance of model.wasm. */
+export function withModelCore<T>(job: (core: ModelCore) => T | Promise<T>): Promise<T> {
+  return modelCores.with(job);
+}
+
+/**
+ * Uses a module that was compiled elsewhere (for one, of `libcoffer/coffer.wasm`) instead of the one that the package
+ * carries within. To be called before anything else. `which` is "model" for the module that is loaded later
+ * (`libcoffer/model.wasm`).
+ */
+export function useModule(
+  module: WebAssembly.Module | Promise<WebAssembly.Module>,
+  which: "coffer" | "model" = "coffer",
+): void {
+  (which === "model" ? modelCores : cores).use(module);
 }
 
 /**
@@ -250,9 +340,32 @@ export async function withCore<T>(job: (core: Core) => T | Promise<T>): Promise<
  * direction of writing become \xNN or \u{N}, a backslash becomes two.
  */
 export function escapeText(text: string): Promise<string> {
+  return escaped(text, 0);
+}
+
+function escaped(text: string, room: number): Promise<string> {
   return withCore((core) => {
     const { address, size } = core.putText(text);
-    core.demand(core.exports.coffer_js_escape(address, size));
+    core.demand(core.exports.coffer_js_escape(address, size, room));
     return decodeText(core.bytes(core.u32(AT.bytes), core.u32(AT.bytesSize)));
   });
+}
+
+/** Bytes that names take in the library's messages, and in its field for a tensor's name. */
+const NAME_ROOM = 96;
+const PATH_ROOM = 320;
+const TENSOR_ROOM = 224;
+
+/** A name as the library's messages have it: escaped, in quotes, and without its middle when it is long. */
+export async function quoted(name: string): Promise<string> {
+  return `"${await escaped(name, NAME_ROOM)}"`;
+}
+
+export async function quotedPath(path: string): Promise<string> {
+  return `"${await escaped(path, PATH_ROOM)}"`;
+}
+
+/** A tensor's name as an error's `tensor` has it. */
+export function tensorName(name: string): Promise<string> {
+  return escaped(name, TENSOR_ROOM);
 }

@@ -10,7 +10,7 @@ import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
 import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
 import { INDEX_HEAD, MOST_INDEX_BYTES, parseIndex, type Index } from "./shards.js";
-import { HttpSource } from "./source_http.js";
+import { HttpError, HttpSource, HUB_URL } from "./source_http.js";
 import { readTable, type Table } from "./table.js";
 
 // ---- Names --------------------------------------------------------------------------------------------------------------
@@ -128,12 +128,32 @@ export class HubApiError extends CofferError {
   override readonly name = "HubApiError";
   readonly statusCode: number;
   readonly url: string;
+  /** What the Hub calls the request. */
+  readonly requestId: string | undefined;
+  /** What it said: its JSON, or `{ message }`. */
+  readonly data: Readonly<Record<string, unknown>> | undefined;
 
-  constructor(url: string, statusCode: number, code: Code, message: string, details: ErrorDetails = {}) {
+  constructor(
+    url: string,
+    statusCode: number,
+    requestId?: string,
+    message = `Api error with status ${statusCode}`,
+    code: Code = "HTTP",
+    details: ErrorDetails & { data?: Readonly<Record<string, unknown>> | undefined } = {},
+  ) {
     super(code, message, { ...details, httpStatus: statusCode });
     this.url = url;
     this.statusCode = statusCode;
+    this.requestId = requestId;
+    this.data = details.data;
   }
+}
+
+/** What the Hub says of its failure, if it does. */
+function hubWords({ data, message }: HttpError): string {
+  const { error, message: said } = data;
+  const words = [error, said].find((text) => typeof text === "string" && /^[\x20-\x7e]{1,500}$/.test(text));
+  return typeof words !== "string" || words.includes("<") ? message : `${message}: ${words}`;
 }
 
 /** Errors of the file are parse errors, errors of the server are the Hub's, and those of the network stay what they are. */
@@ -143,8 +163,9 @@ function asHubError(error: unknown, path: string): unknown {
   }
   const message = error.message.slice(error.path === undefined ? 0 : error.path.length + 2);
   const { tensor, offset, expected, actual } = error;
-  if (error.httpStatus !== undefined) {
-    return new HubApiError(error.path ?? path, error.httpStatus, error.code, error.message, { cause: error });
+  if (error instanceof HttpError) {
+    const { requestId, data, code, httpStatus } = error;
+    return new HubApiError(error.path ?? path, httpStatus!, requestId, hubWords(error), code, { cause: error, data });
   }
   return (error.status >= 20 && error.status < 80) || (error.status >= 120 && error.status < 130)
     ? new SafetensorParseError(`Failed to parse file ${path}: ${message}`, error.code, {
@@ -159,7 +180,6 @@ function asHubError(error: unknown, path: string): unknown {
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
-const HUB_URL = "https://huggingface.co";
 const MOST_SHARDS = 10_000;
 const MOST_CONFIG_BYTES = 10_000_000;
 const AT_ONCE = 20;
@@ -181,7 +201,8 @@ class Repository {
 
   file(path: string, headSize?: number): HttpSource {
     const token = this.#params.accessToken ?? this.#params.credentials?.accessToken;
-    return new HttpSource(this.#root + path, {
+    // Of a name's characters only these two would end the path.
+    return new HttpSource(this.#root + path.replaceAll("?", "%3F").replaceAll("#", "%23"), {
       fetch: this.#params.fetch,
       headSize,
       headers: token === undefined || token === "" ? {} : { Authorization: `Bearer ${token}` },
@@ -288,6 +309,12 @@ async function readHeader(repository: Repository, path: string, headSize?: numbe
   }
 }
 
+/** A name in quotes that cannot do anything to a terminal. */
+function inAscii(name: string): string {
+  const escape = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`;
+  return JSON.stringify(name).replace(/[^\x20-\x7e]/gu, escape);
+}
+
 /** Fails when a name in an index is more than that of a file below the index's folder, also once it is decoded. */
 export function assertSafeShardFilename(filename: string): void {
   let name = filename;
@@ -296,7 +323,7 @@ export function assertSafeShardFilename(filename: string): void {
 
     const odd = /^\/|\\|[\x00-\x1f\x7f]|^[a-z][a-z\d+.-]*:|(^|\/)\.{1,2}(\/|$)|^$|[?#]/i.test(name);
     if (odd) {
-      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${JSON.stringify(filename)}`, "SHARD_NAME");
+      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${inAscii(filename)}`, "SHARD_NAME");
     }
     try {
       name = decodeURIComponent(name);
@@ -334,8 +361,9 @@ async function readSingle(repository: Repository, path: string): Promise<Found> 
 async function readIndex(repository: Repository, path: string): Promise<{ index: SafetensorsIndexJson; known: Index }> {
   try {
     const bytes = await repository.whole(path, MOST_INDEX_BYTES);
-    const known = parseIndex(bytes, path, assertSafeShardFilename);
+    const known = await parseIndex(bytes, path, true);
     const { length } = known.files;
+    known.files.forEach(assertSafeShardFilename);
     if (length > MOST_SHARDS) {
       throw new SafetensorParseError(
         `Too many shard files (${length}). Maximum supported is ${MOST_SHARDS}.`,

@@ -14,6 +14,7 @@ export {
 } from "./build.js";
 export { escapeText, useModule } from "./core.js";
 export { CofferError, type ErrorDetails } from "./errors.js";
+export type { Algorithm } from "./hashes.js";
 export { STATUSES, type Code, type NoteKind } from "./generated/tables.js";
 export type { Integer } from "./integers.js";
 export {
@@ -31,7 +32,7 @@ export {
 export type { Openable } from "./places.js";
 export type { Index } from "./runs.js";
 export { BlobSource, HEAD_SIZE, MemorySource, type Source } from "./source.js";
-export { HttpSource, type HttpOptions } from "./source_http.js";
+export { HttpError, HttpSource, type HttpOptions } from "./source_http.js";
 export { readTable, Table, type Format, type Note, type TableEntry, type TableOptions } from "./table.js";
 export * from "./hub.js";
 export { countParameters, type CountedHeader, type ModelConfig, type QuantizationConfig } from "./parameters.js";

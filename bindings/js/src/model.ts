@@ -4,18 +4,32 @@
  * they are asked for, and only those.
  */
 import { arrayOf, type TensorArray } from "./arrays.js";
-import { recordedDigests, tensorRecord, verifyMetadata } from "./digests.js";
+import { atOnce, readExactly, readHead } from "./checks.js";
+import { quoted, quotedPath, tensorName } from "./core.js";
+import {
+  contentAlgorithm,
+  contentDigest,
+  hexadecimal,
+  recordedDigests,
+  tensorRecord,
+  verifyContent,
+  verifyMetadata,
+  type ContentRecord,
+  type Recorded,
+} from "./digests.js";
+import { discover, missingWords, USUAL_NAMES } from "./discover.js";
 import { CofferError } from "./errors.js";
 import { NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
+import { digestOf, isAlgorithm, withFastHasher, withHasher, type Algorithm, type Hasher } from "./hashes.js";
 import { product, sum, type Integer } from "./integers.js";
+import { compareBytes } from "./order.js";
 import { inParallel } from "./pieces.js";
 import { placeOf, type Openable, type Opened, type Place } from "./places.js";
 import { placeOf as spanPlace, planSlice, spans, type Index } from "./runs.js";
 import {
-  chooseModel,
-  extraShards,
+  countExtraShards,
+  countMiscounted,
   INDEX_ENDING,
-  isMiscounted,
   MOST_INDEX_BYTES,
   parseIndex,
   type Index as ModelIndex,
@@ -188,11 +202,13 @@ export class Model {
   /** What is legal but suspicious, as far as opening sees it. `check` looks for all of it. */
   readonly notes: readonly ModelNote[];
   readonly #shards: readonly Shard[];
+  readonly #index: ModelIndex | undefined;
 
   /** @internal */
   constructor(name: string, shards: readonly Shard[], index?: ModelIndex, names?: readonly string[]) {
     this.name = name;
     this.#shards = shards;
+    this.#index = index;
     this.tensors = new Tensors(shards);
     this.files = shards.map(({ source, table }) => ({
       name: source.name,
@@ -222,13 +238,13 @@ export class Model {
    * numbers of any. Fails with NO_TENSOR.
    */
   async get(name: string, options: ReadOptions = {}): Promise<TensorArray> {
-    const tensor = this.#find(name);
+    const tensor = await this.#find(name);
     return arrayOf(tensor.dtype, await this.#read(tensor, options));
   }
 
   /** The tensor's bytes, as the file has them. */
   async bytes(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
-    return this.#read(this.#find(name), options);
+    return this.#read(await this.#find(name), options);
   }
 
   /**
@@ -240,13 +256,18 @@ export class Model {
     slice: string | readonly Index[],
     options: ReadOptions = {},
   ): Promise<{ shape: readonly Integer[]; data: TensorArray }> {
-    const tensor = this.#find(name);
+    const tensor = await this.#find(name);
     const { source } = this.#shards[tensor.shard]!;
     const runs = await planSlice(tensor, slice, source.name);
     const result = allocate(runs.size, source.name);
     let done = 0;
     await inParallel(spans(runs), PIECES_AT_ONCE, async (span) => {
-      const bytes = await source.read(spanPlace(tensor.offset, span), Number(span.end - span.begin), options.signal);
+      const bytes = await readExactly(
+        source,
+        spanPlace(tensor.offset, span),
+        Number(span.end - span.begin),
+        options.signal,
+      );
       for (const [k, start] of span.starts.entries()) {
         const at = Number(start - span.begin);
         result.set(bytes.subarray(at, at + runs.runSize), (span.first + k) * runs.runSize);
@@ -258,36 +279,100 @@ export class Model {
   }
 
   /**
-   * Compares every tensor, and the metadata, with the digests that each file records. Reads all of the model, tensor by
-   * tensor. Fails with TENSOR_DIGEST or METADATA_DIGEST when something is not what was recorded, and with NO_DIGESTS when
-   * nothing was. Returns how many tensors were compared.
+   * Compares every tensor, and the metadata, with the digests that each file records, and those with what the index records.
+   * Reads all of the model. Fails with TENSOR_DIGEST, METADATA_DIGEST or CONTENT_DIGEST when something is not what was
+   * recorded, and with NO_DIGESTS when nothing was. Returns how many tensors were compared.
    */
   async verify(options: ReadOptions = {}): Promise<number> {
+    // Before anything is read: a file that records nothing fails at once.
     const lists = this.#shards.map(({ source, table }) => recordedDigests(table.metadata ?? [], source.name));
-    for (const [i, { source, table }] of this.#shards.entries()) {
-      await verifyMetadata(table.metadata ?? [], source.name);
-      const [expected, actual] = [lists[i]!.size, table.count];
-      if (expected !== actual) {
-        const message = `digests of ${expected} tensors are recorded, and there are ${actual}`;
-        throw new CofferError("TENSOR_DIGEST", message, { path: source.name, expected, actual });
-      }
+    const records = await this.#records((shard) => lists[shard]!.algorithm, options);
+    const changed = [...this.tensors].filter(({ shard }, i) => !lists[shard]!.has.has(records[i]!));
+    if (changed.length > 0) {
+      const { name, shard } = changed[0]!;
+      const message =
+        `tensor ${await quoted(name)} does not match the file's digests: its bytes, name, dtype or shape changed, or it is ` +
+        `new (${changed.length} of ${records.length} tensors do not verify)`;
+      const details = { path: this.files[shard]!.name, tensor: await tensorName(name) };
+      throw new CofferError("TENSOR_DIGEST", message, details);
     }
-    const total = Number(this.size);
-    let done = 0;
-    for (const tensor of this.tensors) {
-      options.signal?.throwIfAborted();
-      await this.#compare(tensor, lists[tensor.shard]!, options.signal);
-      done += Number(tensor.size);
-      options.progress?.(done, total);
+    for (const [i, shard] of this.#shards.entries()) {
+      await verifyRest(shard, lists[i]!);
     }
-    return this.tensors.size;
+    await this.#verifyContent();
+    return records.length;
   }
 
-  async #compare(tensor: Tensor, digests: ReadonlySet<string>, signal: AbortSignal | undefined): Promise<void> {
-    if (!digests.has(await tensorRecord(tensor, await this.#read(tensor, { signal })))) {
-      const message = `the tensor ${JSON.stringify(tensor.name)} does not match its recorded digest: it was damaged or changed`;
-      throw new CofferError("TENSOR_DIGEST", message, { path: this.files[tensor.shard]!.name, tensor: tensor.name });
+  /**
+   * The content digest, in hexadecimal digits: equal for models with the same tensors, however they are divided into files.
+   * Reads all of the model.
+   */
+  async contentDigest(algorithm: Algorithm = "sha256", options: ReadOptions = {}): Promise<string> {
+    if (!isAlgorithm(algorithm)) {
+      throw new CofferError("ARGUMENT", 'a digest\'s algorithm is "sha256" or "xxh3-128"');
     }
+    const records = await this.#records(() => algorithm, options);
+    const named = [...this.tensors].map(({ name }, i) => ({ name, record: records[i]! }));
+    named.sort((a, b) => compareBytes(a.name, b.name));
+    const inOrder = named.map(({ record }) => record);
+    return withHasher(algorithm, (hasher) => hexadecimal(contentDigest(hasher, inOrder)));
+  }
+
+  async #verifyContent(): Promise<void> {
+    const index = this.#index;
+    if (index === undefined) {
+      return;
+    }
+    const { path, contentDigest: content, shardDigests, files } = index;
+    const record: ContentRecord = { path, contentDigest: content, shardDigests, fileCount: files.length };
+    const algorithm = contentAlgorithm(record);
+    if (algorithm !== undefined) {
+      const parts = this.#shards.map(({ source, table }) => ({
+        path: source.name,
+        pairs: table.metadata ?? [],
+        names: Array.from({ length: table.count }, (_, i) => table.name(i)),
+      }));
+      await withHasher(algorithm, (hasher) => {
+        verifyContent(hasher, record, parts);
+      });
+    }
+  }
+
+  /** Digests of all tensors, each by the algorithm of its file. */
+  async #records(algorithmOf: (shard: number) => Algorithm, options: ReadOptions): Promise<string[]> {
+    const total = Number(this.size);
+    let done = 0;
+    const hash = async (tensor: Tensor): Promise<string> => {
+      options.signal?.throwIfAborted();
+      const algorithm = algorithmOf(tensor.shard);
+      const record = await withHasher(algorithm, async (hasher) =>
+        tensorRecord(hasher, tensor, await this.#dataDigest(tensor, algorithm, hasher, options.signal)),
+      );
+      done += Number(tensor.size);
+      options.progress?.(done, total);
+      return record;
+    };
+    return inParallel(this.tensors, PIECES_AT_ONCE, hash);
+  }
+
+  /** Of a long tensor no more than a piece is in memory. */
+  async #dataDigest(
+    tensor: Tensor,
+    algorithm: Algorithm,
+    hasher: Hasher,
+    signal: AbortSignal | undefined,
+  ): Promise<Uint8Array> {
+    const size = Number(tensor.size);
+    if (size <= PIECE) {
+      return digestOf(algorithm, await this.#read(tensor, { signal }), hasher);
+    }
+    const { source } = this.#shards[tensor.shard]!;
+    return withFastHasher(algorithm, async (fast) => {
+      for (let begin = 0; begin < size; begin += PIECE) {
+        fast.update(await readExactly(source, sum(tensor.offset, begin), Math.min(PIECE, size - begin), signal));
+      }
+      return fast.finish();
+    });
   }
 
   /** Closes files that it has open: those of paths. */
@@ -295,10 +380,10 @@ export class Model {
     await Promise.all(this.#shards.map(async ({ source }) => source.close?.()));
   }
 
-  #find(name: string): Tensor {
+  async #find(name: string): Promise<Tensor> {
     const tensor = this.tensors.get(name);
     if (tensor === undefined) {
-      throw new CofferError("NO_TENSOR", `there is no tensor ${JSON.stringify(name)}`, { path: this.name });
+      throw new CofferError("NO_TENSOR", `there is no tensor ${await quoted(name)}`, { path: this.name });
     }
     return tensor;
   }
@@ -308,7 +393,7 @@ export class Model {
     const size = Number(tensor.size);
     if (size <= PIECE) {
       // Of its own, so that what is handed out holds no more than it says.
-      const bytes = size === 0 ? new Uint8Array(0) : await source.read(tensor.offset, size, options.signal);
+      const bytes = size === 0 ? new Uint8Array(0) : await readExactly(source, tensor.offset, size, options.signal);
       options.progress?.(size, size);
       return bytes;
     }
@@ -316,12 +401,24 @@ export class Model {
     let done = 0;
     const begins = Array.from({ length: Math.ceil(size / PIECE) }, (_, i) => i * PIECE);
     await inParallel(begins, PIECES_AT_ONCE, async (begin) => {
-      const part = await source.read(sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
+      const part = await readExactly(source, sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
       result.set(part, begin);
       done += part.length;
       options.progress?.(done, size);
     });
     return result;
+  }
+}
+
+/** Compares what a file records of its metadata, and of how many tensors it has. */
+async function verifyRest({ source, table }: Shard, { algorithm, list }: Recorded): Promise<void> {
+  await withHasher(algorithm, (hasher) => {
+    verifyMetadata(hasher, algorithm, table.metadata ?? [], source.name);
+  });
+  const [expected, actual] = [list.length, table.count];
+  if (expected !== actual) {
+    const message = `the file has digests of ${expected} tensors and holds ${actual}: the present ones verify, but others are missing`;
+    throw new CofferError("TENSOR_DIGEST", message, { path: source.name, expected, actual });
   }
 }
 
@@ -344,8 +441,8 @@ function record(pairs: readonly (readonly [string, string])[]): Readonly<Record<
 
 // ---- Models of several files --------------------------------------------------------------------------------------------
 
-function note(kind: NoteKind, count: number): ModelNote {
-  return { kind, text: NOTE_TEXTS[kind], count, offset: undefined, file: undefined };
+function note(kind: NoteKind, count: number, offset?: Integer): ModelNote {
+  return { kind, text: NOTE_TEXTS[kind], count, offset, file: undefined };
 }
 
 /** What is odd about several files as a whole. `names` are those of the folder, where that is looked at. */
@@ -357,18 +454,19 @@ function modelNotes(
   if (index === undefined) {
     return shards.length > 1 ? [note("NO_INDEX", 1)] : [];
   }
-  const tensors = shards.flatMap(({ table }) => Array.from({ length: table.count }, (_, i) => table.name(i)));
-  const total = index.metadata?.total_size;
+  const tensors = shards.reduce((all, { table }) => all + table.count, 0);
   const size = shards.reduce<Integer>((all, { table }) => sum(all, table.dataSize), 0);
+  const { totalSize, files } = index;
   return [
-    note("UNINDEXED", tensors.filter((name) => !index.weightMap.has(name)).length),
-    note("TOTAL_SIZE", total === undefined || Number(total) === Number(size) ? 0 : 1),
-    note("EXTRA_SHARD", extraShards(names ?? [], index.files).length),
-    note("SHARD_COUNT", isMiscounted(index.files) ? 1 : 0),
+    // Every tensor that the index names is there, and it names none twice.
+    note("UNINDEXED", tensors - index.tensors.length),
+    note("TOTAL_SIZE", totalSize === undefined || totalSize.value === size ? 0 : 1, totalSize?.offset),
+    note("EXTRA_SHARD", countExtraShards(names ?? [], files)),
+    note("SHARD_COUNT", countMiscounted(files)),
   ].filter(({ count }) => count > 0);
 }
 
-function joined(sources: readonly Source[], tables: readonly Table[]): Shard[] {
+async function joined(sources: readonly Source[], tables: readonly Table[]): Promise<Shard[]> {
   const shards: Shard[] = [];
   const owners = new Map<string, number>();
   let first = 0;
@@ -376,32 +474,47 @@ function joined(sources: readonly Source[], tables: readonly Table[]): Shard[] {
     shards.push({ source: sources[shard]!, table, first });
     first += table.count;
     for (let i = 0; tables.length > 1 && i < table.count; i++) {
-      const owner = owners.get(table.name(i));
+      const name = table.name(i);
+      const owner = owners.get(name);
       if (owner !== undefined) {
-        const message = `the tensor ${JSON.stringify(table.name(i))} is in two files of the model; the other one is ${sources[owner]!.name}`;
-        throw new CofferError("TWO_SHARDS", message, { path: sources[shard]!.name, tensor: table.name(i) });
+        const message =
+          `the tensor ${await quoted(name)} is in two files of the model; the other one is ` +
+          (await quotedPath(sources[owner]!.name));
+        throw new CofferError("TWO_SHARDS", message, {
+          path: sources[shard]!.name,
+          tensor: await tensorName(name),
+        });
       }
-      owners.set(table.name(i), shard);
+      owners.set(name, shard);
     }
   }
   return shards;
 }
 
+async function notThere(index: ModelIndex, i: number, owner: string | undefined): Promise<CofferError> {
+  const [name, file] = [index.tensors[i]!, index.files[index.tensorFiles[i]!]!];
+  const offset = index.positions[i]!;
+  const message =
+    owner === undefined
+      ? `at byte ${offset}, the index names the tensor ${await quoted(name)}, which its file ${await quoted(file)} does not ` +
+        "have: index and file belong to different models, or to different versions of one"
+      : `at byte ${offset}, the index says that the tensor ${await quoted(name)} is in ${await quoted(file)}, but it is in ` +
+        (await quotedPath(owner));
+  return new CofferError("NOT_IN_SHARD", message, { path: index.path, tensor: await tensorName(name), offset });
+}
+
 /** Sees that every tensor is where the index says. */
-function compare(index: ModelIndex, shards: readonly Shard[], path: string): void {
-  const owners = new Map<string, string>();
+async function compare(index: ModelIndex, shards: readonly Shard[]): Promise<void> {
+  const owners = new Map<string, number>();
   for (const [k, { table }] of shards.entries()) {
     for (let i = 0; i < table.count; i++) {
-      owners.set(table.name(i), index.files[k]!);
+      owners.set(table.name(i), k);
     }
   }
-  for (const [tensor, file] of index.weightMap) {
-    const owner = owners.get(tensor);
-    if (owner !== file) {
-      const where =
-        owner === undefined ? `which its file ${file} does not have` : `as one of ${file}, but it is in ${owner}`;
-      const message = `the index names the tensor ${JSON.stringify(tensor)}, ${where}: they belong to different models`;
-      throw new CofferError("NOT_IN_SHARD", message, { path, tensor });
+  for (const [i, name] of index.tensors.entries()) {
+    const owner = owners.get(name);
+    if (owner !== index.tensorFiles[i]) {
+      throw await notThere(index, i, owner === undefined ? undefined : shards[owner]!.source.name);
     }
   }
 }
@@ -416,20 +529,20 @@ async function openFiles(
   const sources: Source[] = [];
   let opened = 0;
   try {
-    const tables = await inParallel(files, options.parallel ?? 16, async (file, i) => {
-      const source = await place.open(file, index?.headSizes.get(file)).catch((cause: unknown) => {
-        throw missing(cause, file);
+    const tables = await inParallel(files, atOnce(options.parallel, 16), async (file, i) => {
+      const source = await place.open(file, index?.headSizes.get(file)).catch(async (cause: unknown) => {
+        throw await missing(cause, file, files, place);
       });
       sources[i] = source;
-      const table = await readTable(source, options).catch((cause: unknown) => {
-        throw missing(cause, file);
+      const table = await readTable(source, options).catch(async (cause: unknown) => {
+        throw await missing(cause, file, files, place);
       });
       options.progress?.(++opened, files.length);
       return table;
     });
-    const shards = joined(sources, tables);
+    const shards = await joined(sources, tables);
     if (index !== undefined) {
-      compare(index, shards, place.name);
+      await compare(index, shards);
     }
     return shards;
   } catch (error) {
@@ -438,21 +551,26 @@ async function openFiles(
   }
 }
 
-/** Of a model of several files, a file that is not there is one that is missing. */
-function missing(cause: unknown, file: string): unknown {
+/** Of a model of several files, a file that is not there is one that is missing; where the place can say, with others. */
+async function missing(cause: unknown, file: string, files: readonly string[], place: Place): Promise<unknown> {
   if (!(cause instanceof CofferError) || cause.code !== "NOT_FOUND") {
     return cause;
   }
-  return new CofferError("SHARD_MISSING", `this file of the model is missing`, {
-    path: cause.path ?? file,
-    httpStatus: cause.httpStatus,
-    cause,
-  });
+  const there = new Set(await place.list());
+  const gone = there.size === 0 ? [] : files.filter((name) => !there.has(name));
+  const why = "the download is incomplete, or the index is of another model";
+  // One alone is what the error is about; of several it has the numbers.
+  const [path, sizes] =
+    gone.length > 1
+      ? [place.path(gone[0]!), { expected: files.length, actual: files.length - gone.length }]
+      : [cause.path ?? file, {}];
+  const message = await missingWords(gone, Math.max(gone.length, 1), files.length, why);
+  return new CofferError("SHARD_MISSING", message, { path, ...sizes, httpStatus: cause.httpStatus, cause });
 }
 
 /** All of a file that is known to be small. */
 async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Array> {
-  const head = await source.head(options.signal);
+  const head = await readHead(source, options.signal);
   const size = source.size ?? head.length;
   if (size > MOST_INDEX_BYTES) {
     const message = `the index has ${size} bytes, and at most ${MOST_INDEX_BYTES} are read`;
@@ -467,13 +585,13 @@ async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Arr
   }
   const whole = new Uint8Array(size);
   whole.set(head);
-  whole.set(await source.read(head.length, size - head.length, options.signal), head.length);
+  whole.set(await readExactly(source, head.length, size - head.length, options.signal), head.length);
   return whole;
 }
 
 async function openIndex(source: Source, place: Place, options: OpenOptions): Promise<Model> {
   try {
-    const index = parseIndex(await readWhole(source, options), source.name);
+    const index = await parseIndex(await readWhole(source, options), source.name);
     const shards = await openFiles(place, index.files, options, index);
     return new Model(source.name, shards, index, options.allNotes ? await place.list() : undefined);
   } finally {
@@ -481,23 +599,32 @@ async function openIndex(source: Source, place: Place, options: OpenOptions): Pr
   }
 }
 
-async function openFolder(place: Place, options: OpenOptions): Promise<Model> {
-  const names = await place.list();
-  if (names !== undefined) {
-    const files = chooseModel(names, place.name);
-    return files.length === 1
-      ? openFile(files[0]!, place, undefined, options)
-      : new Model(place.name, await openFiles(place, files, options));
+async function openFolder(folder: Place, options: OpenOptions): Promise<Model> {
+  const names = await folder.list();
+  if (names === undefined) {
+    return openGuess(folder, options);
   }
-  // A server does not say what it has; what is asked for first is there nearly always.
-  try {
-    return await openFile("model.safetensors", place, undefined, options);
-  } catch (error) {
-    if (!(error instanceof CofferError) || error.code !== "NOT_FOUND") {
-      throw error;
+  const { place, files } = await discover(folder, names);
+  return files.length === 1
+    ? openFile(files[0]!, place, undefined, options)
+    : new Model(place.name, await openFiles(place, files, options));
+}
+
+/** A server does not say what it has: the usual names are tried, in loaders' order. */
+async function openGuess(place: Place, options: OpenOptions): Promise<Model> {
+  for (const name of USUAL_NAMES) {
+    try {
+      return await openFile(name, place, undefined, options);
+    } catch (error) {
+      if (!(error instanceof CofferError) || error.code !== "NOT_FOUND") {
+        throw error;
+      }
     }
-    return openFile(`model.safetensors${INDEX_ENDING}`, place, undefined, options);
   }
+  const message =
+    "there is no model.safetensors, no index of it, and neither by the names that diffusers uses: add the name of the file " +
+    "to the URL";
+  throw new CofferError("NOT_FOUND", message, { path: place.name });
 }
 
 async function openFile(file: string, place: Place, given: Source | undefined, options: OpenOptions): Promise<Model> {
@@ -507,7 +634,7 @@ async function openFile(file: string, place: Place, given: Source | undefined, o
   }
   try {
     const table = await readTable(source, options);
-    return new Model(source.name, joined([source], [table]));
+    return new Model(source.name, await joined([source], [table]));
   } catch (error) {
     await source.close?.();
     throw error;

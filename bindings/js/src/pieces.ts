@@ -2,8 +2,8 @@
 /* Many reads at once, but not all of them. */
 
 /**
- * Does `job` for every item, at most `limit` at a time. After a failure no more are begun, and it is thrown when those
- * under way have ended: nothing goes on unseen. Results are in the items' order.
+ * Does `job` for every item, at most `limit` at a time. After a failure no more are begun, and that of the first item
+ * is thrown when those under way have ended: nothing goes on unseen. Results are in the items' order.
  */
 export async function inParallel<T, R>(
   items: Iterable<T>,
@@ -14,6 +14,7 @@ export async function inParallel<T, R>(
   const iterator = items[Symbol.iterator]();
   let next = 0;
   let failed = false;
+  let failedAt = Infinity;
   let reason: unknown;
   async function work(): Promise<void> {
     while (!failed) {
@@ -25,8 +26,11 @@ export async function inParallel<T, R>(
       try {
         results[i] = await job(item.value, i);
       } catch (error) {
-        reason = failed ? reason : error;
         failed = true;
+        if (i < failedAt) {
+          failedAt = i;
+          reason = error;
+        }
       }
     }
   }

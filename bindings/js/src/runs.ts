@@ -4,7 +4,8 @@
  * read.
  */
 import { dtypeNumber } from "./arrays.js";
-import { AT, withCore } from "./core.js";
+import { AT, withModelCore } from "./core.js";
+import { CofferError } from "./errors.js";
 import { integer, integerAt, type Integer } from "./integers.js";
 
 /** Of one dimension: an index, which drops it; a range [start, stop, step] with null for what is left out; null for all. */
@@ -22,29 +23,37 @@ export interface Runs {
   strides: bigint[];
 }
 
+/** One index as text. */
+function indexText(index: Index): string {
+  if (index === null) {
+    return ":";
+  }
+  if (typeof index === "number" || typeof index === "bigint") {
+    return String(index);
+  }
+  if (!Array.isArray(index)) {
+    throw new CofferError("ARGUMENT", "an index of a slice is a number, a range [start, stop, step], or null");
+  }
+  return (index as readonly (Integer | null)[]).map((part) => part ?? "").join(":") + (index.length < 2 ? ":" : "");
+}
+
 /** The text form of a slice, which the core reads: "0:10, :, -1". */
 export function sliceText(slice: string | readonly Index[]): string {
   if (typeof slice === "string") {
     return slice;
   }
-  return slice
-    .map((index) => {
-      if (index === null) {
-        return ":";
-      }
-      return typeof index === "object"
-        ? index.map((part) => part ?? "").join(":") + (index.length < 2 ? ":" : "")
-        : index;
-    })
-    .join(", ");
+  if (!Array.isArray(slice)) {
+    throw new CofferError("ARGUMENT", 'a slice is a text such as "0:10, :", or a list of what is between the commas');
+  }
+  return (slice as readonly Index[]).map(indexText).join(", ");
 }
 
-export function planSlice(
+export async function planSlice(
   tensor: { name: string; dtype: string; shape: readonly Integer[]; size: Integer },
   slice: string | readonly Index[],
   path: string,
 ): Promise<Runs> {
-  return withCore((core) => {
+  return withModelCore((core) => {
     const shape = new Uint8Array(BigUint64Array.from(tensor.shape, BigInt).buffer);
     const text = core.putText(sliceText(slice));
     const status = core.exports.coffer_js_slice(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Models of several files: the grammar of their names, the file among others that is the model, and the index. What an
- * index names is untrusted: it may name files in its own folder and nothing else.
+ * Models of several files: the grammar of their names, and the index. The index is read by the library's own reader, in
+ * model.wasm: what it names is untrusted, and may be files in its own folder and nothing else.
  */
-import { decodeText } from "./core.js";
-import { CofferError } from "./errors.js";
+import { AT, withModelCore, type ModelCore } from "./core.js";
+import { integer, type Integer } from "./integers.js";
 
 export const INDEX_ENDING = ".index.json";
 
@@ -19,161 +19,132 @@ const MOST_HEAD = 4 << 20;
 /** What is asked of an index at first: nearly every one is smaller. */
 export const INDEX_HEAD = 8 << 20;
 
-/** Limits of an index. */
+/** The limit of an index. */
 export const MOST_INDEX_BYTES = 250_000_000;
-const MOST_FILES = 100_000;
 
-const USUAL_NAMES = [
-  "model.safetensors",
-  "model.safetensors.index.json",
-  "diffusion_pytorch_model.safetensors",
-  "diffusion_pytorch_model.safetensors.index.json",
-];
-const SHARD_NAME = /^(.*)-(\d{5,6})-of-(\d{5,6})\.safetensors$/s;
-const TENSOR_FILE = /\.(safetensors|bt|bintensors)$/;
+// ---- Names --------------------------------------------------------------------------------------------------------------
 
-/** Files that are named like those of an index, and are none of them. */
-export function extraShards(names: readonly string[], files: readonly string[]): string[] {
-  const prefixes = new Set(files.map((file) => SHARD_NAME.exec(file)?.[1]));
+/** What the name of one file of several says. */
+export interface ShardName {
+  /** With the sign before the digits. */
+  prefix: string;
+  digits: number;
+  number: number;
+  total: number;
+}
+
+/** Takes a name apart: PREFIX-00001-of-00003.safetensors, both numbers with 5 digits or both with 6. */
+export function readShardName(name: string): ShardName | undefined {
+  const parts = /^(.*[-_])(?:(\d{5})-of-(\d{5})|(\d{6})-of-(\d{6}))\.safetensors$/s.exec(name);
+  const first = parts?.[2] ?? parts?.[4];
+  if (parts === null || first === undefined) {
+    return undefined;
+  }
+  const [number, total] = [Number(first), Number(parts[3] ?? parts[5])];
+  return number >= 1 && number <= total ? { prefix: parts[1]!, digits: first.length, number, total } : undefined;
+}
+
+/** How many files are named like those of an index, and are none of them. */
+export function countExtraShards(names: readonly string[], files: readonly string[]): number {
+  const prefixes = new Set(files.map((file) => readShardName(file)?.prefix));
   const known = new Set(files);
-  return names.filter((name) => SHARD_NAME.test(name) && prefixes.has(SHARD_NAME.exec(name)![1]) && !known.has(name));
+  return names.filter((name) => {
+    const parts = readShardName(name);
+    return parts !== undefined && prefixes.has(parts.prefix) && !known.has(name);
+  }).length;
 }
 
-/** The files that the model in a folder consists of: one, an index, or a set of shards without one. */
-export function chooseModel(names: readonly string[], folder: string): readonly string[] {
-  const usual = USUAL_NAMES.find((name) => names.includes(name));
-  if (usual !== undefined) {
-    return [usual];
+/** How many sets have another number of files than their names state. */
+export function countMiscounted(files: readonly string[]): number {
+  const sets = new Map<string, { total: number; count: number }>();
+  for (const { prefix, total } of files.map(readShardName).filter((parts) => parts !== undefined)) {
+    const set = sets.get(`${total} ${prefix}`) ?? { total, count: 0 };
+    set.count++;
+    sets.set(`${total} ${prefix}`, set);
   }
-  const indices = names.filter((name) => name.endsWith(`.safetensors${INDEX_ENDING}`)).sort();
-  const files = indices.length > 0 ? indices : names.filter((name) => TENSOR_FILE.test(name)).sort();
-  if (files.length === 0) {
-    throw new CofferError("NO_MODEL", "this folder has no model: no .safetensors file, and no index of several", {
-      path: folder,
-    });
-  }
-  const set = (name: string) =>
-    (([, prefix, , total]) => `${prefix}\n${total}`)(SHARD_NAME.exec(name) ?? ["", name, "", ""]);
-  const other = files.find((name) => set(name) !== set(files[0]!));
-  if (other !== undefined || indices.length > 1) {
-    throw new CofferError(
-      "AMBIGUOUS",
-      `there are several models, ${files[0]} and ${other ?? files[1]}: name one of them`,
-      {
-        path: folder,
-      },
-    );
-  }
-  checkSet(files, folder);
-  return files;
+  return [...sets.values()].filter(({ total, count }) => total !== count).length;
 }
 
-/** Shards without an index: all that their names speak of have to be there. */
-function checkSet(files: readonly string[], folder: string): void {
-  const total = Number(SHARD_NAME.exec(files[0]!)?.[3] ?? files.length);
-  if (files.length !== total) {
-    throw new CofferError("SHARD_MISSING", `of the model's ${total} files, ${files.length} are there`, {
-      path: folder,
-      expected: total,
-      actual: files.length,
-    });
-  }
-}
+// ---- The index ----------------------------------------------------------------------------------------------------------
 
 /** An index. */
 export interface Index {
-  /** File of each tensor. */
-  weightMap: ReadonlyMap<string, string>;
+  /** What it is called. */
+  path: string;
+  /** Tensors in its order; by number: the file, and the byte at which the name is. */
+  tensors: readonly string[];
+  tensorFiles: Uint32Array;
+  positions: Uint32Array;
   /** Files, in order of their names. */
   files: readonly string[];
   /** Bytes that most likely hold all of a file's header: how long the names of its tensors are is known. */
   headSizes: ReadonlyMap<string, number>;
   metadata: Readonly<Record<string, unknown>> | undefined;
+  /** What it states, and where; the value is undefined when it is no whole number. */
+  totalSize: { value: Integer | undefined; offset: Integer } | undefined;
+  /** The texts of what it records of the model's content and of its files; undefined: nothing, or null. */
+  contentDigest: string | undefined;
+  shardDigests: string | undefined;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+const NO_OFFSET = 0xffff_ffff_ffff_ffffn;
+
+function totalSize(core: ModelCore): Index["totalSize"] {
+  const offset = core.u64(AT.totalSizeAt);
+  if (offset === NO_OFFSET) {
+    return undefined;
+  }
+  const value = core.u32(AT.totalSizeIsRead) === 0 ? undefined : integer(core.u64(AT.totalSize));
+  return { value, offset: integer(offset) };
 }
 
-/** Whether a name is simply that of a file: what leads elsewhere, also when someone decodes it first, is not. */
-export function isPlainName(name: string): boolean {
-  let decoded = name;
-  for (let round = 0; round < 8; round++) {
-    if (decoded === "" || /[/\\:\x00-\x1f\x7f?#]/.test(decoded) || /^\.*$/.test(decoded)) {
-      return false;
-    }
-    const before = decoded;
-    try {
-      decoded = decodeURIComponent(before);
-    } catch {
-      return true;
-    }
-    if (decoded === before) {
-      return true;
-    }
+/** The text of a recorded digest, as it is spelt. What is no string counts as an empty one, which is malformed. */
+function recordText(core: ModelCore, record: number): string | undefined {
+  const [from, size] = [core.u32(AT.records + 8 * record), core.u32(AT.records + 8 * record + 4)];
+  const text = core.decode(core.u32(AT.indexMetadata) + from, size);
+  if (text === "" || text === "null") {
+    return undefined;
   }
-  return false;
+  return text.startsWith('"') ? text.slice(1, -1) : "";
 }
 
-/** Fails when a name is not plainly that of a file beside the index. */
-function assertPlainName(name: string): void {
-  if (!isPlainName(name)) {
-    const message = `the index names ${JSON.stringify(name)}, which is not simply a file in its folder`;
-    throw new CofferError("SHARD_NAME", message);
-  }
+function metadataOf(core: ModelCore): Readonly<Record<string, unknown>> | undefined {
+  const address = core.u32(AT.indexMetadata);
+  return address === 0
+    ? undefined
+    : (JSON.parse(core.decode(address, core.u32(AT.indexMetadataSize))) as Record<string, unknown>);
 }
 
-export function parseIndex(bytes: Uint8Array, path: string, assertName = assertPlainName): Index {
-  let json: unknown;
-  try {
-    json = JSON.parse(decodeText(bytes));
-  } catch (cause) {
-    throw new CofferError("JSON", `the index is not JSON: ${(cause as Error).message}`, { path, cause });
+function headSizes(files: readonly string[], tensors: readonly string[], owners: Uint32Array): Map<string, number> {
+  const sizes = new Array<number>(files.length).fill(HEAD_BASE);
+  for (const [i, tensor] of tensors.entries()) {
+    sizes[owners[i]!] = sizes[owners[i]!]! + tensor.length + HEAD_EACH;
   }
-  if (!isObject(json)) {
-    throw new CofferError("TYPE", "an index is an object", { path });
-  }
-  if (json.weight_map === undefined) {
-    throw new CofferError("MISSING_FIELD", "the index has no weight_map: it is none of a model of several files", {
+  return new Map(files.map((file, i) => [file, Math.min(sizes[i]!, MOST_HEAD)]));
+}
+
+/**
+ * Reads an index as strictly as the library. With `anyName` its files may be called anything: the caller judges that by
+ * rules of its own.
+ */
+export function parseIndex(bytes: Uint8Array, path: string, anyName = false): Promise<Index> {
+  return withModelCore((core) => {
+    core.demand(core.exports.coffer_js_index(core.put(bytes), bytes.length, anyName ? 1 : 0), path);
+    const [count, fileCount] = [core.u32(AT.entryCount), core.u32(AT.fileCount)];
+    const tensors = core.texts(core.u32(AT.entryEnds), count, core.u32(AT.entryNames), core.u32(AT.entryNamesSize));
+    const files = core.texts(core.u32(AT.fileEnds), fileCount, core.u32(AT.fileNames), core.u32(AT.fileNamesSize));
+    const tensorFiles = core.words(core.u32(AT.entryFiles), count);
+    return {
       path,
-    });
-  }
-  if (!isObject(json.weight_map)) {
-    throw new CofferError("TYPE", "the index's weight_map is not an object", { path });
-  }
-  const weightMap = new Map<string, string>();
-  const headSizes = new Map<string, number>();
-  for (const [tensor, file] of Object.entries(json.weight_map)) {
-    if (typeof file !== "string") {
-      throw new CofferError("TYPE", `in the index's weight_map, a file is not a text`, { path, tensor });
-    }
-    weightMap.set(tensor, file);
-    headSizes.set(file, Math.min((headSizes.get(file) ?? HEAD_BASE) + tensor.length + HEAD_EACH, MOST_HEAD));
-  }
-  const files = [...new Set(weightMap.values())].sort();
-  files.forEach(assertName);
-  if (files.length > MOST_FILES) {
-    throw new CofferError(
-      "INDEX_TOO_LARGE",
-      `the index names ${files.length} files, and at most ${MOST_FILES} are read`,
-      {
-        path,
-      },
-    );
-  }
-  return { weightMap, files, headSizes, metadata: isObject(json.metadata) ? json.metadata : undefined };
-}
-
-/** Whether the names of files state another number of them than there are. */
-export function isMiscounted(files: readonly string[]): boolean {
-  const seen = new Map<string, { total: number; count: number }>();
-  for (const name of files) {
-    const [, prefix, , total] = SHARD_NAME.exec(name) ?? [];
-    if (total !== undefined) {
-      const set = seen.get(`${prefix}\n${total}`) ?? { total: Number(total), count: 0 };
-      set.count++;
-      seen.set(`${prefix}\n${total}`, set);
-    }
-  }
-  return [...seen.values()].some(({ total, count }) => total !== count);
+      tensors,
+      tensorFiles,
+      positions: core.words(core.u32(AT.entryPositions), count),
+      files,
+      headSizes: headSizes(files, tensors, tensorFiles),
+      metadata: metadataOf(core),
+      totalSize: totalSize(core),
+      contentDigest: recordText(core, 0),
+      shardDigests: recordText(core, 1),
+    };
+  });
 }

@@ -13,8 +13,8 @@ export interface Source {
   readonly size: number | undefined;
   /** Its first bytes, as many as one cheap read gives: all of them when there are fewer. */
   head(signal?: AbortSignal): Promise<Uint8Array>;
-  /** Exactly `size` bytes from `offset` on, or an error. */
-  read(offset: Integer, size: number, signal?: AbortSignal): Promise<Uint8Array>;
+  /** Exactly `size` bytes from `offset` on, or an error. What takes its time may say how many of them are there. */
+  read(offset: Integer, size: number, signal?: AbortSignal, progress?: (done: number) => void): Promise<Uint8Array>;
   /** Ends the use of what it holds, if that is anything. */
   close?(): Promise<void>;
 }

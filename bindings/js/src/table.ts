@@ -3,7 +3,8 @@
  * A file's first bytes → its table. The parser says which bytes it needs next and is given them; what it found comes over
  * as a few columns, and tensors become objects when someone looks at them.
  */
-import { AT, decodeText, NEED_MORE, withCore, type Core } from "./core.js";
+import { readExactly, readHead, unsigned } from "./checks.js";
+import { AT, NEED_MORE, withCore, type Core } from "./core.js";
 import { CofferError } from "./errors.js";
 import { DTYPE_ROWS, NOTE_KINDS, NOTE_TEXTS, type Dtype, type NoteKind } from "./generated/tables.js";
 import { approximateAt, integer, integerAt, type Integer } from "./integers.js";
@@ -46,6 +47,8 @@ export interface TableOptions {
   /** Look for the costly notes too. */
   allNotes?: boolean | undefined;
   signal?: AbortSignal | undefined;
+  /** Told how many bytes of a header are there that needs more than the first read. */
+  headerProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 /** A tensor, as the header has it. */
@@ -99,10 +102,7 @@ export class Table {
     this.#ranks = core.words(core.u32(AT.ranks), this.count);
     this.#dtypes = core.bytes(core.u32(AT.dtypes), this.count);
     this.#spellings = spellings(core, this.#dtypes);
-    this.#names = texts(
-      core.bytes(core.u32(AT.names), core.u32(AT.namesSize)),
-      core.words(core.u32(AT.nameEnds), this.count),
-    );
+    this.#names = core.texts(core.u32(AT.nameEnds), this.count, core.u32(AT.names), core.u32(AT.namesSize));
     this.metadataPosition = core.u32(AT.metadataPosition);
     this.metadata = core.u32(AT.hasMetadata) === 0 ? undefined : pairs(core);
     this.notes = notes(core);
@@ -178,26 +178,9 @@ export class Table {
   }
 }
 
-/** Texts that lie one behind the other, by their ends. */
-function texts(bytes: Uint8Array, ends: Uint32Array): string[] {
-  const all = decodeText(bytes);
-  const result = new Array<string>(ends.length);
-  // In ASCII a character is a byte, so one decoding does for all.
-  const isAscii = all.length === bytes.length;
-  for (let i = 0, begin = 0; i < ends.length; i++) {
-    const end = ends[i]!;
-    result[i] = isAscii ? all.slice(begin, end) : decodeText(bytes.subarray(begin, end));
-    begin = end;
-  }
-  return result;
-}
-
 function pairs(core: Core): [string, string][] {
   const count = core.u32(AT.pairCount);
-  const all = texts(
-    core.bytes(core.u32(AT.pairTexts), core.u32(AT.pairTextsSize)),
-    core.words(core.u32(AT.pairEnds), 2 * count),
-  );
+  const all = core.texts(core.u32(AT.pairEnds), 2 * count, core.u32(AT.pairTexts), core.u32(AT.pairTextsSize));
   const positions = core.words(core.u32(AT.pairPositions), count);
   const order = Array.from({ length: count }, (_, i) => i).sort((a, b) => positions[a]! - positions[b]!);
   return order.map((i) => [all[2 * i]!, all[2 * i + 1]!]);
@@ -233,7 +216,8 @@ function emptyFile(path: string): CofferError {
 export async function readTable(source: Source, options: TableOptions = {}): Promise<Table> {
   const flags = (options.allNotes ? 1 : 0) | (options.unknownDtypes ? 2 : 0) | (options.hiddenBytes ? 4 : 0);
   const format = formatNumber(options.format);
-  const head = await source.head(options.signal);
+  const most = unsigned(options.maxHeaderSize ?? 0, "maxHeaderSize");
+  const head = await readHead(source, options.signal);
   if (head.length === 0) {
     throw emptyFile(source.name);
   }
@@ -241,14 +225,7 @@ export async function readTable(source: Source, options: TableOptions = {}): Pro
     const address = core.put(head);
     // To the core, 0 is a size that is not known.
     core.demand(
-      core.exports.coffer_js_read(
-        address,
-        head.length,
-        BigInt(source.size ?? 0),
-        BigInt(options.maxHeaderSize ?? 0),
-        flags,
-        format,
-      ),
+      core.exports.coffer_js_read(address, head.length, BigInt(source.size ?? 0), most, flags, format),
       source.name,
     );
     for (;;) {
@@ -258,7 +235,11 @@ export async function readTable(source: Source, options: TableOptions = {}): Pro
         return new Table(core);
       }
       const [offset, to, size] = [core.u64(AT.wishOffset), core.u32(AT.wishTo), core.u32(AT.wishSize)];
-      const bytes = await source.read(integer(offset), size, options.signal);
+      const begun = Number(offset);
+      const bytes = await readExactly(source, begun, size, options.signal, (done) =>
+        options.headerProgress?.(begun + done, begun + size),
+      );
+      options.headerProgress?.(begun + size, begun + size);
       new Uint8Array(core.buffer, to, size).set(bytes);
     }
   });

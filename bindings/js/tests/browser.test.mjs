@@ -7,7 +7,7 @@ import { join } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { build } from "libcoffer";
+import { build, open } from "libcoffer";
 import { chromium } from "playwright-core";
 
 import { folderOf } from "./files.mjs";
@@ -93,6 +93,16 @@ test("in Chromium", { skip: !existsSync(executablePath) && "no Chromium" }, asyn
       return [report.ok, values.constructor.name, values[1 << 19], blob.size % 8];
     });
     assert.deepEqual(found, [true, "Float32Array", 1 << 19, 3]);
+  });
+
+  await t.test("digests, of a tensor of several pieces", async () => {
+    const long = new Uint8Array((17 << 20) + 5).map((_, i) => i >> 3);
+    const expected = await (await open(await build([{ name: "x", data: long }]))).contentDigest();
+    const found = await page.evaluate(async () => {
+      const bytes = new Uint8Array((17 << 20) + 5).map((_, i) => i >> 3);
+      return (await libcoffer.open(await libcoffer.build([{ name: "x", data: bytes }]))).contentDigest();
+    });
+    assert.equal(found, expected);
   });
 
   await t.test("what is no model", async () => {

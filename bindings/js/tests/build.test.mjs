@@ -8,51 +8,11 @@ import test from "node:test";
 
 import { build, buildStream, check, layOut, open } from "libcoffer";
 
-import { folderOf } from "./files.mjs";
+import { folderOf, model } from "./files.mjs";
 
 const PYTHON = process.env.COFFER_PYTHON ?? new URL("../../../.venv/bin/python", import.meta.url).pathname;
 const hasReference = existsSync(PYTHON);
 const bytesOf = async (blob) => new Uint8Array(await blob.arrayBuffer());
-
-/** Deterministic numbers. */
-function* numbers(seed) {
-  for (let x = seed >>> 0; ;) {
-    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
-    yield x;
-  }
-}
-
-const DTYPES = [
-  ["BOOL", 1],
-  ["U8", 1],
-  ["I8", 1],
-  ["F8_E5M2", 1],
-  ["F8_E4M3", 1],
-  ["F8_E8M0", 1],
-  ["I16", 2],
-  ["U16", 2],
-  ["F16", 2],
-  ["BF16", 2],
-  ["I32", 4],
-  ["U32", 4],
-  ["F32", 4],
-  ["C64", 8],
-  ["F64", 8],
-  ["I64", 8],
-  ["U64", 8],
-];
-
-function model(seed) {
-  const next = numbers(seed);
-  const upTo = (n) => Number((BigInt(next.next().value) * BigInt(n)) >> 32n);
-  return Array.from({ length: upTo(12) }, (_, i) => {
-    const [dtype, width] = DTYPES[upTo(DTYPES.length)];
-    const shape = Array.from({ length: upTo(4) }, () => upTo(5));
-    const size = shape.reduce((a, b) => a * b, width);
-    const data = Uint8Array.from({ length: size }, () => upTo(256));
-    return { name: ["a", "layer.0", "é", "😀", '"q"', "\u0007", "b\\", ""][upTo(8)] + i, dtype, shape, data };
-  });
-}
 
 /** What the reference writes of the same tensors: with at most one key of metadata, whose order is chance there. */
 const REFERENCE = `

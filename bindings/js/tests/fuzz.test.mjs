@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 
-import { CofferError, MemorySource, readTable } from "libcoffer";
+import { build, CofferError, escapeText, MemorySource, open, readTable } from "libcoffer";
 
 const CASES = Number(process.env.COFFER_JS_FUZZ_CASES ?? 20_000);
 const folder = process.env.COFFER_VECTORS ?? new URL("../../../tests/vectors/", import.meta.url).pathname;
@@ -21,9 +21,9 @@ const upTo = (n) => {
   return Math.floor((state / 2 ** 32) * n);
 };
 
-/** One vector with a few bytes changed, moved or lost. */
-function changed() {
-  const bytes = seeds[upTo(seeds.length)].slice(0, 4096);
+/** One of the files with a few bytes changed, moved or lost. */
+function changed(files = seeds) {
+  const bytes = files[upTo(files.length)].slice(0, 4096);
   for (let times = upTo(4); times >= 0 && bytes.length > 0; times--) {
     const at = upTo(bytes.length);
     switch (upTo(4)) {
@@ -120,4 +120,110 @@ test("memory is bounded by the header's length", async () => {
       console.log(what, header.length, grown, (grown / header.length).toFixed(1));
     }
   }
+});
+
+test("random indices, slices and digests", async () => {
+  const { parseIndex } = await import("../dist/shards.js");
+  const { withHasher } = await import("../dist/hashes.js");
+  const corpus = new URL("../../../fuzz/corpus/fuzz_index/", import.meta.url);
+  const indices = readdirSync(corpus).map((name) => new Uint8Array(readFileSync(new URL(name, corpus))));
+  const model = await open(await build([{ name: "x", data: new Uint8Array(60), shape: [3, 4, 5] }]));
+  const verdicts = new Set();
+  const attempt = async (job) => {
+    try {
+      await job();
+      verdicts.add("ok");
+    } catch (error) {
+      assert(error instanceof CofferError, error.stack);
+      verdicts.add(error.code);
+    }
+  };
+  for (let i = 0; i < CASES / 4; i++) {
+    const bytes = changed(indices);
+    await attempt(async () => {
+      const { tensors, files, tensorFiles } = await parseIndex(bytes, "fuzz");
+      // What the strict reader takes, JavaScript's own does, and it finds the same.
+      const map = JSON.parse(Buffer.from(bytes).toString()).weight_map;
+      assert.deepEqual(
+        tensors.map((name, k) => [name, files[tensorFiles[k]]]),
+        tensors.map((name) => [name, map[name]]),
+      );
+      assert.equal(tensors.length, Object.keys(map).length);
+    });
+    const text = Array.from({ length: upTo(9) }, () => ":,-0123456789. a"[upTo(16)]).join("");
+    await attempt(async () => {
+      const { shape, data } = await model.slice("x", text);
+      assert.equal(
+        data.length,
+        shape.reduce((a, b) => a * b, 1),
+        text,
+      );
+    });
+    await withHasher(upTo(2) === 0 ? "sha256" : "xxh3-128", (hasher) => {
+      hasher.update(bytes);
+      hasher.finish();
+    });
+  }
+  for (const code of ["ok", "JSON", "SHARD_NAME", "INDEX", "SLICE_SYNTAX"]) {
+    assert(verdicts.has(code), code);
+  }
+});
+
+test("memory is bounded by the index's length", async () => {
+  const { withModelCore } = await import("../dist/core.js");
+  const entry = (i) => `"${i.toString(36)}":"${(i % 50_000).toString(36)}"`;
+  const texts = {
+    "many files": `{"weight_map":{${Array.from({ length: 200_000 }, (_, i) => entry(i)).join(",")}}}`,
+    "escaped names": `{"weight_map":{${Array.from({ length: 100_000 }, (_, i) => `"\\u0061${i}":"x"`).join(",")}}}`,
+    "keys of no meaning": `{"weight_map":{"a":"x"},"m":{${Array.from({ length: 200_000 }, (_, i) => `"${i}":0`).join(",")}}}`,
+  };
+  for (const [what, text] of Object.entries(texts)) {
+    const bytes = Buffer.from(text);
+    await withModelCore((core) => {
+      core.demand(core.exports.coffer_js_index(core.put(bytes), bytes.length, 0));
+      const grown = core.buffer.byteLength;
+      assert(grown <= 1_000_000 + 24 * bytes.length, `${what}: ${(grown / bytes.length).toFixed(1)} times`);
+      if (process.env.COFFER_JS_FIGURES) {
+        console.log(what, bytes.length, grown, (grown / bytes.length).toFixed(1));
+      }
+    });
+  }
+});
+
+// ---- Instances ----------------------------------------------------------------------------------------------------------
+
+test("an instance that trapped is not used again", async () => {
+  const { withCore } = await import("../dist/core.js");
+  let first;
+  const trap = withCore((core) => {
+    first = core;
+    core.exports.coffer_js_escape(0xffff_fff0, 0x1000, 0);
+  });
+  await assert.rejects(trap, WebAssembly.RuntimeError);
+  for (let i = 0; i < 20; i++) {
+    await withCore((core) => assert.notEqual(core, first));
+  }
+  assert.equal(await escapeText("\u0007"), "\\x07");
+});
+
+test("addresses above 2 GB", async () => {
+  const { withCore, AT, decodeText } = await import("../dist/core.js");
+  const { Table } = await import("../dist/table.js");
+  const bytes = new Uint8Array(
+    await (await build([{ name: "é", data: Float32Array.of(1, 2), shape: [1, 2] }])).arrayBuffer(),
+  );
+  await withCore((core) => {
+    // Nobody touches it, so it takes addresses and no memory.
+    core.alloc(0x8000_0000);
+    const head = core.put(bytes);
+    assert(head > 0x8000_0000);
+    core.demand(core.exports.coffer_js_read(head, bytes.length, BigInt(bytes.length), 0n, 0, 0));
+    core.demand(core.exports.coffer_js_go_on());
+    const table = new Table(core);
+    assert.deepEqual(table.at(0), { name: "é", dtype: "F32", shape: [1, 2], offset: bytes.length - 8, size: 8 });
+    const text = core.putText("\u0007");
+    core.demand(core.exports.coffer_js_escape(text.address, text.size, 0));
+    assert.equal(decodeText(core.bytes(core.u32(AT.bytes), core.u32(AT.bytesSize))), "\\x07");
+    assert.throws(() => core.alloc(0x7fff_ffff), { code: "MEMORY" });
+  });
 });

@@ -310,6 +310,8 @@ test("what only we refuse", async () => {
     [{ "model.safetensors": safetensors([["a", "U8", [9], 9]]).subarray(0, -3) }, "DATA_TRUNCATED"],
     [{ "model.safetensors": lfs }, "IS_LFS_POINTER"],
     [{ "model.safetensors.index.json": { metadata: {} } }, "MISSING_FIELD"],
+    [{ "model.safetensors.index.json": '{"weight_map":{"a":"x","a":"y"}}' }, "DUPLICATE_NAME"],
+    [{ "model.safetensors.index.json": '{"weight_map":{"a":"x","\\ud800":"x"}}' }, "UTF8"],
   ];
   for (const [files, code] of cases) {
     const { error } = await outcome(ours, repository(files));
@@ -331,6 +333,29 @@ test("what is not there", async () => {
   const { error } = await outcome(ours, repository(missing));
   assert(error instanceof ours.HubApiError);
   assert.equal(error.statusCode, 404);
+});
+
+test("what the Hub says of a failure", async () => {
+  const headers = { "X-Request-Id": "Root=1-2", "Content-Type": "application/json; charset=utf-8" };
+  for (const [body, more] of [
+    [JSON.stringify({ error: "Access to model o/m is restricted" }), {}],
+    ["no JSON", {}],
+    ["<p>none</p>", { "Content-Type": "text/html" }],
+  ]) {
+    const fetch = async () => new Response(body, { status: 403, headers: { ...headers, ...more } });
+    const params = { repo: "o/m", path: "x.safetensors", fetch, hubUrl: "https://hub.invalid" };
+    const [mine, other] = [await outcome(ours, params), await outcome(theirs, params)].map(({ error }) => error);
+    assert(mine instanceof ours.HubApiError);
+    assert.deepEqual([mine.statusCode, mine.requestId], [403, "Root=1-2"]);
+    if (other instanceof theirs.HubApiError) {
+      assert.deepEqual([mine.statusCode, mine.requestId, mine.data], [other.statusCode, other.requestId, other.data]);
+    }
+    assert.deepEqual(mine.data, body.startsWith("{") ? JSON.parse(body) : { message: body });
+    assert.equal(mine.message.includes("restricted"), body.includes("restricted"));
+    assert(!mine.message.includes("<"));
+  }
+  const error = new ours.HubApiError("https://x", 500, "id", "message");
+  assert.deepEqual([error.url, error.statusCode, error.requestId, error.message], ["https://x", 500, "id", "message"]);
 });
 
 test("it can be ended", async () => {

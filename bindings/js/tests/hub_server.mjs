@@ -24,6 +24,7 @@ export async function startHub(files = new Map()) {
     const content = files.get(`${repo}/${path}`);
     const entry = {
       method: request.method,
+      url: request.url,
       path,
       range: request.headers.range,
       auth: request.headers.authorization,

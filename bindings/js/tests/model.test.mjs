@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
 
 import { build, check, CofferError, decode, MemorySource, open } from "libcoffer";
 
@@ -260,7 +261,7 @@ test("a server without ranges", async () => {
     [500, "HTTP"],
   ]) {
     const fetch = async () => new Response("", { status });
-    await assert.rejects(open("https://u:secret@host.invalid/x?token=secret", { fetch }), (error) => {
+    await assert.rejects(open("https://u:secret@host.invalid/x?token=secret", { fetch, retries: 0 }), (error) => {
       assert.deepEqual([error.code, error.httpStatus], [code, status]);
       return !error.message.includes("secret");
     });
@@ -269,21 +270,177 @@ test("a server without ranges", async () => {
   await assert.rejects(open("https://host.invalid/x", { fetch }), { code: "CONNECT" });
 });
 
-test("the module exports what is listed, imports nothing, and is small", async () => {
-  const wasm = readFileSync(new URL("../dist/coffer.wasm", import.meta.url));
-  const module = await WebAssembly.compile(wasm);
-  const listed = readFileSync(new URL("../wasm/exports.txt", import.meta.url), "utf8")
-    .trim()
-    .split("\n");
-  assert.deepEqual(WebAssembly.Module.imports(module), []);
-  assert.deepEqual(
-    WebAssembly.Module.exports(module)
-      .map(({ name }) => name)
-      .sort(),
-    listed.sort(),
-  );
-  assert(wasm.length <= 60_000, `${wasm.length} bytes`);
-  const { gzipSync } = await import("node:zlib");
-  const zipped = gzipSync(wasm, { level: 9 }).length;
-  assert(zipped <= 25 * 1024, `${zipped} bytes, zipped`);
+/** The modules: what each may take, in bytes and zipped. */
+const MODULES = [
+  ["coffer.wasm", "exports.txt", 60_000, 25 * 1024],
+  ["model.wasm", "model_exports.txt", 45_000, 22 * 1024],
+];
+
+for (const [file, exported, most, mostZipped] of MODULES) {
+  test(`${file} exports what is listed, imports nothing, and is small`, async () => {
+    const wasm = readFileSync(new URL(`../dist/${file}`, import.meta.url));
+    const module = await WebAssembly.compile(wasm);
+    const listed = readFileSync(new URL(`../wasm/${exported}`, import.meta.url), "utf8")
+      .trim()
+      .split("\n");
+    assert.deepEqual(WebAssembly.Module.imports(module), []);
+    assert.deepEqual(
+      WebAssembly.Module.exports(module)
+        .map(({ name }) => name)
+        .sort(),
+      listed.sort(),
+    );
+    assert(wasm.length <= most, `${wasm.length} bytes`);
+    const zipped = gzipSync(wasm, { level: 9 }).length;
+    assert(zipped <= mostZipped, `${zipped} bytes, zipped`);
+  });
+}
+
+// ---- Servers that fail --------------------------------------------------------------------------------------------------
+
+/** A server that answers requests by what `answers` has, the last one of it for all that follow. */
+function failing(bytes, ...answers) {
+  const asked = [];
+  const fetch = async (_, { headers, signal }) => {
+    signal?.throwIfAborted();
+    const [, first, last] = /(\d+)-(\d+)/.exec(headers.Range).map(Number);
+    asked.push(first);
+    const answer = answers[Math.min(asked.length, answers.length) - 1];
+    if (answer === "unreachable") {
+      throw new TypeError("fetch failed");
+    }
+    if (typeof answer === "object") {
+      return new Response("busy", answer);
+    }
+    const body = bytes.subarray(first, last + 1);
+    const range = `bytes ${first}-${first + body.length - 1}/${bytes.length}`;
+    const stream = new ReadableStream({
+      start(controller) {
+        controller.enqueue(body.slice(0, answer ?? body.length));
+        if (answer === undefined) {
+          controller.close();
+        }
+      },
+      pull(controller) {
+        controller.error(new TypeError("terminated"));
+      },
+    });
+    return new Response(stream, { status: 206, headers: { "Content-Range": range, ETag: '"1"' } });
+  };
+  return { fetch, asked };
+}
+
+const busy = { status: 503, headers: { "Retry-After": "0" } };
+
+test("what passes is tried again", async () => {
+  const bytes = await bytesOf(await build([{ name: "x", data: counting(100_000) }]));
+  const get = async (server, options) =>
+    (await open("https://host.invalid/x", { fetch: server.fetch, ...options })).get("x");
+  for (const status of [408, 429, 500, 503]) {
+    const server = failing(bytes, { ...busy, status }, undefined, { ...busy, status }, undefined);
+    assert.deepEqual(await get(server), counting(100_000), `${status}`);
+    assert.equal(server.asked.length, 4);
+  }
+  // From the byte where it ended.
+  const broken = failing(bytes, undefined, 1000, 2000, "unreachable", undefined);
+  assert.deepEqual(await get(broken), counting(100_000));
+  const begin = broken.asked[1];
+  assert.deepEqual(broken.asked, [0, begin, begin + 1000, begin + 3000, begin + 3000]);
+  const head = failing(bytes, 1000, undefined);
+  assert.deepEqual(await get(head), counting(100_000));
+  assert.deepEqual(head.asked.slice(0, 2), [0, 1000]);
+});
+
+test("a long header tells how far it is", async (t) => {
+  const tensors = Array.from({ length: 20_000 }, (_, i) => ({
+    name: `a.rather.long.name.${i}`,
+    data: Uint8Array.of(1),
+  }));
+  const bytes = await bytesOf(await build(tensors));
+  const hub = await startHub(new Map([["o/m/model.safetensors", Buffer.from(bytes)]]));
+  t.after(hub.stop);
+  for (const place of [`${hub.hubUrl}/o/m/resolve/main/model.safetensors`, new Blob([bytes])]) {
+    const seen = [];
+    const model = await open(place, { headerProgress: (done, total) => seen.push([done, total]) });
+    const { dataOffset } = model.files[0];
+    assert.deepEqual(seen.at(-1), [dataOffset, dataOffset]);
+    assert(seen.every(([done, total], i) => total === dataOffset && (i === 0 || done >= seen[i - 1][0])));
+    assert(seen.length >= (typeof place === "string" ? 3 : 1), `${seen.length}`);
+  }
+  const none = [];
+  await open(await build(tensors.slice(0, 9)), { headerProgress: (...numbers) => none.push(numbers) });
+  assert.deepEqual(none, []);
+});
+
+test("but not for ever, and not what does not pass", async () => {
+  const bytes = await bytesOf(await build([{ name: "x", data: counting(100_000) }]));
+  const tries = async (code, options, ...answers) => {
+    const server = failing(bytes, ...answers);
+    const job = open("https://host.invalid/x", { fetch: server.fetch, ...options }).then((model) => model.get("x"));
+    await assert.rejects(job, { code });
+    return server.asked.length;
+  };
+  assert.equal(await tries("HTTP", {}, busy), 4);
+  assert.equal(await tries("HTTP", { retries: 1 }, busy), 2);
+  assert.equal(await tries("HTTP", { retries: 0 }, busy), 1);
+  assert.equal(await tries("HTTP", {}, { status: 501, headers: { "Retry-After": "0" } }), 1);
+  assert.equal(await tries("HTTP", {}, { status: 503, headers: { "Retry-After": "61" } }), 1);
+  const later = new Date(Date.now() + 90_000).toUTCString();
+  assert.equal(await tries("HTTP", {}, { status: 503, headers: { "Retry-After": later } }), 1);
+  assert.equal(await tries("CONNECT", {}, "unreachable"), 1);
+  assert.equal(await tries("NOT_FOUND", {}, { status: 404 }), 1);
+  assert.equal(await tries("ANSWER", { retries: 1 }, undefined, 10), 3);
+  assert.equal(await tries("ANSWER", { retries: 0 }, undefined, 0), 2);
+});
+
+test("an abort ends the waiting, too", async () => {
+  const { fetch } = failing(new Uint8Array(8), { status: 503, headers: { "Retry-After": "60" } });
+  const ending = new AbortController();
+  const job = open("https://host.invalid/x", { fetch, signal: ending.signal });
+  setTimeout(() => ending.abort(new Error("enough")), 20);
+  await assert.rejects(job, { message: "enough" });
+});
+
+test("hf://", async (t) => {
+  const bytes = Buffer.from(await sample());
+  const hub = await startHub(new Map());
+  t.after(hub.stop);
+  const { hubUrl } = hub;
+  const paths = async (text, files) => {
+    hub.files.clear();
+    files.forEach((file) => hub.files.set(file, bytes));
+    const model = await open(text, { hubUrl, accessToken: "hf_secret" });
+    await looksRight(model);
+    const asked = hub.take();
+    assert(asked.every(({ auth }) => auth === "Bearer hf_secret"));
+    return [model.name, asked[0].url];
+  };
+  const cases = [
+    ["hf://o/m", "/o/m/resolve/main/model.safetensors", "hf://o/m/model.safetensors"],
+    ["hf://o/m/", "/o/m/resolve/main/model.safetensors", "hf://o/m/model.safetensors"],
+    ["hf://o/m@v1", "/o/m/resolve/v1/model.safetensors", "hf://o/m@v1/model.safetensors"],
+    ["hf://o/m@refs/pr/1/a/x.safetensors", "/o/m/resolve/refs%2Fpr%2F1/a/x.safetensors"],
+    ["hf://o/m@a%2Fb/x y.safetensors", "/o/m/resolve/a%2Fb/x%20y.safetensors"],
+    ["hf://o/m/part/", "/o/m/resolve/main/part/model.safetensors", "hf://o/m/part/model.safetensors"],
+  ];
+  for (const [text, url, name = text] of cases) {
+    const file = decodeURIComponent(url.split("/").slice(5).join("/"));
+    assert.deepEqual(await paths(text, [`o/m/${file}`]), [name, url]);
+  }
+  for (const odd of [
+    "hf://",
+    "hf://m",
+    "hf://o/",
+    "hf://o/..",
+    "hf://../m",
+    "hf://o/m@",
+    "hf://o/m/../x",
+    "hf://o/m//x",
+  ]) {
+    await assert.rejects(open(odd, { hubUrl }), { code: "URL" }, odd);
+  }
+  await assert.rejects(open("hf://o/nothing", { hubUrl }), (error) => {
+    assert.deepEqual([error.code, error.path], ["NOT_FOUND", "hf://o/nothing/"]);
+    return true;
+  });
 });

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shim between core and format on one side and JavaScript on the other. src/core.ts is its only caller.
+ * The shim between the library on one side and JavaScript on the other. src/core.ts is its only caller. It makes two
+ * modules: coffer.wasm is for headers; model.wasm, which is loaded when something of it is wanted, reads indices, plans
+ * slices, decodes values and computes digests.
  *
- * An instance of the module does one job at a time, from coffer_js_begin on: reading a header, building one, or a
+ * An instance of a module does one job at a time, from coffer_js_begin on: reading a header, building one, or a
  * question. Nothing is imported, so nothing is called back. Numbers of 64 bits cross the border as BigInt. Whatever has
  * more than one number is in js_answer, whose address coffer_js_answer tells; its layout is repeated in src/core.ts.
  *
- * What is exported is listed in exports.txt, and nothing else is.
+ * What each exports is listed in exports.txt, and nothing else is.
  */
 #ifndef COFFER_JS_H
 #define COFFER_JS_H
@@ -14,6 +16,9 @@
 #include "coffer.h"
 
 #define JS_EXPORT(name) __attribute__((export_name(#name)))
+
+/* What an index may record: see model/index.h. */
+#define INDEX_RECORDS 2
 
 /* What happened, and where its outcome lies. Addresses are those of the module's memory, until the next job. */
 typedef struct js_answer {
@@ -65,6 +70,25 @@ typedef struct js_answer {
     uint32_t run_counts;  /* u64 */
     uint32_t run_strides; /* i64 */
     uint32_t reserved_2;
+
+    /* an index, in columns: one entry for each tensor, in the index's order; files in order of their names */
+    uint64_t total_size;
+    uint64_t total_size_at; /* byte of the index; COFFER_NO_OFFSET: it states none */
+    uint32_t total_size_is_read;
+    uint32_t entry_count;
+    uint32_t entry_positions; /* u32: of the name in the index */
+    uint32_t entry_files;     /* u32: the number of the file */
+    uint32_t entry_ends;      /* u32: where each ends among the names */
+    uint32_t entry_names;
+    uint32_t entry_names_size;
+    uint32_t file_count;
+    uint32_t file_ends;
+    uint32_t file_names;
+    uint32_t file_names_size;
+    uint32_t index_metadata; /* JSON; 0: none */
+    uint32_t index_metadata_size;
+    uint32_t records[2 * INDEX_RECORDS]; /* of each recorded digest: where its value is in the metadata, and its size */
+    uint32_t reserved_3;
 } js_answer;
 
 /* src/core.ts has these numbers too. */
@@ -72,6 +96,7 @@ _Static_assert(offsetof(js_answer, wish_offset) == 1160, "the layout is JavaScri
 _Static_assert(offsetof(js_answer, notes) == 1280, "the layout is JavaScript's, too");
 _Static_assert(offsetof(js_answer, bytes) == 1520, "the layout is JavaScript's, too");
 _Static_assert(offsetof(js_answer, run_strides) == 1576, "the layout is JavaScript's, too");
+_Static_assert(offsetof(js_answer, records) == 1652, "the layout is JavaScript's, too");
 
 extern js_answer js_state;
 extern const coffer_allocator js_arena;

@@ -113,6 +113,7 @@ static void *arena_alloc(void *ctx, size_t size)
 {
     (void)ctx;
     const size_t at = arena_used;
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the memory is no object, only addresses from 0 on */
     return arena_take((uint64_t)at + size) ? (void *)at : NULL;
 }
 
@@ -141,10 +142,4 @@ const coffer_allocator js_arena = { arena_alloc, arena_realloc, arena_free, NULL
 void js_arena_reset(void)
 {
     arena_used = arena_begin();
-}
-
-/* For what JavaScript hands in; 0 when there is no memory. */
-JS_EXPORT(coffer_js_alloc) void *coffer_js_alloc(size_t size)
-{
-    return arena_alloc(NULL, size);
 }

@@ -1,64 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked beside reading and building: slices, values, and the names of things. */
+/* What is asked beside reading and building: the names of things. */
 #include "js.h"
-#include "slice.h"
-
-#define MOST_INDICES 4096u
-
-/* ---- slices ---- */
-
-static coffer__box box;
-
-static void slice_tell(const uint64_t *shape, size_t rank, uint64_t size)
-{
-    js_state.slice_size = size;
-    js_state.slice_shape = (uint32_t)(size_t)shape;
-    js_state.slice_rank = (uint32_t)rank;
-    js_state.run_start = box.start;
-    js_state.run_size = box.run_size;
-    js_state.run_count = box.run_count;
-    js_state.run_rank = (uint32_t)box.rank;
-    js_state.run_counts = (uint32_t)(size_t)box.counts;
-    js_state.run_strides = (uint32_t)(size_t)box.strides;
-}
-
-/* The slice that a text asks of a tensor: its shape, and the runs of bytes that it consists of. */
-JS_EXPORT(coffer_js_slice)
-coffer_status coffer_js_slice(unsigned dtype, const uint64_t *shape, size_t rank, uint64_t tensor_size,
-                              const char *text, size_t text_len)
-{
-    const coffer_tensor tensor = {
-        .name = "", .shape = shape, .size = tensor_size, .rank = (uint32_t)rank, .dtype = (coffer_dtype)dtype
-    };
-    size_t count = MOST_INDICES;
-    coffer_index *indices = js_room(MOST_INDICES, sizeof *indices);
-    uint64_t *result = js_room(rank, sizeof *result);
-    if (indices == NULL || result == NULL) {
-        return COFFER_ERR_MEMORY;
-    }
-    coffer_status status = coffer_slice_parse(text, text_len, indices, &count, &js_state.error);
-    if (status == COFFER_OK) {
-        status = coffer__slice_plan(&tensor, indices, count, &box, &js_state.error);
-    }
-    if (status != COFFER_OK) {
-        return status;
-    }
-    size_t result_rank = 0;
-    uint64_t size = 0;
-    status = coffer_slice_shape(&tensor, indices, count, result, &result_rank, &size, &js_state.error);
-    slice_tell(result, result_rank, size);
-    return status;
-}
-
-/* ---- values ---- */
-
-JS_EXPORT(coffer_js_decode)
-coffer_status coffer_js_decode(unsigned dtype, const void *data, uint64_t first, size_t count, double *values)
-{
-    return coffer_decode((coffer_dtype)dtype, data, first, count, values);
-}
-
-/* ---- names ---- */
+#include "text.h"
 
 /* What a number is called: texts that end with a NUL. "" is no such number. */
 JS_EXPORT(coffer_js_format_id) const char *coffer_js_format_id(unsigned format)
@@ -71,16 +14,16 @@ JS_EXPORT(coffer_js_version) const char *coffer_js_version(void)
     return coffer_version();
 }
 
-/* Text that is safe to show, in the answer's bytes. */
-JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len)
+/* Text that is safe to show, in the answer's bytes. With `room` it loses its middle when it and a NUL take more bytes. */
+JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len, size_t room)
 {
-    const size_t size = coffer_escape(text, text_len, NULL, 0) + 1;
+    const size_t size = room > 0 ? room : coffer_escape(text, text_len, NULL, 0) + 1;
     char *out = js_room(size, 1);
     if (out == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    (void)coffer_escape(text, text_len, out, size);
+    coffer__escape_cut(text, text_len, out, size);
     js_state.bytes = (uint32_t)(size_t)out;
-    js_state.bytes_size = (uint32_t)size - 1;
+    js_state.bytes_size = (uint32_t)coffer__text_len(out);
     return COFFER_OK;
 }

@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a header: format/parse.h, for a caller that waits for bytes in its own way. */
-#include "alloc.h"
-#include "error.h"
 #include "js.h"
 #include "js_columns.h"
 #include "parse.h"
 
-js_answer js_state;
 static coffer__reading reading;
 
 /* What a reading looks for and accepts. */
 enum { FLAG_ALL_NOTES = 1, FLAG_UNKNOWN_DTYPES = 2, FLAG_HIDDEN_BYTES = 4 };
-
-JS_EXPORT(coffer_js_answer) js_answer *coffer_js_answer(void)
-{
-    return &js_state;
-}
-
-void *js_room(size_t count, size_t size)
-{
-    return coffer__alloc_array(&js_arena, count, size, &js_state.error);
-}
-
-/* Ends the job before, and forgets it. */
-JS_EXPORT(coffer_js_begin) void coffer_js_begin(void)
-{
-    js_arena_reset();
-    coffer__error_clear(&js_state.error);
-}
 
 /* Begins with the first `size` bytes of the file, which coffer_js_alloc made room for. A size of the file, or of the
    largest header, that is 0 is not known. */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COFFER_MODEL_PLACE_NAME_H
+#define COFFER_MODEL_PLACE_NAME_H
+
+#include "coffer.h"
+
+/* Fails with COFFER_ERR_SHARD_NAME at `offset` unless a name may be joined to a place: it is not
+   empty, "." or "..", has none of / \ : or control characters, and at most 255 bytes. The same must
+   be true of every name that results from undoing its %XX escapes, however often. */
+coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err);
+
+#endif
