@@ -21,6 +21,7 @@ export {
   Model,
   open,
   Tensors,
+  type BytesOptions,
   type ModelFile,
   type ModelNote,
   type OpenOptions,
