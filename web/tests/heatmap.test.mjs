@@ -8,7 +8,8 @@ import test from "node:test";
 
 import { source } from "./page.mjs";
 
-const { planHeatMap, heatMapOf } = await source("worker/heatmap.ts");
+const { planHeatMap } = await source("model/heat_plan.ts");
+const { heatMapOf } = await source("worker/heatmap.ts");
 const { build, decode, open } = await import("../../bindings/js/dist/index.js");
 
 const PLENTY = { points: 512, bytes: 1 << 30, reads: 1 << 20 };

@@ -5,8 +5,8 @@ import test from "node:test";
 
 import { source } from "./page.mjs";
 
-const { SEGMENT_KINDS, segmentsOf, segmentAt, cellsOf, sharesOf } = await source("worker/bytemap.ts");
-const { treeOf, branchAt, treemapOf, partsOf } = await source("worker/treemap.ts");
+const { SEGMENT_KINDS, segmentsOf, segmentAt, cellsOf, sharesOf } = await source("model/bytemap.ts");
+const { nameTreeOf, branchAt, treemapOf, partsOf } = await source("worker/treemap.ts");
 const { DIFF_KINDS, diffTensors, diffPairs, addDistance, noDistance } = await source("worker/diff.ts");
 const { columnsOf } = await source("worker/tensor_columns.ts");
 const { build, open } = await import("../../bindings/js/dist/index.js");
@@ -86,7 +86,7 @@ test("names as a tree", async () => {
   const { columns: all } = await columns([
     ["a.b", "F32", [2]], ["a.b.c", "F32", [3]], ["a.b.d", "BF16", [5]], ["e", "U8", [7]], ["", "U8", [1]],
   ]); // prettier-ignore
-  const root = treeOf(all);
+  const root = nameTreeOf(all);
   assert.deepEqual([root.count, root.elements, root.sizes], [5, 18, 8 + 12 + 10 + 7 + 1]);
   assert.equal(branchAt(root, "a.b").count, 2);
   assert.equal(branchAt(root, "a").count, 3);
@@ -100,7 +100,7 @@ test("a treemap's areas are in proportion", async () => {
   const { columns: all } = await columns([
     ["x", "F32", [600]], ["y", "F32", [300]], ["z", "BF16", [100]], ["none", "F32", [0]],
   ]); // prettier-ignore
-  const map = treemapOf(all, treeOf(all), { width: 100, height: 50, measure: "elements" });
+  const map = treemapOf(all, nameTreeOf(all), { width: 100, height: 50, measure: "elements" });
   assert.deepEqual(map.labels, ["", "x", "y", "z"]);
   assert.deepEqual(
     [...map.tensors].map((i) => (i < 0 ? i : all.elements[i])),
@@ -109,7 +109,7 @@ test("a treemap's areas are in proportion", async () => {
   for (const [i, share] of [1, 0.6, 0.3, 0.1].entries()) {
     assert.ok(Math.abs(area(map, i) - 5000 * share) < 1, `${map.labels[i]}: ${area(map, i)}`);
   }
-  const bytes = treemapOf(all, treeOf(all), { width: 100, height: 50, measure: "sizes" });
+  const bytes = treemapOf(all, nameTreeOf(all), { width: 100, height: 50, measure: "sizes" });
   assert.ok(Math.abs(area(bytes, 3) - (5000 * 200) / 3800) < 1);
 });
 
@@ -117,10 +117,10 @@ test("groups that are too small to be divided are one rectangle", async () => {
   const tensors = [["big", "F32", [1_000_000]]];
   for (let i = 0; i < 50; i++) tensors.push([`small.${i}`, i < 30 ? "BF16" : "F32", [10]]);
   const { columns: all } = await columns(tensors);
-  const map = treemapOf(all, treeOf(all), { width: 300, height: 300, measure: "elements" });
+  const map = treemapOf(all, nameTreeOf(all), { width: 300, height: 300, measure: "elements" });
   const small = map.labels.indexOf("small");
   assert.deepEqual([map.tensors[small], map.counts[small], map.open[small], map.labels.length], [-1, 50, 0, 3]);
-  const near = treemapOf(all, branchAt(treeOf(all), "small"), { width: 300, height: 300, measure: "elements" });
+  const near = treemapOf(all, branchAt(nameTreeOf(all), "small"), { width: 300, height: 300, measure: "elements" });
   assert.equal([...near.tensors].filter((tensor) => tensor >= 0).length, 50);
   const middling = [
     ["big", "F32", [10_000]],
@@ -128,7 +128,7 @@ test("groups that are too small to be divided are one rectangle", async () => {
     ["part.b", "F32", [20]],
   ];
   const { columns: others } = await columns(middling);
-  const drawn = treemapOf(others, treeOf(others), { width: 300, height: 300, measure: "elements" });
+  const drawn = treemapOf(others, nameTreeOf(others), { width: 300, height: 300, measure: "elements" });
   const part = drawn.labels.indexOf("part");
   assert.deepEqual([drawn.tensors[part], drawn.counts[part], drawn.open[part]], [-1, 2, 0]);
   assert.equal(others.dtypeNames[drawn.dtypes[part]], "BF16");
@@ -139,7 +139,7 @@ test("a name of a million dots", async () => {
     [".".repeat(1_000_000), "F32", [2]],
     ["a", "F32", [2]],
   ]);
-  const map = treemapOf(all, treeOf(all), { width: 200, height: 200, measure: "elements" });
+  const map = treemapOf(all, nameTreeOf(all), { width: 200, height: 200, measure: "elements" });
   assert.equal([...map.tensors].filter((tensor) => tensor >= 0).length, 2);
 });
 

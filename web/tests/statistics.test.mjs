@@ -9,8 +9,8 @@ import test from "node:test";
 import { source } from "./page.mjs";
 
 const { tallyOf } = await source("worker/statistics.ts");
-const { histogram, quantile } = await source("worker/histogram.ts");
-const { allPortions, somePortions, PORTION } = await source("worker/portions.ts");
+const { histogram, quantile } = await source("model/histogram.ts");
+const { allPortions, somePortions, PORTION } = await source("model/portions.ts");
 const { decode } = await import("../../bindings/js/dist/index.js");
 
 const DTYPES = Object.entries({

@@ -13,7 +13,7 @@ import { approximate, nameAt, type Columns } from "../model/columns.js";
 export type Measure = "elements" | "sizes";
 
 /** A group of tensors whose names have a common beginning, or one tensor. */
-interface Branch {
+export interface Branch {
   /** Its part of the name, and the whole of it. */
   label: string;
   path: string;
@@ -40,7 +40,7 @@ export function partsOf(name: string): string[] {
 }
 
 /** All tensors as a tree. */
-export function treeOf(columns: Columns): Branch {
+export function nameTreeOf(columns: Columns): Branch {
   const root = branch("", "");
   const [elements, sizes] = [approximate(columns.elements), approximate(columns.sizes)];
   for (let i = 0; i < columns.count; i++) {
@@ -199,7 +199,7 @@ class Layout {
   }
 }
 
-/** Lays out a group of a tree that `treeOf` made of the same columns. */
+/** Lays out a group of a tree that `nameTreeOf` made of the same columns. */
 export function treemapOf(columns: Columns, group: Branch, { width, height, measure }: TreemapOptions): Treemap {
   const layout = new Layout(columns, measure);
   if (group[measure] > 0) {

@@ -39,3 +39,6 @@ export function* somePortions(size: number, budget: number, pieces: number): Gen
     yield { begin, size: i === pieces - 1 ? size - begin : piece };
   }
 }
+
+/** What a sample reads: of a file many small pieces, from a server few, since each is a request. */
+export const SAMPLE = { near: { bytes: 64 << 20, pieces: 256 }, far: { bytes: 16 << 20, pieces: 16 } } as const;
