@@ -14,6 +14,8 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "vite";
 
+import { errors } from "./errors.mjs";
+
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
 const output = resolve(process.argv[2] ?? join(here, "../build/web/index.html"));
 
@@ -52,16 +54,17 @@ async function bundle(entry, plugins = []) {
 }
 
 /**
- * The worker's script as a module of one text.
+ * A module that exists only while building.
  *
- * @param {string} code
+ * @param {string} name
+ * @param {unknown} value what it exports
  * @returns {import("vite").Plugin}
  */
-function workerText(code) {
+function made(name, value) {
   return {
-    name: "worker-text",
-    resolveId: (id) => (id === "virtual:worker" ? `\0${id}` : undefined),
-    load: (id) => (id === "\0virtual:worker" ? `export default ${JSON.stringify(code)};` : undefined),
+    name,
+    resolveId: (id) => (id === `virtual:${name}` ? `\0${id}` : undefined),
+    load: (id) => (id === `\0virtual:${name}` ? `export default ${JSON.stringify(value)};` : undefined),
   };
 }
 
@@ -73,7 +76,10 @@ function inPage(/** @type {string} */ code) {
 const hash = (/** @type {string} */ text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
 const worker = await bundle("src/worker/main.ts");
-const { script: code, style } = await bundle("src/main.tsx", [workerText(worker.script)]);
+const { script: code, style } = await bundle("src/main.tsx", [
+  made("worker", worker.script),
+  made("errors", errors(join(here, ".."))),
+]);
 const script = inPage(code);
 const policy = [
   "default-src 'none'",

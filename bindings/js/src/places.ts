@@ -21,7 +21,7 @@ export type Openable =
   | Source
   | FileSystemFileHandle
   | FileSystemDirectoryHandle
-  | Iterable<File>;
+  | Iterable<File | Source>;
 
 export interface Place {
   /** What messages call it. */
@@ -61,7 +61,7 @@ function alone(source: Source): Opened {
   return { file: name, place, source };
 }
 
-function filesPlace(files: ReadonlyMap<string, () => Promise<File> | File>): Place {
+function filesPlace(files: ReadonlyMap<string, () => Promise<Source> | Source>): Place {
   return {
     name: "the files",
     list: () => Promise.resolve([...files.keys()]),
@@ -72,17 +72,17 @@ function filesPlace(files: ReadonlyMap<string, () => Promise<File> | File>): Pla
           path: name,
         });
       }
-      return new BlobSource(await file(), name);
+      return file();
     },
   };
 }
 
 async function handlePlace(folder: FileSystemDirectoryHandle): Promise<Place> {
-  const files = new Map<string, () => Promise<File>>();
+  const files = new Map<string, () => Promise<Source>>();
   const entries = folder as unknown as AsyncIterable<[string, FileSystemFileHandle | FileSystemDirectoryHandle]>;
   for await (const [name, handle] of entries) {
     if (handle.kind === "file") {
-      files.set(name, () => handle.getFile());
+      files.set(name, async () => new BlobSource(await handle.getFile(), name));
     }
   }
   return { ...filesPlace(files), name: folder.name };
@@ -144,9 +144,9 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
       ? alone(new BlobSource(await from.getFile(), from.name))
       : { folder: await handlePlace(from) };
   }
-  const files = [...from];
-  if (files.length === 1) {
-    return alone(new BlobSource(files[0]!, files[0]!.name));
+  const sources = Array.from(from, (file) => (isSource(file) ? file : new BlobSource(file, file.name)));
+  if (sources.length === 1) {
+    return alone(sources[0]!);
   }
-  return { folder: filesPlace(new Map(files.map((file) => [file.name, () => file]))) };
+  return { folder: filesPlace(new Map(sources.map((source) => [source.name, () => source]))) };
 }

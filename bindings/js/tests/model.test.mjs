@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "node:test";
 import { pathToFileURL } from "node:url";
 
-import { build, check, CofferError, decode, open } from "libcoffer";
+import { build, check, CofferError, decode, MemorySource, open } from "libcoffer";
 
 import { CountingSource, folderOf } from "./files.mjs";
 import { startHub } from "./hub_server.mjs";
@@ -95,6 +95,7 @@ test("several files", async (t) => {
   await right(folderOf(t, files), ["NO_INDEX"]);
   await right(folderOf(t, with_({ metadata: { total_size: 15 } })), ["TOTAL_SIZE"]);
   await right(Object.entries(with_({})).map(([file, bytes]) => new File([bytes], file)));
+  await right(Object.entries(with_({})).map(([file, bytes]) => new MemorySource(Buffer.from(bytes), file)));
   const extra = { "model-00003-of-00003.safetensors": await part("z", 1) };
   await right(folderOf(t, { ...with_({}), ...extra }), ["EXTRA_SHARD"]);
 

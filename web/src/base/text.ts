@@ -21,6 +21,11 @@ export function escaped(text: string): string {
   return text.replace(MISLEADING, escapeOne);
 }
 
+/** A message that quotes names escaped already: its backslashes stay as they are. */
+export function shownMessage(text: string, longest: number): string {
+  return shown(text, longest).replaceAll("\\\\", "\\");
+}
+
 /** The longest text that is shown in one piece, in characters. */
 const LONGEST = 300;
 

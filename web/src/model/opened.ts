@@ -49,6 +49,27 @@ export interface OpenedFile {
   metadata: readonly (readonly [key: string, value: string])[];
 }
 
+/** What a model has of a dtype. */
+export interface DtypeShare {
+  dtype: string;
+  tensors: number;
+  elements: bigint;
+  bytes: bigint;
+}
+
+export interface Summary {
+  elements: bigint;
+  /** Where the elements are not that: several parameters are packed in one. */
+  parameters: bigint | undefined;
+  bytes: bigint;
+  /** The one with the most bytes first. */
+  dtypes: readonly DtypeShare[];
+  /** The largest power of two, up to 4096, of which every tensor's place is a multiple; undefined without tensors. */
+  alignment: number | undefined;
+  /** How the tensors' names and dtypes, or config.json, say that the model was quantised. */
+  quantisation: string | undefined;
+}
+
 export interface Opened {
   /** By which later calls name the model. */
   id: number;
@@ -56,6 +77,7 @@ export interface Opened {
   files: readonly OpenedFile[];
   notes: readonly OddThing[];
   columns: Columns;
+  summary: Summary;
   /** What an index has as metadata. */
   indexMetadata: Readonly<Record<string, unknown>> | undefined;
   /** Whether tensors' values can be read: not those of a report. */

@@ -6,6 +6,7 @@
 import { computed, signal } from "@preact/signals";
 
 import type { SortKey } from "../worker/arrange.js";
+import type { Choice } from "./choices.js";
 import type { Opened, Trouble, Wanted } from "./opened.js";
 
 /** The model that is shown. */
@@ -43,8 +44,11 @@ export const rows = signal<Uint32Array>(new Uint32Array(0));
 /** Which of views/panels.ts is open. */
 export const panel = signal("tensor");
 
-export type Theme = "system" | "light" | "dark";
-export const theme = signal<Theme>("system");
+/** The models among which someone has to choose. */
+export const choices = signal<readonly Choice[]>([]);
+
+/** What screen readers are told. */
+export const announcement = signal("");
 
 /** The model's tensors as columns. */
 export const columns = computed(() => model.value?.columns);

@@ -10,6 +10,7 @@ import { look } from "./look.js";
 import { letGo } from "./models.js";
 import { openWanted } from "./open_wanted.js";
 import { treemap } from "./treemap_call.js";
+import { tree } from "./tree.js";
 
 export interface CallContext {
   signal: AbortSignal;
@@ -26,6 +27,7 @@ export const CALLS = {
   treemap,
   compare,
   comparePair,
+  tree,
 };
 
 export type Calls = typeof CALLS;

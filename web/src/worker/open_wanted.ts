@@ -4,43 +4,60 @@ import { check, type Model, type Openable, type OpenOptions } from "libcoffer";
 
 import type { Opened, Wanted } from "../model/opened.js";
 import type { CallContext } from "./calls.js";
+import { countedFetch, type Traffic } from "./counted_fetch.js";
 import { hold } from "./models.js";
+import { reportFiles } from "./report_files.js";
+import { summaryOf } from "./summary.js";
 import { columnsOf } from "./tensor_columns.js";
 
-function describe(model: Model): Omit<Opened, "id" | "columns" | "hasValues" | "traffic" | "took"> {
+/** What is opened, and what it is called. */
+function openable(wanted: Wanted): { from: Openable; name: string } {
+  switch (wanted.kind) {
+    case "files":
+      return { from: wanted.files.length === 1 ? wanted.files[0]! : wanted.files, name: wanted.name };
+    case "url":
+      return { from: new URL(wanted.url), name: "" };
+    case "report": {
+      const { name, sources } = reportFiles(wanted.text);
+      return { from: sources, name };
+    }
+  }
+}
+
+/** Options by which the page is told how much came, of URLs, or else how many files are open. */
+function optionsOf(wanted: Wanted, traffic: Traffic, context: CallContext): OpenOptions {
+  const { signal } = context;
+  if (wanted.kind === "url") {
+    return { signal, fetch: countedFetch(traffic, () => context.progress(traffic.bytes, undefined)) };
+  }
+  return { signal, progress: (done, total) => context.progress(done, total) };
+}
+
+function describe(model: Model): Pick<Opened, "files" | "notes" | "indexMetadata"> {
   return {
-    name: model.name,
     files: model.files.map((file) => ({ ...file, metadata: Object.entries(file.metadata) })),
     notes: model.notes.map((note) => ({ ...note })),
     indexMetadata: model.indexMetadata,
   };
 }
 
-function openable(wanted: Wanted): Openable {
-  if (wanted.kind === "files") {
-    return wanted.files.length === 1 ? wanted.files[0]! : wanted.files;
-  }
-  if (wanted.kind === "url") {
-    return new URL(wanted.url);
-  }
-  throw new Error("reports are not read yet");
-}
-
 export async function openWanted(wanted: Wanted, context: CallContext): Promise<Opened> {
   const started = performance.now();
-  const options: OpenOptions = { signal: context.signal, progress: (done, total) => context.progress(done, total) };
-  const report = await check(openable(wanted), options);
-  if (report.error !== undefined || report.model === undefined) {
-    throw report.error ?? new Error("there is no model");
+  const traffic: Traffic = { requests: 0, bytes: 0 };
+  const { from, name } = openable(wanted);
+  const { model, error } = await check(from, optionsOf(wanted, traffic, context));
+  if (model === undefined) {
+    throw error ?? new Error("there is no model");
   }
-  const columns = columnsOf(report.model.tensors);
-  const id = hold({ model: report.model, columns });
+  const columns = columnsOf(model.tensors);
   return {
-    ...describe(report.model),
-    id,
+    ...describe(model),
+    id: hold({ model, columns }),
+    name: name === "" ? model.name : name,
     columns,
+    summary: summaryOf(columns),
     hasValues: wanted.kind !== "report",
-    traffic: undefined,
+    traffic: wanted.kind === "url" ? traffic : undefined,
     took: performance.now() - started,
   };
 }

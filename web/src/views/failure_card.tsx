@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { VNode } from "preact";
+
+import { adviceFor } from "../base/advice.js";
+import { exactly } from "../base/numbers.js";
+import { shownMessage } from "../base/text.js";
+import { open } from "../model/actions.js";
+import type { Wanted } from "../model/opened.js";
+import { failure } from "../model/state.js";
+import { Untrusted } from "./untrusted.js";
+
+/** The longest message: it may quote the file. */
+const LONGEST_MESSAGE = 1200;
+
+function whatOf(wanted: Wanted | undefined): string {
+  switch (wanted?.kind) {
+    case "files":
+      return wanted.name;
+    case "url":
+      return wanted.url;
+    default:
+      return "";
+  }
+}
+
+/** Why nothing can be shown, where the trouble is, and what to do. */
+export function FailureCard(): VNode | null {
+  if (failure.value === undefined) {
+    return null;
+  }
+  const { trouble, wanted } = failure.value;
+  const { title, cause, step } = adviceFor(trouble);
+  const path = trouble.path ?? whatOf(wanted);
+  const facts: [string, string][] = [
+    ["Code", trouble.code ?? ""],
+    ["Byte", trouble.offset === undefined ? "" : exactly(trouble.offset)],
+    ["Tensor", trouble.tensor === undefined ? "" : shownMessage(trouble.tensor, LONGEST_MESSAGE)],
+    ["Status", trouble.httpStatus === undefined ? "" : String(trouble.httpStatus)],
+  ];
+  return (
+    <section class="card failure" role="alert" aria-labelledby="failure">
+      <h1 id="failure">{title}</h1>
+      {path !== "" && (
+        <p class="failure-path">
+          <Untrusted text={path} />
+        </p>
+      )}
+      <p>{shownMessage(trouble.message, LONGEST_MESSAGE)}</p>
+      {step !== undefined && (
+        <p class="step">
+          <strong>What to do:</strong> {step}
+        </p>
+      )}
+      {cause !== undefined && <p class="quiet">Usual cause: {cause}</p>}
+      <dl class="failure-facts">
+        {facts
+          .filter(([, value]) => value !== "")
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>
+                <code>{value}</code>
+              </dd>
+            </div>
+          ))}
+      </dl>
+      {wanted?.kind === "url" && (
+        <button type="button" class="button" onClick={() => void open(wanted)}>
+          Try again
+        </button>
+      )}
+    </section>
+  );
+}

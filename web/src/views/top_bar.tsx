@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { VNode } from "preact";
+
+import { close } from "../model/actions.js";
+import { model } from "../model/state.js";
+import { theme, THEMES } from "../model/theme.js";
+import { Openers, UrlForm } from "./openers.js";
+
+const LABELS = { system: "Auto", light: "Light", dark: "Dark" } as const;
+
+function ThemeSwitch(): VNode {
+  return (
+    <label class="theme">
+      <span class="hidden">Colours</span>
+      <select
+        value={theme.value}
+        onChange={({ currentTarget }) => (theme.value = THEMES.find((known) => known === currentTarget.value)!)}
+      >
+        {THEMES.map((name) => (
+          <option key={name} value={name}>
+            {LABELS[name]}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Mark(): VNode {
+  return (
+    <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+      <rect x="3" y="6" width="26" height="21" rx="4" />
+      <path d="M3 14h26" />
+      <rect class="lock" x="13" y="11" width="6" height="7" rx="1.5" />
+    </svg>
+  );
+}
+
+export function TopBar(): VNode {
+  return (
+    <header class="top">
+      <button type="button" class="brand" onClick={close} aria-label="Coffer: back to the start">
+        <Mark />
+        <span>Coffer</span>
+      </button>
+      {model.value !== undefined && (
+        <div class="top-openers">
+          <UrlForm compact />
+          <Openers compact />
+        </div>
+      )}
+      <ThemeSwitch />
+    </header>
+  );
+}
