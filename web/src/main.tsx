@@ -2,6 +2,7 @@
 import { render } from "preact";
 
 import "./page.css";
+import "./views.css";
 import { open, openUrl } from "./model/actions.js";
 import { App } from "./views/app.js";
 

@@ -11,7 +11,9 @@ export function figure(value: number | bigint, digits = 6): string {
     return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   }
   // Without the zeros that toPrecision fills up with.
-  return String(Number(value.toPrecision(digits))).replace("-", "−").replace("e−", "e-");
+  return String(Number(value.toPrecision(digits)))
+    .replace("-", "−")
+    .replace("e−", "e-");
 }
 
 /** 12.3 %; what is there is never 0 %, and what is not all is never 100 %. */

@@ -70,12 +70,7 @@ export function heatColour(value: number, { low, high, isDiverging }: HeatScale,
 }
 
 /** A picture of a number each, row by row. */
-export function heatImage(
-  values: Float64Array,
-  columns: number,
-  scale: HeatScale,
-  palette: HeatPalette,
-): ImageData {
+export function heatImage(values: Float64Array, columns: number, scale: HeatScale, palette: HeatPalette): ImageData {
   const image = new ImageData(columns, values.length / columns);
   for (const [i, value] of values.entries()) {
     image.data.set(heatColour(value, scale, palette), 4 * i);

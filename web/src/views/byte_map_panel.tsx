@@ -52,8 +52,7 @@ export function ByteMapPanel(): VNode {
 
 function ByteMap({ opened }: { opened: Opened }): VNode {
   const all = useMemo(() => modelSegments(opened.files, opened.columns), [opened]);
-  const start: ByteWindow =
-    all.length > MOST_FILES_AT_ONCE ? { file: 0, begin: 0, end: sizeOf(all[0]!) } : EVERYTHING;
+  const start: ByteWindow = all.length > MOST_FILES_AT_ONCE ? { file: 0, begin: 0, end: sizeOf(all[0]!) } : EVERYTHING;
   const window = useSignal(start);
   const spot = useSignal<Spot>({ file: 0, segment: 0 });
   return (
@@ -408,7 +407,12 @@ function joined(lists: readonly (readonly Share[])[]): Share[] {
   for (const share of lists.flat()) {
     const key = `${share.kind}/${share.dtype}`;
     const known = all.get(key);
-    all.set(key, known === undefined ? { ...share } : { ...share, segments: known.segments + share.segments, bytes: known.bytes + share.bytes });
+    all.set(
+      key,
+      known === undefined
+        ? { ...share }
+        : { ...share, segments: known.segments + share.segments, bytes: known.bytes + share.bytes },
+    );
   }
   const order = (share: Share) => SEGMENT_KINDS.indexOf(share.kind);
   return [...all.values()].sort((a, b) => order(a) - order(b) || b.bytes - a.bytes);

@@ -5,7 +5,7 @@ import type { RefObject } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 
 /** The width of an element in CSS pixels, as it is now; 0 until it is known. */
-export function useWidth(element: RefObject<HTMLElement>): ReadonlySignal<number> {
+export function useWidth(element: RefObject<HTMLElement | null>): ReadonlySignal<number> {
   const width = useSignal(0);
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => (width.value = Math.floor(element.current!.clientWidth)));

@@ -37,7 +37,10 @@ interface Point {
 function firstAxes(shape: readonly number[]): [rowAxis: number | undefined, columnAxis: number | undefined] {
   const long = shape.flatMap((size, axis) => (size > 1 ? [axis] : []));
   const axes = long.length >= 2 || shape.length < 2 ? long : shape.map((_, axis) => axis);
-  return [axes.length < 2 ? undefined : axes.at(-2), axes.at(-1) ?? (shape.length === 0 ? undefined : shape.length - 1)];
+  return [
+    axes.length < 2 ? undefined : axes.at(-2),
+    axes.at(-1) ?? (shape.length === 0 ? undefined : shape.length - 1),
+  ];
 }
 
 /** A plane of the tensor as a picture. */
@@ -73,7 +76,7 @@ export function HeatMapView({ opened, tensor }: TensorViewProps): VNode {
         <p class="actions">
           <button
             type="button"
-            class="primary"
+            class="button primary"
             onClick={() => {
               isWanted.value = true;
               look();
@@ -102,7 +105,8 @@ function PlaneControls({ plane }: { plane: Signal<Plane> }): VNode | null {
   if (shape.length < 2) {
     return null;
   }
-  const change = (next: Partial<Plane>) => (plane.value = { ...plane.value, rows: undefined, columns: undefined, ...next });
+  const change = (next: Partial<Plane>) =>
+    (plane.value = { ...plane.value, rows: undefined, columns: undefined, ...next });
   // Choosing the other axis' dimension exchanges both.
   const choose = (which: "rowAxis" | "columnAxis", axis: number) => {
     const other = which === "rowAxis" ? "columnAxis" : "rowAxis";
@@ -196,7 +200,10 @@ function Picture({ map, plane, isComplex }: PictureProps): VNode {
       </figcaption>
       <Canvas map={map} values={values} scale={scale} point={point} plane={plane} />
       <p class="readout" role="status">
-        {placeText(plane.value, map, at)} = {isComplex ? complexText(map, at.row * columns.count + at.column) : figure(values[at.row * columns.count + at.column]!)}
+        {placeText(plane.value, map, at)} ={" "}
+        {isComplex
+          ? complexText(map, at.row * columns.count + at.column)
+          : figure(values[at.row * columns.count + at.column]!)}
       </p>
       <Legend scale={scale} />
       <p class="quiet">{stepsText(rows, columns)}</p>
@@ -247,7 +254,11 @@ function zoomed(plane: Plane, { rows, columns }: HeatMap, at: Point, factor: num
 }
 
 /** What a key does to a point; undefined for keys that do nothing. */
-function stepped({ key, shiftKey }: KeyboardEvent, { row, column }: Point, { rows, columns }: HeatMap): Point | undefined {
+function stepped(
+  { key, shiftKey }: KeyboardEvent,
+  { row, column }: Point,
+  { rows, columns }: HeatMap,
+): Point | undefined {
   const by = shiftKey ? 10 : 1;
   const inside = (i: number, count: number) => Math.min(Math.max(i, 0), count - 1);
   const to = (r: number, c: number) => ({ row: inside(r, rows.count), column: inside(c, columns.count) });
@@ -346,14 +357,15 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
         />
       </div>
       <div class="actions small">
-        <button type="button" onClick={() => zoom(1 / 4)}>
+        <button type="button" class="button" onClick={() => zoom(1 / 4)}>
           Zoom in
         </button>
-        <button type="button" disabled={isWhole} onClick={() => zoom(4)}>
+        <button type="button" class="button" disabled={isWhole} onClick={() => zoom(4)}>
           Zoom out
         </button>
         <button
           type="button"
+          class="button"
           disabled={isWhole}
           onClick={() => (plane.value = { ...plane.value, rows: undefined, columns: undefined })}
         >
@@ -366,12 +378,12 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
 
 function Legend({ scale }: { scale: HeatScale }): VNode {
   return (
-    <div class="legend" aria-hidden="true">
+    <div class="ramp-legend" aria-hidden="true">
       <span>{figure(scale.low, 4)}</span>
       <span class={scale.isDiverging ? "ramp diverging" : "ramp"} />
       <span>{figure(scale.high, 4)}</span>
-      <span class="legend-key nan">NaN</span>
-      <span class="legend-key infinite">infinite</span>
+      <span class="ramp-key nan">NaN</span>
+      <span class="ramp-key infinite">infinite</span>
     </div>
   );
 }

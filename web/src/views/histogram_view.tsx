@@ -93,7 +93,13 @@ export function HistogramView({ examined, isWhole }: HistogramViewProps): VNode 
             return (
               <g key={i} class={i === bar.value ? "bar active" : "bar"} onPointerEnter={() => (bar.value = i)}>
                 <rect class="bar-room" x={i * width} y={0} width={width} height={HEIGHT} />
-                <rect class="bar-count" x={i * width} y={HEIGHT - height} width={Math.max(width - 1, width * 0.8)} height={height} />
+                <rect
+                  class="bar-count"
+                  x={i * width}
+                  y={HEIGHT - height}
+                  width={Math.max(width - 1, width * 0.8)}
+                  height={height}
+                />
               </g>
             );
           })}
@@ -112,7 +118,9 @@ export function HistogramView({ examined, isWhole }: HistogramViewProps): VNode 
 }
 
 function outside({ below, above }: Histogram): string {
-  return below + above > 0.5 ? `${plural(Math.round(below + above), "number lies", "numbers lie")} outside of the axis.` : "";
+  return below + above > 0.5
+    ? `${plural(Math.round(below + above), "number lies", "numbers lie")} outside of the axis.`
+    : "";
 }
 
 function barText({ low, high, counts, below, above }: Histogram, i: number, isWhole: boolean): string {

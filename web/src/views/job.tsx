@@ -71,7 +71,7 @@ export function JobProgress<T>({ job, label }: { job: Job<T>; label: string }): 
         {label}
         {total !== undefined && `: ${bytes(done)} of ${bytes(total)}`}
       </span>
-      <button type="button" onClick={job.cancel}>
+      <button type="button" class="button" onClick={job.cancel}>
         Cancel
       </button>
     </div>

@@ -56,13 +56,13 @@ export function StatisticsView({ opened, tensor }: TensorViewProps): VNode {
       {state.kind !== "running" && (examined === undefined || examined.isSample) && (
         <p class="actions">
           {size > sample.bytes && examined === undefined && (
-            <button type="button" class="primary" onClick={() => examine(true)}>
+            <button type="button" class="button primary" onClick={() => examine(true)}>
               Sample {bytes(sample.bytes)}
             </button>
           )}
           <button
             type="button"
-            class={size > sample.bytes ? undefined : "primary"}
+            class={size > sample.bytes ? "button" : "button primary"}
             onClick={() => examine(false)}
           >
             Read all {bytes(size)}

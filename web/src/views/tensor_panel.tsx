@@ -71,7 +71,7 @@ function Facts({ opened, tensor }: TensorViewProps): VNode {
   const share = approximate(columns.sizes)[tensor]! / (Number(opened.summary.bytes) || 1);
   return (
     <dl class="facts">
-      <Fact name="Name">
+      <Fact name="Name" isWide>
         <Untrusted text={nameAt(columns, tensor)} longest={2000} />
       </Fact>
       <Fact name="Dtype">
@@ -79,10 +79,10 @@ function Facts({ opened, tensor }: TensorViewProps): VNode {
       </Fact>
       <Fact name="Shape">{shape.length === 0 ? "scalar" : shape.join(" × ")}</Fact>
       <Fact name="Parameters">{exactly(columns.elements[tensor]!)}</Fact>
-      <Fact name="Size">
-        {size < 1000n ? bytes(size) : `${bytes(size)}, ${exactly(size)} bytes`}, {percent(share, 1)} of all
+      <Fact name="Size" isWide>
+        {size < 1000n ? bytes(size) : `${bytes(size)} (${exactly(size)} bytes)`}, {percent(share, 1)} of all
       </Fact>
-      <Fact name="Bytes">
+      <Fact name="Bytes" isWide>
         {size === 0n ? "none" : `${exactly(offset)} to ${exactly(offset + size - 1n)}`}
         {opened.files.length > 1 && file !== undefined && (
           <>
@@ -95,9 +95,17 @@ function Facts({ opened, tensor }: TensorViewProps): VNode {
   );
 }
 
-function Fact({ name, children }: { name: string; children: ComponentChildren }): VNode {
+function Fact({
+  name,
+  isWide = false,
+  children,
+}: {
+  name: string;
+  isWide?: boolean;
+  children: ComponentChildren;
+}): VNode {
   return (
-    <div class="fact">
+    <div class={isWide ? "fact wide" : "fact"}>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>

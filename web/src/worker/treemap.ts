@@ -8,6 +8,7 @@
 import { treemapSquarify, type HierarchyRectangularNode } from "d3-hierarchy";
 
 import { approximate, nameAt, type Columns } from "../model/columns.js";
+import { compareNaturally } from "./natural_order.js";
 
 /** What a rectangle's area stands for. */
 export type Measure = "elements" | "sizes";
@@ -175,7 +176,7 @@ class Layout {
     const children: Placed[] = [...at.members.values()]
       .map(unfolded)
       .filter((member) => member[this.#measure] > 0)
-      .sort((a, b) => b[this.#measure] - a[this.#measure])
+      .sort((a, b) => b[this.#measure] - a[this.#measure] || compareNaturally(a.label, b.label))
       .map((member) => ({ branch: member, value: member[this.#measure], x0, y0, x1: x0, y1: y0 }));
     // The tiling needs no more of a node than its members, and of those their values.
     const node = { value: at[this.#measure], children } as unknown as HierarchyRectangularNode<unknown>;
