@@ -7,7 +7,8 @@ import { source } from "./page.mjs";
 
 const { SEGMENT_KINDS, segmentsOf, segmentAt, cellsOf, sharesOf } = await source("model/bytemap.ts");
 const { nameTreeOf, branchAt, treemapOf, partsOf } = await source("worker/treemap.ts");
-const { DIFF_KINDS, diffTensors, diffPairs, addDistance, noDistance } = await source("worker/diff.ts");
+const { DIFF_KINDS } = await source("model/diff_kinds.ts");
+const { diffTensors, diffPairs, addDistance, noDistance } = await source("worker/diff.ts");
 const { columnsOf } = await source("worker/tensor_columns.ts");
 const { build, open } = await import("../../bindings/js/dist/index.js");
 

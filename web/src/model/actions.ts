@@ -148,10 +148,13 @@ export function sortBy(key: SortKey): void {
   void arrange();
 }
 
+/** Maps show where the tensor is, and stay; in the place of everything else it is shown itself. */
+const MAPS: readonly string[] = ["treemap", "bytes"];
+
 export function select(tensor: number | undefined): void {
   batch(() => {
     state.selected.value = tensor;
-    if (tensor !== undefined) {
+    if (tensor !== undefined && !MAPS.includes(state.panel.value)) {
       state.panel.value = "tensor";
     }
   });

@@ -6,14 +6,12 @@
 import { decode } from "libcoffer";
 
 import { dtypeAt, nameAt, shapeAt, type Columns } from "../model/columns.js";
+import { DIFF_KINDS, type DiffKind } from "../model/diff_kinds.js";
 import type { ElementType } from "./element_type.js";
-
-/** What became of a tensor, by the number that `kinds` has. */
-export const DIFF_KINDS = ["same", "added", "removed", "changed"] as const;
-export type DiffKind = (typeof DIFF_KINDS)[number];
 
 /** Tensors of both models, one entry for each name: those of the first in its order, then what only the second has. */
 export interface TensorDiff {
+  /** By DIFF_KINDS. */
   kinds: Uint8Array;
   /** The tensors' numbers in either model; -1 where it has none of the name. */
   before: Int32Array;
