@@ -6,6 +6,7 @@ import type { Compared } from "../worker/compare.js";
 import { DIFF_KINDS, type DiffKind } from "./diff_kinds.js";
 import type { Distance } from "../worker/diff.js";
 import type { Opened, Wanted } from "./opened.js";
+import { newJob } from "./job.js";
 import { call, type CallOptions } from "./rpc.js";
 import { model } from "./state.js";
 
@@ -22,8 +23,12 @@ export const comparison = signal<Comparison | undefined>(undefined);
 /** Counts what is added to `distances`, which is too large to be made again each time. */
 export const compareCount = signal(0);
 
+/** Comparing values, which goes on while something else is looked at. */
+export const comparingValues = newJob<undefined>();
+
 function replace(next: Comparison | undefined): void {
   const last = comparison.peek();
+  comparingValues.cancel();
   batch(() => {
     comparison.value = next;
     compareCount.value = 0;
@@ -71,15 +76,16 @@ export function stateOf({ compared, distances }: Comparison, pair: number): Pair
 const AT_ONCE = 4;
 
 /** Compares the values of all tensors that have the same dtype and shape, and that were not compared yet. */
-export async function compareValues(current: Comparison, { signal, progress }: CallOptions): Promise<void> {
+async function compareAll(current: Comparison, { signal, progress }: CallOptions): Promise<undefined> {
   const { before, other, compared, distances } = current;
   const sizes = other.columns.sizes;
   const left = [...compared.kinds.keys()].filter((pair) => stateOf(current, pair) === "same");
   const total = left.reduce((sum, pair) => sum + Number(sizes[compared.after[pair]!]), 0);
   let done = 0;
   let next = 0;
+  let isOver = false;
   const work = async () => {
-    while (next < left.length) {
+    while (!isOver && next < left.length) {
       signal?.throwIfAborted();
       const pair = left[next++]!;
       const [from, to] = [compared.before[pair]!, compared.after[pair]!];
@@ -95,5 +101,14 @@ export async function compareValues(current: Comparison, { signal, progress }: C
       compareCount.value++;
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+  } finally {
+    isOver = true; // one that fails ends the others
+  }
+  return undefined;
+}
+
+export function compareValues(current: Comparison): void {
+  comparingValues.start((options) => compareAll(current, options));
 }

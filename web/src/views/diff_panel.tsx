@@ -15,16 +15,18 @@ import {
   compareCount,
   compareValues,
   compareWith,
+  comparingValues,
   comparison,
   endComparison,
   stateOf,
   type Comparison,
   type PairState,
 } from "../model/comparison.js";
+import type { Job } from "../model/job.js";
 import type { Opened } from "../model/opened.js";
 import { model } from "../model/state.js";
 import type { Distance, PairDiff } from "../worker/diff.js";
-import { JobProgress, useJob, type Job } from "./job.js";
+import { JobProgress, useJob } from "./job.js";
 import { Picker, UrlForm } from "./openers.js";
 import { rowAfter, shapeText } from "./tensor_table.js";
 import { TensorName, Untrusted } from "./untrusted.js";
@@ -162,29 +164,23 @@ function Counts({
 }
 
 function Values({ current, states }: { current: Comparison; states: readonly PairState[] }): VNode | null {
-  const job = useJob<undefined>();
   const { other, compared } = current;
   const left = [...states.keys()].filter((pair) => states[pair] === "same");
   if (left.length === 0) {
     return null;
   }
   const size = left.reduce((sum, pair) => sum + Number(other.columns.sizes[compared.after[pair]!]), 0);
-  const start = () =>
-    job.start(async (options) => {
-      await compareValues(current, options);
-      return undefined;
-    });
   return (
     <>
-      {job.state.value.kind !== "running" && (
+      {comparingValues.state.value.kind !== "running" && (
         <p class="actions">
-          <button type="button" class="button primary" onClick={start}>
+          <button type="button" class="button primary" onClick={() => compareValues(current)}>
             Compare the values of {plural(left.length, "tensor")}
           </button>
           <span class="quiet">reads {bytes(size)} of each model</span>
         </p>
       )}
-      <JobProgress job={job} label="Comparing values" />
+      <JobProgress job={comparingValues} label="Comparing values" />
     </>
   );
 }

@@ -1,51 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { VNode } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 
 import { figure, percent } from "../base/figures.js";
 import { bytes, exactly } from "../base/numbers.js";
 import { dtypeAt } from "../model/columns.js";
+import { examine, jobOf } from "../model/examination.js";
 import { quantile } from "../model/histogram.js";
 import { SAMPLE } from "../model/portions.js";
-import { call } from "../model/rpc.js";
 import type { Examined } from "../worker/examine.js";
 import { HistogramView } from "./histogram_view.js";
-import { JobProgress, useJob } from "./job.js";
+import { JobProgress } from "./job.js";
 import type { TensorViewProps } from "./tensor_panel.js";
 
 /** Tensors of a file that are at most this large are examined without asking. */
 const SMALL = 4 << 20;
-
-/** What was found out, so that going back to a tensor does not read it again. */
-const MOST_REMEMBERED = 24;
-const remembered = new Map<string, Examined>();
-
-function remember(key: string, examined: Examined): Examined {
-  remembered.delete(key);
-  remembered.set(key, examined);
-  for (const oldest of remembered.keys()) {
-    if (remembered.size <= MOST_REMEMBERED) {
-      break;
-    }
-    remembered.delete(oldest);
-  }
-  return examined;
-}
 
 /** What the tensor's numbers are, once they are read. */
 export function StatisticsView({ opened, tensor }: TensorViewProps): VNode {
   const isFar = opened.traffic !== undefined;
   const size = Number(opened.columns.sizes[tensor]);
   const sample = SAMPLE[isFar ? "far" : "near"];
-  const key = `${opened.id}/${tensor}`;
-  const job = useJob<Examined>(remembered.get(key));
-  const examine = (isSample: boolean) =>
-    job.start(async (options) =>
-      remember(key, await call("examine", { id: opened.id, tensor, isSample, isFar }, options)),
-    );
+  const job = useMemo(() => jobOf({ id: opened.id, tensor }), [opened.id, tensor]);
+  const read = (isSample: boolean) => examine({ id: opened.id, tensor, isSample, isFar });
   useEffect(() => {
     if (!isFar && size <= SMALL && job.state.value.kind === "idle") {
-      examine(false);
+      read(false);
     }
   }, []);
   const state = job.state.value;
@@ -56,15 +36,11 @@ export function StatisticsView({ opened, tensor }: TensorViewProps): VNode {
       {state.kind !== "running" && (examined === undefined || examined.isSample) && (
         <p class="actions">
           {size > sample.bytes && examined === undefined && (
-            <button type="button" class="button primary" onClick={() => examine(true)}>
+            <button type="button" class="button primary" onClick={() => read(true)}>
               Sample {bytes(sample.bytes)}
             </button>
           )}
-          <button
-            type="button"
-            class={size > sample.bytes ? "button" : "button primary"}
-            onClick={() => examine(false)}
-          >
+          <button type="button" class={size > sample.bytes ? "button" : "button primary"} onClick={() => read(false)}>
             Read all {bytes(size)}
           </button>
         </p>
