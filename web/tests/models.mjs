@@ -2,11 +2,11 @@
 /* Models for tests, by their headers; the data are zeros. */
 import { safetensors } from "./page.mjs";
 
-const BITS = { F32: 32, BF16: 16, F16: 16, I64: 64, U8: 8, F8_E4M3: 8 };
+export const BITS = { F32: 32, BF16: 16, F16: 16, I64: 64, I32: 32, U8: 8, F8_E4M3: 8 };
 
 /** A file with these tensors, one after the other: [name, dtype, shape][]. */
 export function fileOf(tensors, metadata) {
-  const header = metadata === undefined ? {} : { __metadata__: metadata };
+  const header = Object.assign(Object.create(null), metadata === undefined ? {} : { __metadata__: metadata });
   let end = 0;
   for (const [name, dtype, shape] of tensors) {
     const begin = end;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What several tests want: the page in a browser, modules of its sources, models, and a server of ranges. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import http from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -59,9 +60,10 @@ export async function browserOf(t) {
 }
 
 /** The page, as it is opened from a folder. What it complains about fails the test. */
-export async function pageOf(t, browser, options = {}, file = PAGE, hash = "") {
+export async function pageOf(t, browser, { complains = false, ...options } = {}, file = PAGE, hash = "") {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
   const complaints = [];
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
@@ -70,8 +72,55 @@ export async function pageOf(t, browser, options = {}, file = PAGE, hash = "") {
   t.after(async () => {
     await context.close();
     const ours = complaints.filter((text) => !/Failed to load resource|net::ERR_|CORS policy/.test(text));
-    if (ours.length > 0) throw new Error(`the page complained: ${ours.join("\n")}`);
+    if (ours.length > 0 && !complains) throw new Error(`the page complained: ${ours.join("\n")}`);
   });
   await page.goto(pathToFileURL(file).href + hash);
   return page;
+}
+
+/** Chooses files, as the first button does. */
+export function openFile(page, ...files) {
+  return page.setInputFiles("input[type=file] >> nth=0", files);
+}
+
+/** A server of these files, in ranges, which pages may read from. It waits before the answer to what `slow` names. */
+export async function serve(t, files, { slow = [] } = {}) {
+  const requests = [];
+  const server = http.createServer((request, response) => {
+    const name = decodeURIComponent(request.url.slice(1));
+    requests.push([name, request.headers.range]);
+    const headers = {
+      "Access-Control-Allow-Origin": "*",
+      "Access-Control-Allow-Headers": "Range",
+      "Access-Control-Expose-Headers": "Content-Range, ETag",
+    };
+    if (slow.includes(name)) {
+      response.writeHead(206, { ...headers, "Content-Range": "bytes 0-98303/1000000" });
+      response.write(Buffer.alloc(1000));
+      return;
+    }
+    const body = files[name] === undefined ? undefined : Buffer.from(files[name]);
+    const range = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? "");
+    if (body === undefined || range === null) {
+      response.writeHead(body === undefined ? 404 : 200, headers);
+      response.end(body);
+      return;
+    }
+    const [first, last] = [Number(range[1]), Math.min(Number(range[2]), body.length - 1)];
+    response.writeHead(206, { ...headers, "Content-Range": `bytes ${first}-${last}/${body.length}` });
+    response.end(body.subarray(first, last + 1));
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  t.after(() => server.close().closeAllConnections());
+  return { origin: `http://127.0.0.1:${server.address().port}`, requests };
+}
+
+/** The names in the list that are in view. */
+export function namesIn(page) {
+  return page.locator(".body-row .name").evaluateAll((names) => names.map(({ textContent }) => textContent));
+}
+
+/** Waits until the list begins with a name. */
+export function listBegins(page, name) {
+  return page.waitForFunction((first) => document.querySelector(".body-row .name")?.textContent === first, name);
 }

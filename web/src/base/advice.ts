@@ -6,6 +6,12 @@ import type { Trouble } from "../model/opened.js";
 import { bytes } from "./numbers.js";
 
 const HERE: Readonly<Record<string, string>> = {
+  IS_LFS_POINTER: "Run `git lfs pull` in the repository, or download the file itself.",
+  IS_ZIP: "Look for a .safetensors file beside it, or convert it with `coffer convert`.",
+  IS_PICKLE: "Look for a .safetensors file beside it. Do not load it from someone whom you do not trust.",
+  IS_HTML: "Look at the page: the URL is that of a page about the file, or a log-in is needed.",
+  IS_TEXT: "Look at it: the URL may be wrong, or a log-in is needed.",
+  IS_JSON: "If it is an index, its name has to end with .index.json. Else look at it: the URL may be wrong.",
   SHARD_MISSING: "Drop all files of the model together, or its folder.",
   NO_MODEL: "Drop a folder that has a .safetensors file or an index in it.",
   AMBIGUOUS: "Drop only the file, or the index and the shards, of the model that you mean.",
@@ -25,10 +31,12 @@ const HERE: Readonly<Record<string, string>> = {
   MEMORY: "Close other tabs, or open the model on a computer with more memory.",
 };
 
-const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+/** As a sentence of its own. */
+export const sentence = (text: string) =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!]$/.test(text) ? "" : "."}`;
 
-/** Markdown of the documentation as plain text. */
-const plain = (text: string) => text.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("`", "");
+/** The documentation's text without its links. */
+const plain = (text: string) => text.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
 
 export interface Advice {
   /** What is wrong, in a few words. */

@@ -31,7 +31,10 @@ function inFolder(folder: string, files: readonly File[]): Choice[] {
   }
   return [
     ...indices.map((index) => ({ name: folder + index.name, files: [index, ...shards, ...config] })),
-    ...[...sets].map(([name, members]) => ({ name: folder + name, files: [...members, ...config] })),
+    ...[...sets].map(([name, members]) => ({
+      name: folder + (members.length > 1 ? name : members[0]!.name),
+      files: [...members, ...config],
+    })),
     ...single.map((file) => ({ name: folder + file.name, files: [file, ...config] })),
   ];
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { VNode } from "preact";
 
-import { adviceFor } from "../base/advice.js";
+import { adviceFor, sentence } from "../base/advice.js";
 import { exactly } from "../base/numbers.js";
 import { shownMessage } from "../base/text.js";
 import { open } from "../model/actions.js";
 import type { Wanted } from "../model/opened.js";
 import { failure } from "../model/state.js";
+import { Prose } from "./prose.js";
 import { Untrusted } from "./untrusted.js";
 
 /** The longest message: it may quote the file. */
@@ -45,13 +46,19 @@ export function FailureCard(): VNode | null {
           <Untrusted text={path} />
         </p>
       )}
-      <p>{shownMessage(trouble.message, LONGEST_MESSAGE)}</p>
+      <p>
+        <Prose text={sentence(shownMessage(trouble.message, LONGEST_MESSAGE))} />
+      </p>
       {step !== undefined && (
         <p class="step">
-          <strong>What to do:</strong> {step}
+          <strong>What to do:</strong> <Prose text={step} />
         </p>
       )}
-      {cause !== undefined && <p class="quiet">Usual cause: {cause}</p>}
+      {cause !== undefined && (
+        <p class="quiet">
+          Usual cause: <Prose text={cause} />
+        </p>
+      )}
       <dl class="failure-facts">
         {facts
           .filter(([, value]) => value !== "")

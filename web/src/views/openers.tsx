@@ -78,7 +78,7 @@ export function UrlForm({
         inputMode="url"
         class="field"
         aria-label={label}
-        placeholder={compact ? "URL or owner/name" : "https://…/model.safetensors, or owner/name on the Hub"}
+        placeholder={compact ? "URL or owner/name" : "https://…, or owner/name of the Hub"}
         autocomplete="off"
         spellcheck={false}
         value={text.value}

@@ -3,7 +3,8 @@ import type { VNode } from "preact";
 
 import { bytes, plural } from "../base/numbers.js";
 import { openChoice } from "../model/actions.js";
-import { choices } from "../model/state.js";
+import { choices, failure } from "../model/state.js";
+import { Mark } from "./mark.js";
 import { Openers, UrlForm } from "./openers.js";
 import { Untrusted } from "./untrusted.js";
 
@@ -29,23 +30,39 @@ function Choices(): VNode {
   );
 }
 
+const PROMISES: readonly [string, string][] = [
+  ["Any size", "Of 500 GB too, only the header is read; values only where you look at them."],
+  ["Nothing is uploaded", "There is no server. What you open stays in this browser."],
+  ["Strict", "Every byte of the header is checked, as the coffer command does."],
+];
+
 /** What the page shows before there is a model. */
 export function Start(): VNode {
+  const isAgain = failure.value !== undefined || choices.value.length > 0;
   return (
     <>
       {choices.value.length > 0 && <Choices />}
       <section class="card start" aria-labelledby="start">
-        <h1 id="start">See what is in a model</h1>
-        <p class="lead">
-          Drop a safetensors file, the files of a model, or its folder anywhere on this page. Files can be of any size:
-          only the header is read.
-        </p>
-        <Openers />
+        <div class="zone">
+          {!isAgain && <Mark className="zone-mark" />}
+          {isAgain ? <h2 id="start">Open another model</h2> : <h1 id="start">See what is in a model</h1>}
+          <p class="lead">Drop a safetensors file, the files of a model, or its folder anywhere on this page.</p>
+          <Openers />
+        </div>
         <div class="or" aria-hidden="true">
           or
         </div>
         <UrlForm />
-        <p class="quiet private">Nothing is uploaded. The page has no server: what you open stays in this browser.</p>
+        {!isAgain && (
+          <ul class="promises">
+            {PROMISES.map(([what, why]) => (
+              <li key={what}>
+                <strong>{what}</strong>
+                <span class="quiet">{why}</span>
+              </li>
+            ))}
+          </ul>
+        )}
       </section>
     </>
   );

@@ -42,11 +42,13 @@ function parentOf(tree: TreeColumns, node: number): number {
   return parent;
 }
 
-/** What is open at first: whole levels from the outermost on, as long as a screen has room for them. */
-function openedAtFirst(tree: TreeColumns, most: number): ReadonlySet<number> {
+/** What is open at first: whole levels from the outermost on, as long as there is room. Layers that are alike stay folded. */
+function openedAtFirst(tree: TreeColumns, isFiltered: boolean): ReadonlySet<number> {
+  const most = isFiltered ? MOST_FOUND : MOST_AT_FIRST;
+  const opens = (node: number) => isInner(tree, node) && (isFiltered || tree.alike[node] === 0);
   let open = new Set<number>();
   for (let depth = 0; ; depth++) {
-    const nodes = visibleNodes(tree, open).filter((node) => tree.depths[node] === depth && isInner(tree, node));
+    const nodes = visibleNodes(tree, open).filter((node) => tree.depths[node] === depth && opens(node));
     const more = new Set([...open, ...nodes]);
     if (nodes.length === 0 || visibleNodes(tree, more).length > most) {
       return open;
@@ -132,7 +134,7 @@ export function TensorTree(): VNode {
     if (id !== undefined) {
       call("tree", { id, filter: wish }, { signal: controller.signal }).then(
         (found) => {
-          open.value = openedAtFirst(found, wish === "" ? MOST_AT_FIRST : MOST_FOUND);
+          open.value = openedAtFirst(found, wish !== "");
           active.value = undefined;
           tree.value = found;
         },

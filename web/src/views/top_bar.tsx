@@ -4,6 +4,7 @@ import type { VNode } from "preact";
 import { close } from "../model/actions.js";
 import { model } from "../model/state.js";
 import { theme, THEMES } from "../model/theme.js";
+import { Mark } from "./mark.js";
 import { Openers, UrlForm } from "./openers.js";
 
 const LABELS = { system: "Auto", light: "Light", dark: "Dark" } as const;
@@ -26,21 +27,11 @@ function ThemeSwitch(): VNode {
   );
 }
 
-function Mark(): VNode {
-  return (
-    <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
-      <rect x="3" y="6" width="26" height="21" rx="4" />
-      <path d="M3 14h26" />
-      <rect class="lock" x="13" y="11" width="6" height="7" rx="1.5" />
-    </svg>
-  );
-}
-
 export function TopBar(): VNode {
   return (
     <header class="top">
       <button type="button" class="brand" onClick={close} aria-label="Coffer: back to the start">
-        <Mark />
+        <Mark className="mark" />
         <span>Coffer</span>
       </button>
       {model.value !== undefined && (

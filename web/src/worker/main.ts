@@ -17,18 +17,27 @@ const running = new Map<number, AbortController>();
 /** How often the page is told how far a call is, in ms. */
 const PROGRESS_EVERY = 50;
 
+/** Says at once how far a call is, then now and then, and in the end what was said last. */
 function contextOf(id: number, signal: AbortSignal): CallContext {
-  let said = 0;
-  return {
-    signal,
-    progress: (done, total) => {
-      const now = performance.now();
-      if (now - said >= PROGRESS_EVERY || done === total) {
-        said = now;
-        scope.postMessage({ id, done, total }, []);
-      }
-    },
+  let said = -Infinity;
+  let latest: FromWorker | undefined;
+  const say = () => {
+    if (latest !== undefined && running.has(id)) {
+      said = performance.now();
+      scope.postMessage(latest, []);
+    }
+    latest = undefined;
   };
+  const progress = (done: number, total: number | undefined) => {
+    const isWaiting = latest !== undefined;
+    latest = { id, done, total };
+    if (performance.now() - said >= PROGRESS_EVERY) {
+      say();
+    } else if (!isWaiting) {
+      setTimeout(say, PROGRESS_EVERY);
+    }
+  };
+  return { signal, progress };
 }
 
 /** Arrays of a result that the worker does not keep go over without a copy. */
