@@ -58,7 +58,7 @@ test("the list", async (t) => {
     assert.equal(await chosen(), "2");
     await page.keyboard.press("End");
     assert.equal(await chosen(), "245");
-    assert.ok(await page.getByText("steps", { exact: true }).isVisible());
+    assert.ok(await page.getByRole("grid").getByText("steps", { exact: true }).isVisible());
     await page.keyboard.press("ArrowUp");
     assert.equal(await chosen(), "244");
     await page.keyboard.press("Home");
@@ -125,9 +125,9 @@ test("the list", async (t) => {
     const page = await opened(t, many);
     await page.getByRole("grid").focus();
     await page.keyboard.press("End");
-    await page.getByText("t399999", { exact: true }).waitFor();
+    await page.getByRole("grid").getByText("t399999", { exact: true }).waitFor();
     await page.keyboard.press("Home");
-    await page.getByText("t0", { exact: true }).waitFor();
+    await page.getByRole("grid").getByText("t0", { exact: true }).waitFor();
     await page.evaluate(() => (document.querySelector(".table").scrollTop = 4_000_000));
     await page.waitForFunction(() => Number(document.querySelector(".body-row").ariaRowIndex) > 150_000);
     const box = await page.locator(".body-row").nth(8).boundingBox();
