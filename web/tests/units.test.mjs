@@ -92,6 +92,9 @@ test("the natural order", async () => {
     }
   }
   assert.equal(compareNaturally("7".repeat(1 << 20), "7".repeat(1 << 20)), 0);
+  // As many numbers as a name of 1 MB can have.
+  const many = "1a".repeat(1 << 19);
+  assert.ok(compareNaturally(`${many}2`, `${many}10`) < 0);
 });
 
 test("what a filter finds, and in which order", async () => {
