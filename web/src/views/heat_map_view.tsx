@@ -28,9 +28,21 @@ function partOf({ values, imaginary }: HeatMap, part: Part): Float64Array {
   return part === "imaginary part" ? imaginary : values.map((real, i) => Math.hypot(real, imaginary[i]!));
 }
 
+/** A point of a picture. */
 interface Point {
   row: number;
   column: number;
+}
+
+/** The point that has an element, or the nearest one. */
+function pointOf({ rows, columns }: HeatMap, element: Point): Point {
+  const along = ({ begin, step, count }: Steps, i: number) =>
+    Math.min(Math.max(Math.floor((i - begin) / step), 0), count - 1);
+  return { row: along(rows, element.row), column: along(columns, element.column) };
+}
+
+function elementOf({ rows, columns }: HeatMap, point: Point): Point {
+  return { row: rows.begin + point.row * rows.step, column: columns.begin + point.column * columns.step };
 }
 
 /** The axes that are shown at first: the last two that have more than one element. */
@@ -43,6 +55,12 @@ function firstAxes(shape: readonly number[]): [rowAxis: number | undefined, colu
   ];
 }
 
+/** A picture, and what it is of. */
+interface Look {
+  map: HeatMap;
+  plane: Plane;
+}
+
 /** A plane of the tensor as a picture. */
 export function HeatMapView({ opened, tensor }: TensorViewProps): VNode {
   const shape = useMemo(() => [...shapeAt(opened.columns, tensor)].map(Number), [opened, tensor]);
@@ -50,24 +68,29 @@ export function HeatMapView({ opened, tensor }: TensorViewProps): VNode {
   const isFar = opened.traffic !== undefined;
   const [rowAxis, columnAxis] = firstAxes(shape);
   const plane = useSignal<Plane>({ shape, bits, rowAxis, columnAxis, indices: shape.map(() => 0) });
-  const job = useJob<HeatMap>();
+  // The last picture stays until the next one is there, and so does the focus that is on it.
+  const last = useSignal<Look | undefined>(undefined);
+  const job = useJob<Look>();
   const plan = planLook(plane.value, isFar);
   const look = () => {
-    const wish = { id: opened.id, tensor, plane: plane.value, isFar };
-    job.start((options) => call("look", wish, options));
+    const wanted = plane.value;
+    job.start(async (options) => {
+      const map = await call("look", { id: opened.id, tensor, plane: wanted, isFar }, options);
+      return (last.value = { map, plane: wanted });
+    });
   };
   const isSmall = !isFar && plan.bytes <= SMALL;
-  // What was asked for once is asked for again with every change that costs as little as the first.
+  // What was asked for once is asked for again with every change that costs not much more.
   const isWanted = useSignal(false);
   useEffect(() => {
     if (isSmall || (isWanted.value && plan.bytes <= 4 * SMALL)) {
       look();
     } else {
       job.cancel();
+      last.value = undefined;
       isWanted.value = false;
     }
   }, [plane.value]);
-  const state = job.state.value;
   return (
     <section class="values" aria-labelledby="heat-map-title">
       <h3 id="heat-map-title">{shape.length === 0 ? "Value" : "Heat map"}</h3>
@@ -86,10 +109,14 @@ export function HeatMapView({ opened, tensor }: TensorViewProps): VNode {
           </button>
         </p>
       )}
-      <JobProgress job={job} label="Reading the plane" />
-      {state.kind === "done" && (isSmall || isWanted.value) && (
-        <Picture map={state.result} plane={plane} isComplex={dtypeAt(opened.columns, tensor) === "C64"} />
+      {last.value !== undefined && (
+        <Picture
+          look={last.value}
+          isComplex={dtypeAt(opened.columns, tensor) === "C64"}
+          onPlane={(next) => (plane.value = next)}
+        />
       )}
+      <JobProgress job={job} label="Reading the plane" />
     </section>
   );
 }
@@ -154,28 +181,29 @@ function PlaneControls({ plane }: { plane: Signal<Plane> }): VNode | null {
 // ---- The picture --------------------------------------------------------------------------------------------------------
 
 interface PictureProps {
-  map: HeatMap;
-  plane: Signal<Plane>;
+  look: Look;
   isComplex: boolean;
+  /** What is to be seen next. */
+  onPlane: (plane: Plane) => void;
 }
 
-function Picture({ map, plane, isComplex }: PictureProps): VNode {
+function Picture({ look, isComplex, onPlane }: PictureProps): VNode {
+  const { map, plane } = look;
   const part = useSignal<Part>("real part");
   const isCut = useSignal(true);
-  const point = useSignal<Point>({ row: 0, column: 0 });
+  // The element that is looked at: zooming changes its point, and not the element.
+  const element = useSignal<Point>({ row: 0, column: 0 });
   const values = useMemo(() => partOf(map, part.value), [map, part.value]);
   const scale = useMemo(() => heatScale(values, isCut.value ? 0.005 : 0), [values, isCut.value]);
   const { rows, columns } = map;
+  const { rowAxis, columnAxis } = plane;
   useEffect(() => {
-    point.value = { row: 0, column: 0 };
-  }, [map]);
-  if (plane.value.columnAxis === undefined) {
+    element.value = { row: 0, column: 0 };
+  }, [rowAxis, columnAxis]);
+  if (columnAxis === undefined) {
     return <p class="readout">{isComplex ? complexText(map, 0) : figure(values[0]!, 17)}</p>;
   }
-  const at = {
-    row: Math.min(point.value.row, rows.count - 1),
-    column: Math.min(point.value.column, columns.count - 1),
-  };
+  const at = pointOf(map, element.value);
   return (
     <figure class="plot">
       <figcaption class="plot-controls">
@@ -198,9 +226,9 @@ function Picture({ map, plane, isComplex }: PictureProps): VNode {
           outermost 1 % in the last colour
         </label>
       </figcaption>
-      <Canvas map={map} values={values} scale={scale} point={point} plane={plane} />
+      <Canvas look={look} values={values} scale={scale} element={element} onPlane={onPlane} />
       <p class="readout" role="status">
-        {placeText(plane.value, map, at)} ={" "}
+        {placeText(plane, map, at)} ={" "}
         {isComplex
           ? complexText(map, at.row * columns.count + at.column)
           : figure(values[at.row * columns.count + at.column]!)}
@@ -247,10 +275,14 @@ function narrowed(range: Range, size: number, middle: number, factor: number): R
   return { begin, end: begin + length };
 }
 
-function zoomed(plane: Plane, { rows, columns }: HeatMap, at: Point, factor: number): Plane {
+function zoomed(plane: Plane, { rows, columns }: HeatMap, around: Point, factor: number): Plane {
   const along = (axis: number | undefined, steps: Steps, i: number) =>
-    axis === undefined ? undefined : narrowed(steps, plane.shape[axis]!, steps.begin + i * steps.step, factor);
-  return { ...plane, rows: along(plane.rowAxis, rows, at.row), columns: along(plane.columnAxis, columns, at.column) };
+    axis === undefined ? undefined : narrowed(steps, plane.shape[axis]!, i, factor);
+  return {
+    ...plane,
+    rows: along(plane.rowAxis, rows, around.row),
+    columns: along(plane.columnAxis, columns, around.column),
+  };
 }
 
 /** What a key does to a point; undefined for keys that do nothing. */
@@ -285,14 +317,14 @@ function stepped(
 }
 
 interface CanvasProps {
-  map: HeatMap;
+  look: Look;
   values: Float64Array;
   scale: HeatScale;
-  point: Signal<Point>;
-  plane: Signal<Plane>;
+  element: Signal<Point>;
+  onPlane: (plane: Plane) => void;
 }
 
-function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
+function Canvas({ look: { map, plane }, values, scale, element, onPlane }: CanvasProps): VNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { rows, columns } = map;
   const dark = isDark.value;
@@ -302,7 +334,7 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
     canvas.current!.height = rows.count;
     context.putImageData(heatImage(values, columns.count, scale, heatPalette()), 0, 0);
   }, [values, scale, dark]);
-  const zoom = (factor: number) => (plane.value = zoomed(plane.value, map, point.value, factor));
+  const zoom = (factor: number) => onPlane(zoomed(plane, map, element.value, factor));
   const pointAt = (event: PointerEvent | MouseEvent): Point => {
     const box = canvas.current!.getBoundingClientRect();
     const inside = (share: number, count: number) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
@@ -312,9 +344,9 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
     };
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const next = stepped(event, point.value, map);
+    const next = stepped(event, pointOf(map, element.value), map);
     if (next !== undefined) {
-      point.value = next;
+      element.value = elementOf(map, next);
     } else if (event.key === "+" || event.key === "=") {
       zoom(1 / 4);
     } else if (event.key === "-") {
@@ -324,10 +356,10 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
     }
     event.preventDefault();
   };
-  const isWhole = plane.value.rows === undefined && plane.value.columns === undefined;
+  const isWhole = plane.rows === undefined && plane.columns === undefined;
   // A single row is high enough to be seen, and no picture is higher than wide.
   const ratio = Math.min(Math.max(rows.count / columns.count, 0.08), 1);
-  const { row, column } = point.value;
+  const { row, column } = pointOf(map, element.value);
   return (
     <>
       <div
@@ -338,9 +370,9 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
         tabIndex={0}
         style={{ aspectRatio: `1 / ${ratio}` }}
         onKeyDown={onKeyDown}
-        onPointerMove={(event) => (point.value = pointAt(event))}
+        onPointerMove={(event) => (element.value = elementOf(map, pointAt(event)))}
         onDblClick={(event) => {
-          point.value = pointAt(event);
+          element.value = elementOf(map, pointAt(event));
           zoom(1 / 4);
         }}
       >
@@ -367,7 +399,7 @@ function Canvas({ map, values, scale, point, plane }: CanvasProps): VNode {
           type="button"
           class="button"
           disabled={isWhole}
-          onClick={() => (plane.value = { ...plane.value, rows: undefined, columns: undefined })}
+          onClick={() => onPlane({ ...plane, rows: undefined, columns: undefined })}
         >
           All of it
         </button>

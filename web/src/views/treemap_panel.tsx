@@ -184,7 +184,7 @@ function draw(context: CanvasRenderingContext2D, map: Treemap, opened: Opened): 
     const line = width > 3 && height > 3 ? 1 : width > 1.5 && height > 1.5 ? 0.5 : 0;
     context.fillRect(left, top, width - line, height - line);
     if (isOpen) {
-      if (width >= 44 && height >= 44) {
+      if (width >= 40 && height >= 36) {
         context.fillStyle = title!;
         context.fillText(fitted(context, map.labels[i]!, width - 10), left + 4, top + 9);
       }

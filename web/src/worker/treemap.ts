@@ -131,8 +131,8 @@ export const TITLE = 17;
 const MARGIN = 1;
 const LEAST_WIDTH = 26;
 const LEAST_HEIGHT = 20;
-const LEAST_TITLED_WIDTH = 44;
-const LEAST_TITLED_HEIGHT = 44;
+const LEAST_TITLED_WIDTH = 40;
+const LEAST_TITLED_HEIGHT = 36;
 /** Rectangles of less than this many square pixels are left out. */
 const LEAST_AREA = 0.5;
 const MOST_DEPTH = 12;
