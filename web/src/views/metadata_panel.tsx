@@ -170,13 +170,18 @@ function Text({ text, depth }: { text: string; depth: number }): VNode {
 const FIRST = 400;
 const MOST_SHOWN = 200_000;
 
+/** Escapes for what misleads, and backslashes, of which JSON has many, as they are. */
+function asItIs(text: string, length: number): string {
+  return shownLines(text, length).replaceAll("\\\\", "\\");
+}
+
 function Plain({ text }: { text: string }): VNode {
   const isAll = useSignal(false);
   const length = isAll.value ? MOST_SHOWN : FIRST;
   return (
     <>
       <bdi class="plain">
-        {text === "" ? <span class="quiet">(empty)</span> : shownLines(text, length)}
+        {text === "" ? <span class="quiet">(empty)</span> : asItIs(text, length)}
         {text.length > length && "…"}
       </bdi>
       {text.length > FIRST && (
