@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { VNode } from "preact";
 
-import { adviceFor, sentence } from "../base/advice.js";
+import { adviceFor, sentence } from "../model/advice.js";
 import { exactly } from "../base/numbers.js";
 import { shownMessage } from "../base/text.js";
 import { open } from "../model/actions.js";

@@ -9,7 +9,7 @@ import { copyName, select } from "../model/actions.js";
 import { dtypeAt, shapeAt } from "../model/columns.js";
 import { call } from "../model/rpc.js";
 import { filter, hovered, model, selected } from "../model/state.js";
-import { NO_TENSOR, type TreeColumns } from "../worker/tree_columns.js";
+import { NO_TENSOR, type TreeColumns } from "../model/tree_columns.js";
 import { DtypeLabel } from "./dtype_label.js";
 import { isCopy, ROW_HEIGHT, rowAfter, shapeText } from "./tensor_table.js";
 import { VirtualList } from "./virtual_list.js";
@@ -112,7 +112,7 @@ function Node({ tree, node, index, isOpen, isActive, onChoose }: NodeProps): VNo
     >
       <span class="tree-label">
         <span class={`twist${isLeaf ? " leaf" : isOpen ? " open" : ""}`} aria-hidden="true" />
-        <bdi class={isLeaf ? "name" : "name inner"} title={shown(label)}>
+        <bdi dir="ltr" class={isLeaf ? "name" : "name inner"} title={shown(label)}>
           {label === "" ? "(no name)" : shown(label, 120)}
         </bdi>
       </span>
