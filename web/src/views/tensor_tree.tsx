@@ -148,6 +148,23 @@ export function TensorTree(): VNode {
     return () => controller.abort();
   });
 
+  // What is chosen elsewhere is shown here as well: all that it is in is opened.
+  useSignalEffect(() => {
+    const [nodes, tensor] = [tree.value, selected.value];
+    if (nodes === undefined || tensor === undefined) {
+      return;
+    }
+    const node = nodes.tensors.indexOf(tensor);
+    if (node >= 0 && active.peek() !== node) {
+      const inside = new Set(open.peek());
+      for (let parent = parentOf(nodes, node); parent >= 0; parent = parentOf(nodes, parent)) {
+        inside.add(parent);
+      }
+      open.value = inside;
+      active.value = node;
+    }
+  });
+
   const columns = tree.value;
   if (columns === undefined) {
     return <div class="tree" role="status" aria-label="The tree is made" />;
@@ -198,6 +215,7 @@ export function TensorTree(): VNode {
   return (
     <VirtualList
       count={list.length}
+      order={columns}
       rowHeight={ROW_HEIGHT}
       active={at < 0 ? undefined : at}
       rowsRole="presentation"

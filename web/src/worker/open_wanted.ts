@@ -5,11 +5,13 @@ import { check, type Model, type Openable, type OpenOptions } from "libcoffer";
 import type { Columns } from "../model/columns.js";
 import type { Opened, Summary, Wanted } from "../model/opened.js";
 import type { CallContext } from "./calls.js";
+import { excerptFor } from "./excerpt.js";
 import { countedFetch, type Traffic } from "./counted_fetch.js";
 import { hold } from "./models.js";
 import { configOf, quantisationHint, quantisationOf } from "./quantisation.js";
 import { reportFiles } from "./report_files.js";
 import { summaryOf } from "./summary.js";
+import { Unfit } from "./trouble.js";
 import { columnsOf } from "./tensor_columns.js";
 
 /** The summary, for which config.json is looked at where it is at hand. */
@@ -35,11 +37,11 @@ function openable(wanted: Wanted): { from: Openable; name: string } {
 
 /** Options by which the page is told how much came, of URLs, or else how many files are open. */
 function optionsOf(wanted: Wanted, ask: typeof fetch, context: CallContext): OpenOptions {
-  const { signal } = context;
-  if (wanted.kind === "url") {
-    return { signal, fetch: ask };
-  }
-  return { signal, progress: (done, total) => context.progress(done, total) };
+  const lenient = wanted.isLenient === true;
+  const options: OpenOptions = { signal: context.signal, unknownDtypes: lenient, hiddenBytes: lenient };
+  return wanted.kind === "url"
+    ? { ...options, fetch: ask }
+    : { ...options, progress: (done, total) => context.progress(done, total) };
 }
 
 function describe(model: Model): Pick<Opened, "files" | "notes" | "indexMetadata"> {
@@ -58,7 +60,7 @@ export async function openWanted(wanted: Wanted, context: CallContext): Promise<
   const { from, name } = openable(wanted);
   const { model, error } = await check(from, optionsOf(wanted, ask, context));
   if (model === undefined) {
-    throw error ?? new Error("there is no model");
+    throw new Unfit(error, await excerptFor(error, wanted));
   }
   const columns = columnsOf(model.tensors);
   return {
