@@ -48,6 +48,10 @@ test("the list", async (t) => {
     await header("Size").getByRole("button").click();
     await listBegins(page, "model.embed_tokens.weight");
     assert.equal(await header("Name").getAttribute("aria-sort"), "none");
+    await page.evaluate(() => (document.querySelector(".table").scrollTop = 1500));
+    await page.waitForFunction(() => Number(document.querySelector(".body-row").ariaRowIndex) > 20);
+    await header("Dtype").getByRole("button").click();
+    await listBegins(page, "model.embed_tokens.weight");
   });
 
   await t.test("is walked through by keys", async (t) => {
@@ -114,6 +118,12 @@ test("the list", async (t) => {
     }
     await page.getByRole("tree").press("Enter");
     assert.equal(await item("3").getAttribute("aria-expanded"), "false");
+    // What is chosen in the table is shown in the tree.
+    await page.getByRole("button", { name: "Table" }).click();
+    await page.locator(".body-row .name", { hasText: "layers.1.mlp.up_proj" }).click();
+    await page.getByRole("button", { name: "Tree" }).click();
+    await page.locator('.tree-row.selected[aria-level="6"]', { hasText: "up_proj.weight" }).waitFor();
+    assert.equal(await item("1").getAttribute("aria-expanded"), "true");
     await page.fill("#filter", "11 down");
     await item("mlp.down_proj.weight").waitFor();
     assert.equal(await page.getByRole("treeitem").count(), 2);

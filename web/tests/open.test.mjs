@@ -24,6 +24,7 @@ test("opening", async (t) => {
     const folder = folderOf(t, { "model.safetensors": model(language(2), { format: "pt" }) });
     await openFile(page, join(folder, "model.safetensors"));
     await heading(page, "model.safetensors");
+    assert.equal(await page.title(), "model.safetensors – Coffer");
     assert.equal(await page.locator(".verdict").textContent(), "✓ Conforms");
     assert.equal(await fact(page, "Format"), "safetensors");
     assert.equal(await fact(page, "Tensors"), "20");
@@ -107,6 +108,8 @@ test("opening", async (t) => {
     const page = await pageOf(t, browser, {}, PAGE, `#url=${url}`);
     await listBegins(page, "a");
     assert.equal(requests.length, 3);
+    await page.evaluate((other) => (location.hash = `url=${other}`), encodeURIComponent(`${origin}/${SHARDS[1]}`));
+    await listBegins(page, "b");
   });
 
   await t.test("one after the other, and back to the start", async (t) => {

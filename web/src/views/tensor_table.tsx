@@ -114,10 +114,12 @@ export function TensorTable(): VNode {
   return (
     <VirtualList
       count={list.length}
+      order={list}
       rowHeight={ROW_HEIGHT}
       active={at < 0 ? undefined : at}
       head={<Head />}
       headHeight={HEAD_HEIGHT}
+      rowsRole="rowgroup"
       row={(index) => <Row key={index} columns={columns} tensor={list[index]!} index={index} />}
       attributes={{
         role: "grid",

@@ -14,18 +14,22 @@ const OVERSCAN = 6;
 export interface VirtualListProps {
   count: number;
   rowHeight: number;
+  /** What the rows are of: when it changes, and no row is active, the list goes back to its top. */
+  order: unknown;
   /** The row that has to be in view; it is scrolled to when it changes. */
   active: number | undefined;
   row: (index: number) => VNode;
   /** What stands above the rows and scrolls with them no further than to the top. */
   head?: ComponentChildren;
   headHeight?: number;
+  /** Of the element around the rows: a grid has a group there, a tree nothing. */
+  rowsRole: "rowgroup" | "presentation";
   /** Of the element that scrolls. */
   attributes: Record<string, unknown>;
 }
 
 export function VirtualList(props: VirtualListProps): VNode {
-  const { count, rowHeight, active, row, head, headHeight = 0, attributes } = props;
+  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole, attributes, order } = props;
   const frame = useRef<HTMLDivElement>(null);
   const room = useSignal(600);
   const first = useSignal(0);
@@ -61,6 +65,13 @@ export function VirtualList(props: VirtualListProps): VNode {
     }
   }, [active]);
 
+  useLayoutEffect(() => {
+    if (active === undefined) {
+      frame.current!.scrollTop = 0;
+    }
+    look();
+  }, [order]);
+
   const begin = Math.min(first.value, Math.max(0, count - OVERSCAN));
   const end = Math.min(count, begin + Math.ceil(room.value / rowHeight) + 2 * OVERSCAN);
   const rows: VNode[] = [];
@@ -72,7 +83,7 @@ export function VirtualList(props: VirtualListProps): VNode {
     <div {...attributes} ref={frame} onScroll={look}>
       {head}
       <div class="rows-room" role="presentation" style={{ height: `${height}px` }}>
-        <div role="rowgroup" class="rows" style={{ transform: `translateY(${shift}px)` }}>
+        <div role={rowsRole} class="rows" style={{ transform: `translateY(${shift}px)` }}>
           {rows}
         </div>
       </div>
