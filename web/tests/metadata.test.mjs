@@ -53,7 +53,9 @@ test("metadata", async (t) => {
     assert.equal(await value(page, "format").textContent(), "pt");
     assert.equal(await value(page, "level").textContent(), "1");
     await value(page, "inner").locator("summary").click();
-    await page.locator('.pair .pair:has(> .pair-name > bdi:text-is("level")) > .pair-value', { hasText: "2" }).waitFor();
+    await page
+      .locator('.pair .pair:has(> .pair-name > bdi:text-is("level")) > .pair-value', { hasText: "2" })
+      .waitFor();
     await value(page, "inner").locator("summary").click();
     await value(page, "2").waitFor();
     assert.equal(await value(page, "2").textContent(), "end");
@@ -101,7 +103,7 @@ test("metadata", async (t) => {
     const page = await pageOf(t, browser);
     await openFile(page, ...names.map((name) => join(folder, name)), join(folder, "m.safetensors.index.json"));
     await page.getByRole("tab", { name: "Metadata" }).click();
-    assert.deepEqual(await page.locator(".metadata h3").allTextContents(), [
+    assert.deepEqual(await page.locator(".metadata h2").allTextContents(), [
       `${names[0]} and 1 other`,
       names[2],
       "The index",

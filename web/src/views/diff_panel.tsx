@@ -286,8 +286,10 @@ function Pairs({ opened, current, pairs, states }: PairsProps): VNode {
   return (
     <VirtualList
       count={pairs.length}
+      order={pairs}
       rowHeight={ROW_HEIGHT}
       active={at.value}
+      rowsRole="rowgroup"
       row={row}
       attributes={{
         role: "grid",

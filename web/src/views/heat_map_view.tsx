@@ -93,7 +93,7 @@ export function HeatMapView({ opened, tensor }: TensorViewProps): VNode {
   }, [plane.value]);
   return (
     <section class="values" aria-labelledby="heat-map-title">
-      <h3 id="heat-map-title">{shape.length === 0 ? "Value" : "Heat map"}</h3>
+      <h2 id="heat-map-title">{shape.length === 0 ? "Value" : "Heat map"}</h2>
       {shape.length > 0 && <PlaneControls plane={plane} />}
       {!isSmall && !isWanted.value && (
         <p class="actions">

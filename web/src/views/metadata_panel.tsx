@@ -40,7 +40,7 @@ function Metadata({ opened }: { opened: Opened }): VNode {
       ))}
       {opened.indexMetadata !== undefined && (
         <section>
-          <h3>The index</h3>
+          <h2>The index</h2>
           {index.length === 0 && <p class="quiet">It has metadata without entries.</p>}
           <ul class="pairs">
             {index.map(([key, value]) => (
@@ -57,13 +57,13 @@ function Metadata({ opened }: { opened: Opened }): VNode {
 
 function Title({ files, all }: { files: readonly OpenedFile[]; all: readonly OpenedFile[] }): VNode {
   if (files.length === all.length && files.length > 1) {
-    return <h3>All {exactly(files.length)} files</h3>;
+    return <h2>All {exactly(files.length)} files</h2>;
   }
   return (
-    <h3>
+    <h2>
       <Untrusted text={files[0]!.name} longest={80} />
       {files.length > 1 && ` and ${plural(files.length - 1, "other")}`}
-    </h3>
+    </h2>
   );
 }
 

@@ -32,7 +32,7 @@ export function StatisticsView({ opened, tensor }: TensorViewProps): VNode {
   const examined = state.kind === "done" ? state.result : undefined;
   return (
     <section class="values" aria-labelledby="statistics-title">
-      <h3 id="statistics-title">Statistics</h3>
+      <h2 id="statistics-title">Statistics</h2>
       {state.kind !== "running" && (examined === undefined || examined.isSample) && (
         <p class="actions">
           {size > sample.bytes && examined === undefined && (
