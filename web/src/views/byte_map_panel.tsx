@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useSignal, type Signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import { colourOf, dtypeVariable } from "../base/colours.js";
 import { percent } from "../base/figures.js";
@@ -219,7 +219,8 @@ function Rows({ all, opened, window, spot }: MapProps): VNode {
       mark(chosen, "--map-selected");
     }
   }, [rows, width, dark, pointed?.segment, pointed?.file, chosen?.segment, chosen?.file, spot.value]);
-  useEffect(() => {
+  // At once: the next key press goes on from there.
+  useLayoutEffect(() => {
     if (chosen !== undefined) {
       spot.value = chosen;
     }

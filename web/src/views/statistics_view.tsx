@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 
 import { figure, percent } from "../base/figures.js";
-import { bytes, exactly } from "../base/numbers.js";
+import { bytes, exactly, plural } from "../base/numbers.js";
 import { dtypeAt } from "../model/columns.js";
 import { examine, jobOf } from "../model/examination.js";
 import { quantile } from "../model/histogram.js";
@@ -51,7 +51,7 @@ export function StatisticsView({ opened, tensor }: TensorViewProps): VNode {
           <p class="quiet" role="status">
             {examined.isSample
               ? `Of a sample: ${bytes(examined.bytes)} of ${bytes(size)}, in ${sample.pieces} pieces spread evenly.`
-              : `Of all ${exactly(examined.numbers.count)} numbers${dtypeAt(opened.columns, tensor) === "C64" ? ", two for each complex one" : ""}.`}
+              : `Of all ${plural(examined.numbers.count, "number")}${dtypeAt(opened.columns, tensor) === "C64" ? ", two for each complex one" : ""}.`}
           </p>
           <NumbersTable examined={examined} />
           <HistogramView examined={examined} isWhole={/^([IU]\d|BOOL)/.test(dtypeAt(opened.columns, tensor))} />
