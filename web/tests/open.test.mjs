@@ -91,6 +91,27 @@ test("opening", async (t) => {
     assert.equal(await page.getByText("Drop it anywhere").count(), 0);
   });
 
+  await t.test("a dropped folder, on a page that was opened from one", async (t) => {
+    const page = await pageOf(t, browser);
+    const folder = folderOf(t, { "README.md": "# Models" });
+    ["a", "b"].forEach((name) => mkdirSync(join(folder, name)));
+    writeFileSync(join(folder, "a", "model.safetensors"), tensor("x"));
+    const session = await page.context().newCDPSession(page);
+    const dropped = async (...files) => {
+      const data = { items: [], files, dragOperationsMask: 1 };
+      for (const type of ["dragEnter", "dragOver", "drop"]) {
+        await session.send("Input.dispatchDragEvent", { type, x: 300, y: 300, data });
+      }
+    };
+    await dropped(folder);
+    await listBegins(page, "x");
+    await heading(page, `${folder.split("/").pop()}/a/model.safetensors`);
+    await dropped(join(folder, "b"));
+    await page.getByText("There are no files in it").waitFor();
+    await dropped(join(folder, "a", "model.safetensors"));
+    await listBegins(page, "x");
+  });
+
   await t.test("a URL, by ranges", async (t) => {
     const page = await pageOf(t, browser);
     const big = model([["w", "F32", [500, 1000]]]);

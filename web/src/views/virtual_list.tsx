@@ -15,7 +15,7 @@ export interface VirtualListProps {
   count: number;
   rowHeight: number;
   /** What the rows are of: when it changes, and no row is active, the list goes back to its top. */
-  order: unknown;
+  order?: unknown;
   /** The row that has to be in view; it is scrolled to when it changes. */
   active: number | undefined;
   row: (index: number) => VNode;
@@ -23,13 +23,13 @@ export interface VirtualListProps {
   head?: ComponentChildren;
   headHeight?: number;
   /** Of the element around the rows: a grid has a group there, a tree nothing. */
-  rowsRole: "rowgroup" | "presentation";
+  rowsRole?: "rowgroup" | "presentation";
   /** Of the element that scrolls. */
   attributes: Record<string, unknown>;
 }
 
 export function VirtualList(props: VirtualListProps): VNode {
-  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole, attributes, order } = props;
+  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole = "rowgroup", attributes, order } = props;
   const frame = useRef<HTMLDivElement>(null);
   const room = useSignal(600);
   const first = useSignal(0);
