@@ -59,6 +59,10 @@ THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_cr
 CORE_UNDEFINED = re.compile(
     r"(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
 
+# The rooms of the page, and which of them a file's values may come from; types may come from anywhere.
+WEB_ROOMS = {"base": set(), "model": {"base"}, "worker": {"base", "model"}, "views": {"base", "model"}}
+WEB_IMPORT = re.compile(r'^import\s+(type\s)?[^;"]*?from\s+"\.\./(\w+)/[^"]*"', flags=re.M)
+
 LONGEST_LINE = 120
 # Functions of the library and of the command, in lines from the first of the signature to the closing brace, with the comments
 # and empty lines between them.
@@ -213,6 +217,20 @@ def check_thread_starts(tree):
             for number, line in enumerate(tree.text(file).splitlines(), 1):
                 if THREAD_START.search(line):
                     yield f"{file}:{number}: only {THREAD_FILE} starts threads"
+
+
+def check_web_rooms(tree):
+    """Files of the page take values only from the rooms below their own."""
+    for file in tree.files():
+        parts = file.split("/")
+        if parts[:2] != ["web", "src"] or len(parts) < 4 or not file.endswith((".ts", ".tsx")):
+            continue
+        if parts[2] not in WEB_ROOMS:
+            yield f"{file}: web/src/{parts[2]} is not a room; tools/check_structure.py lists them"
+            continue
+        for match in WEB_IMPORT.finditer(tree.text(file)):
+            if match[1] is None and match[2] not in WEB_ROOMS[parts[2]]:
+                yield f"{file}: web/src/{parts[2]} must not import values from web/src/{match[2]}"
 
 
 # ---- Circles --------------------------------------------------------------------------------------------------------
@@ -374,7 +392,7 @@ def check_licence(tree):
     """Every source file states its licence in its first three lines."""
     for file in tree.files():
         name = Path(file).name
-        if not (name.endswith((".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".cmake", ".cmake.in")) or name in ("CMakeLists.txt", "Makefile")):
+        if not (name.endswith((".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".cmake", ".cmake.in", ".ts", ".tsx", ".mjs", ".js", ".css")) or name in ("CMakeLists.txt", "Makefile")):
             continue
         if not any("SPDX-License-Identifier: Apache-2.0" in line for line in tree.text(file).splitlines()[:3]):
             yield f"{file}: no SPDX-License-Identifier line"
@@ -441,6 +459,8 @@ SOUND = {
     "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
     "cli/output.h": SPDX,
     "bindings/js/wasm/shim.c": SPDX + '#include "sum.h"\n#include "spelling.h"\n',
+    "web/src/views/app.tsx": "// SPDX-License-Identifier: Apache-2.0\nimport { a } from \"../model/a.js\";\n"
+                             "import type { B } from \"../worker/b.js\";\n",
     "tests/run.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "tests/requirements.txt": "# Pinned.\nsome_thing==1.0\n",
     "README.md": "A file without code.\n",
@@ -467,6 +487,9 @@ PLANTED = [
     (check_threads, "src/model/alone.c", SPDX + "void coffer__go(void)\n{\n    coffer__os_thread_start();\n}\n",
      "src/model/alone.c:4: starts a thread"),
     (check_thread_starts, "src/model/busy.c", SPDX + "int coffer__busy(void)\n{\n    return pthread_create();\n}\n", "busy.c:4"),
+    (check_web_rooms, "web/src/base/up.ts", '// SPDX-License-Identifier: Apache-2.0\nimport {\n  a,\n} from "../model/state.js";\n',
+     "web/src/base must not import values from web/src/model"),
+    (check_web_rooms, "web/src/attic/old.tsx", "// SPDX-License-Identifier: Apache-2.0\n", "web/src/attic is not a room"),
     (check_include_circles, "src/core/sum.h", SPDX + '#include "deep.h"\n', "src/core/sum, src/model/deep"),
     (check_symbol_circles, "src/core/sum.c", SOUND["src/core/sum.c"].replace("return a + ", "return coffer_sum_all(a) + "),
      "all.c.o, sum.c.o; by coffer__add, coffer_sum_all"),
@@ -500,6 +523,7 @@ PLANTED = [
     (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
     (check_header_documented, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),
+    (check_licence, "web/src/base/free.ts", "export {};\n", "web/src/base/free.ts"),
     (check_licence, "tests/CMakeLists.txt", "project(x)\n", "tests/CMakeLists.txt"),
     (check_ignored, ".venv", "a link, once\n", ".venv: .gitignore names it"),
     (check_pins, "tests/more/requirements-all.txt", "Some.Thing[all]==2.0\n", "some-thing 1.0, but 2.0 in"),

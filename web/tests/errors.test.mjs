@@ -7,7 +7,7 @@ import test from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { model } from "./models.mjs";
-import { browserOf, folderOf, openFile, pageOf, serve } from "./page.mjs";
+import { browserOf, folderOf, openFile, pageOf, safetensors, serve } from "./page.mjs";
 
 const vectors = process.env.COFFER_VECTORS ?? fileURLToPath(new URL("../../tests/vectors", import.meta.url));
 const vector = (code) =>
@@ -52,6 +52,22 @@ test("errors", async (t) => {
   await t.test("a truncated file, with what is missing", async (t) => {
     await opened(t, WHOLE.subarray(0, WHOLE.length - 1500));
     await says("DATA_TRUNCATED", "The file ends within its data", "Get the rest, 1.50 kB");
+  });
+
+  await t.test("the bytes where a header is wrong", async (t) => {
+    await opened(t, safetensors(`{"a\u202e":"x","é":{}}`));
+    await says("TYPE", "What to do:");
+    const excerpt = page.locator(".excerpt");
+    assert.match(await excerpt.textContent(), /^The bytes there: \{"a\\u\{202e\}":"x","é":\{\}\} *$/);
+    assert.equal(await excerpt.locator("mark").textContent(), '"');
+  });
+
+  await t.test("what can be shown anyway", async (t) => {
+    await opened(t, safetensors({ a: { dtype: "F32X", shape: [1], data_offsets: [0, 4] } }, 4));
+    await says("DTYPE", "Not a dtype of the format", "F32X");
+    await page.getByRole("button", { name: "Show it anyway" }).click();
+    await page.getByText("Conforms, with 1 note").waitFor();
+    assert.match(await page.locator(".body-row").innerText(), /^a\s+F32X/);
   });
 
   await t.test("an empty file", async (t) => {

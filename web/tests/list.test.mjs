@@ -48,6 +48,10 @@ test("the list", async (t) => {
     await header("Size").getByRole("button").click();
     await listBegins(page, "model.embed_tokens.weight");
     assert.equal(await header("Name").getAttribute("aria-sort"), "none");
+    await page.evaluate(() => (document.querySelector(".table").scrollTop = 1500));
+    await page.waitForFunction(() => Number(document.querySelector(".body-row").ariaRowIndex) > 20);
+    await header("Dtype").getByRole("button").click();
+    await listBegins(page, "model.embed_tokens.weight");
   });
 
   await t.test("is walked through by keys", async (t) => {
@@ -58,7 +62,7 @@ test("the list", async (t) => {
     assert.equal(await chosen(), "2");
     await page.keyboard.press("End");
     assert.equal(await chosen(), "245");
-    assert.ok(await page.getByText("steps", { exact: true }).isVisible());
+    assert.ok(await page.getByRole("grid").getByText("steps", { exact: true }).isVisible());
     await page.keyboard.press("ArrowUp");
     assert.equal(await chosen(), "244");
     await page.keyboard.press("Home");
@@ -114,6 +118,12 @@ test("the list", async (t) => {
     }
     await page.getByRole("tree").press("Enter");
     assert.equal(await item("3").getAttribute("aria-expanded"), "false");
+    // What is chosen in the table is shown in the tree.
+    await page.getByRole("button", { name: "Table" }).click();
+    await page.locator(".body-row .name", { hasText: "layers.1.mlp.up_proj" }).click();
+    await page.getByRole("button", { name: "Tree" }).click();
+    await page.locator('.tree-row.selected[aria-level="6"]', { hasText: "up_proj.weight" }).waitFor();
+    assert.equal(await item("1").getAttribute("aria-expanded"), "true");
     await page.fill("#filter", "11 down");
     await item("mlp.down_proj.weight").waitFor();
     assert.equal(await page.getByRole("treeitem").count(), 2);
@@ -125,9 +135,9 @@ test("the list", async (t) => {
     const page = await opened(t, many);
     await page.getByRole("grid").focus();
     await page.keyboard.press("End");
-    await page.getByText("t399999", { exact: true }).waitFor();
+    await page.getByRole("grid").getByText("t399999", { exact: true }).waitFor();
     await page.keyboard.press("Home");
-    await page.getByText("t0", { exact: true }).waitFor();
+    await page.getByRole("grid").getByText("t0", { exact: true }).waitFor();
     await page.evaluate(() => (document.querySelector(".table").scrollTop = 4_000_000));
     await page.waitForFunction(() => Number(document.querySelector(".body-row").ariaRowIndex) > 150_000);
     const box = await page.locator(".body-row").nth(8).boundingBox();

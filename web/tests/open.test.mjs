@@ -24,6 +24,7 @@ test("opening", async (t) => {
     const folder = folderOf(t, { "model.safetensors": model(language(2), { format: "pt" }) });
     await openFile(page, join(folder, "model.safetensors"));
     await heading(page, "model.safetensors");
+    assert.equal(await page.title(), "model.safetensors – Coffer");
     assert.equal(await page.locator(".verdict").textContent(), "✓ Conforms");
     assert.equal(await fact(page, "Format"), "safetensors");
     assert.equal(await fact(page, "Tensors"), "20");
@@ -90,6 +91,27 @@ test("opening", async (t) => {
     assert.equal(await page.getByText("Drop it anywhere").count(), 0);
   });
 
+  await t.test("a dropped folder, on a page that was opened from one", async (t) => {
+    const page = await pageOf(t, browser);
+    const folder = folderOf(t, { "README.md": "# Models" });
+    ["a", "b"].forEach((name) => mkdirSync(join(folder, name)));
+    writeFileSync(join(folder, "a", "model.safetensors"), tensor("x"));
+    const session = await page.context().newCDPSession(page);
+    const dropped = async (...files) => {
+      const data = { items: [], files, dragOperationsMask: 1 };
+      for (const type of ["dragEnter", "dragOver", "drop"]) {
+        await session.send("Input.dispatchDragEvent", { type, x: 300, y: 300, data });
+      }
+    };
+    await dropped(folder);
+    await listBegins(page, "x");
+    await heading(page, `${folder.split("/").pop()}/a/model.safetensors`);
+    await dropped(join(folder, "b"));
+    await page.getByText("There are no files in it").waitFor();
+    await dropped(join(folder, "a", "model.safetensors"));
+    await listBegins(page, "x");
+  });
+
   await t.test("a URL, by ranges", async (t) => {
     const page = await pageOf(t, browser);
     const big = model([["w", "F32", [500, 1000]]]);
@@ -107,6 +129,8 @@ test("opening", async (t) => {
     const page = await pageOf(t, browser, {}, PAGE, `#url=${url}`);
     await listBegins(page, "a");
     assert.equal(requests.length, 3);
+    await page.evaluate((other) => (location.hash = `url=${other}`), encodeURIComponent(`${origin}/${SHARDS[1]}`));
+    await listBegins(page, "b");
   });
 
   await t.test("one after the other, and back to the start", async (t) => {

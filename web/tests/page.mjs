@@ -9,22 +9,36 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { chromium } from "playwright-core";
 
+import { errors } from "../scripts/errors.mjs";
+
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
 export const PAGE = process.env.COFFER_PAGE ?? join(here, "../build/web/index.html");
 export const LIBCOFFER = pathToFileURL(join(here, "../bindings/js/dist/index.js")).href;
 
-/** A module of the sources, for tests of what needs no page: `await source("base/text.ts")`. */
-export async function source(file) {
+/** A module of sources, all in one, for tests of what needs no page: `await source("base/text.ts")`. */
+export async function source(...files) {
   const vite = createRequire(import.meta.url).resolve("vite");
   const { build } = createRequire(vite)("esbuild");
   const { outputFiles } = await build({
-    entryPoints: [join(here, "src", file)],
+    stdin: { contents: files.map((file) => `export * from "./${file}";`).join("\n"), resolveDir: join(here, "src") },
     bundle: true,
     write: false,
     format: "esm",
     platform: "node",
     external: ["node:*"],
     alias: { libcoffer: join(here, "../bindings/js/dist/index.js") },
+    plugins: [
+      {
+        name: "errors",
+        setup: (builder) => {
+          builder.onResolve({ filter: /^virtual:errors$/ }, ({ path }) => ({ path, namespace: "made" }));
+          builder.onLoad({ filter: /./, namespace: "made" }, () => ({
+            contents: JSON.stringify(errors(join(here, ".."))),
+            loader: "json",
+          }));
+        },
+      },
+    ],
     logLevel: "warning",
   });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);

@@ -92,6 +92,9 @@ test("the natural order", async () => {
     }
   }
   assert.equal(compareNaturally("7".repeat(1 << 20), "7".repeat(1 << 20)), 0);
+  // As many numbers as a name of 1 MB can have.
+  const many = "1a".repeat(1 << 19);
+  assert.ok(compareNaturally(`${many}2`, `${many}10`) < 0);
 });
 
 test("what a filter finds, and in which order", async () => {
@@ -193,13 +196,7 @@ test("layers within layers, and names that are no trees", async () => {
 test("what is said of a model", async () => {
   const { summaryOf } = await source("worker/summary.ts");
   const { dtypes, ...summary } = summaryOf(columns(language(2)));
-  assert.deepEqual(summary, {
-    elements: 259_265n,
-    parameters: undefined,
-    bytes: 453_384n,
-    alignment: 8,
-    quantisation: "F8_E4M3",
-  });
+  assert.deepEqual(summary, { elements: 259_265n, bytes: 453_384n, alignment: 8 });
   assert.deepEqual(
     dtypes.map(({ dtype, tensors }) => [dtype, tensors]),
     [
@@ -210,12 +207,34 @@ test("what is said of a model", async () => {
       ["I64", 1],
     ],
   );
-  const method = (...names) => summaryOf(columns(names.map((name) => [`l.0.${name}`, "I32", [4]]))).quantisation;
-  assert.equal(method("q.weight"), undefined);
-  assert.equal(method("q.qweight", "q.qzeros", "q.scales", "q.g_idx"), "GPTQ");
-  assert.equal(method("q.qweight", "q.qzeros", "q.scales"), "AWQ or GPTQ");
-  assert.equal(method("q.weight", "q.weight_scale_inv"), "FP8, scaled by blocks");
-  assert.equal(method("mlp.gate_up_proj_blocks", "mlp.gate_up_proj_scales"), "MXFP4");
-  assert.equal(method("q.weight", "q.weight.absmax"), "bitsandbytes, 4 bits");
   assert.equal(summaryOf(columns([])).alignment, undefined);
+});
+
+test("how a model was quantised", async () => {
+  const { configOf, quantisationHint, quantisationOf } = await source("worker/quantisation.ts");
+  const hint = (...names) => quantisationHint(columns(names.map((name) => [`l.0.${name}`, "I32", [4]])), []);
+  assert.equal(hint("q.weight"), undefined);
+  assert.equal(hint("q.qweight", "q.qzeros", "q.scales", "q.g_idx"), "GPTQ");
+  assert.equal(hint("q.qweight", "q.qzeros", "q.scales"), "AWQ or GPTQ");
+  assert.equal(hint("q.weight", "q.weight_scale_inv"), "FP8, scaled by blocks");
+  assert.equal(hint("mlp.gate_up_proj_blocks", "mlp.gate_up_proj_scales"), "MXFP4");
+  assert.equal(hint("q.weight", "q.weight.absmax"), "bitsandbytes, 4 bits");
+
+  const packed = columns([
+    ["l.0.q.qweight", "I32", [8, 16]],
+    ["l.0.q.qzeros", "I32", [1, 2]],
+    ["l.0.q.scales", "F16", [1, 16]],
+    ["norm.weight", "F16", [10]],
+  ]);
+  const said = async (config) => {
+    const files = [new File([typeof config === "string" ? config : JSON.stringify(config)], "config.json")];
+    return quantisationOf(packed, "a hint", await configOf({ kind: "files", files, name: "" }, "a hint", fetch));
+  };
+  const gptq = { quantization_config: { quant_method: "gptq", bits: 4 } };
+  assert.deepEqual(await said(gptq), { quantisation: "gptq, 4 bits", parameters: BigInt(8 * 16 * 8 + 10) });
+  for (const config of ["{", "null", "[]", "3", { quantization_config: 3 }, { quantization_config: null }, {}]) {
+    assert.deepEqual(await said(config), { quantisation: "a hint", parameters: undefined }, String(config));
+  }
+  const strange = { quantization_config: { quant_method: {}, bits: "x", format: [] } };
+  assert.equal((await said(strange)).quantisation, "quantised");
 });

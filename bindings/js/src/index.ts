@@ -22,6 +22,7 @@ export {
   Model,
   open,
   Tensors,
+  type BytesOptions,
   type ModelFile,
   type ModelNote,
   type OpenOptions,

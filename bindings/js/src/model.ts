@@ -51,6 +51,12 @@ export interface ReadOptions {
   progress?: ((done: number, total: number) => void) | undefined;
 }
 
+/** Which of a tensor's bytes: from `begin`, 0 without it, to before `end`, its size without it. */
+export interface BytesOptions extends ReadOptions {
+  begin?: number | undefined;
+  end?: number | undefined;
+}
+
 /** A tensor, as its header has it. */
 export interface Tensor {
   readonly name: string;
@@ -242,8 +248,8 @@ export class Model {
     return arrayOf(tensor.dtype, await this.#read(tensor, options));
   }
 
-  /** The tensor's bytes, as the file has them. */
-  async bytes(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
+  /** The tensor's bytes, as the file has them, or a part of them. Throws a RangeError for a part that it does not have. */
+  async bytes(name: string, options: BytesOptions = {}): Promise<Uint8Array> {
     return this.#read(await this.#find(name), options);
   }
 
@@ -388,12 +394,18 @@ export class Model {
     return tensor;
   }
 
-  async #read(tensor: Tensor, options: ReadOptions): Promise<Uint8Array> {
+  async #read(tensor: Tensor, { begin: first = 0, end, ...options }: BytesOptions): Promise<Uint8Array> {
     const { source } = this.#shards[tensor.shard]!;
-    const size = Number(tensor.size);
+    const last = end ?? Number(tensor.size);
+    if (!Number.isSafeInteger(first) || first < 0 || !(first <= last) || last > Number(tensor.size)) {
+      const message = `the tensor ${JSON.stringify(tensor.name)} has ${tensor.size} bytes, and not those from ${first} to ${last}`;
+      throw new RangeError(message);
+    }
+    const size = last - first;
+    const place = sum(tensor.offset, first);
     if (size <= PIECE) {
       // Of its own, so that what is handed out holds no more than it says.
-      const bytes = size === 0 ? new Uint8Array(0) : await readExactly(source, tensor.offset, size, options.signal);
+      const bytes = size === 0 ? new Uint8Array(0) : await readExactly(source, place, size, options.signal);
       options.progress?.(size, size);
       return bytes;
     }
@@ -401,7 +413,7 @@ export class Model {
     let done = 0;
     const begins = Array.from({ length: Math.ceil(size / PIECE) }, (_, i) => i * PIECE);
     await inParallel(begins, PIECES_AT_ONCE, async (begin) => {
-      const part = await readExactly(source, sum(tensor.offset, begin), Math.min(PIECE, size - begin), options.signal);
+      const part = await readExactly(source, sum(place, begin), Math.min(PIECE, size - begin), options.signal);
       result.set(part, begin);
       done += part.length;
       options.progress?.(done, size);

@@ -185,6 +185,30 @@ test("only what is needed is read", async () => {
   assert.deepEqual(seen.at(-1), [40 << 20, 40 << 20]);
 });
 
+test("a part of a tensor's bytes", async () => {
+  const data = counting(40 << 20, Uint8Array);
+  const source = new CountingSource(await bytesOf(await build([{ name: "x", data }])), "x");
+  const model = await open(source);
+  source.reads.length = 0;
+  assert.deepEqual(await model.bytes("x", { begin: 100, end: 103 }), Uint8Array.of(100, 101, 102));
+  assert.deepEqual(
+    source.reads.map(([, size]) => size),
+    [3],
+  );
+  assert.deepEqual(await model.bytes("x", { begin: 40 << 20 }), new Uint8Array(0));
+  const long = await model.bytes("x", { begin: 1, end: (33 << 20) + 1 }); // by several reads
+  assert.deepEqual([long.length, long[0], long.at(-1)], [33 << 20, 1, 0]);
+  for (const [begin, end] of [
+    [-1, 2],
+    [3, 2],
+    [0, (40 << 20) + 1],
+    [0.5, 2],
+    [0, NaN],
+  ]) {
+    await assert.rejects(model.bytes("x", { begin, end }), RangeError, `${begin} to ${end}`);
+  }
+});
+
 test("numbers of small floats", async () => {
   const values = async (dtype, bytes) => [...(await decode(dtype, Uint8Array.from(bytes)))];
   assert.deepEqual(await values("BF16", [0x80, 0x3f, 0x00, 0xc0]), [1, -2]);

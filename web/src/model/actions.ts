@@ -91,7 +91,16 @@ export async function openDropped(dropped: readonly Dropped[]): Promise<void> {
   } else if (found.length > 1) {
     show(undefined);
     state.choices.value = found;
+  } else {
+    fail({ code: "NO_MODEL", message: "there are no files in it" }, undefined);
   }
+}
+
+/** A drop that the browser does not let the page read. */
+export function failDrop(): void {
+  const message =
+    "This browser does not let the page read what was dropped: use the button that chooses files or a folder.";
+  fail({ code: undefined, message }, undefined);
 }
 
 export async function openUrl(text: string): Promise<void> {
@@ -148,10 +157,13 @@ export function sortBy(key: SortKey): void {
   void arrange();
 }
 
+/** Maps show where the tensor is, and stay; in the place of everything else it is shown itself. */
+const MAPS: readonly string[] = ["treemap", "bytes"];
+
 export function select(tensor: number | undefined): void {
   batch(() => {
     state.selected.value = tensor;
-    if (tensor !== undefined) {
+    if (tensor !== undefined && !MAPS.includes(state.panel.value)) {
       state.panel.value = "tensor";
     }
   });

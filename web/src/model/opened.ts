@@ -5,11 +5,18 @@
  */
 import type { Columns } from "./columns.js";
 
-/** What someone wants to see. */
+/** What someone wants to see; with `isLenient` also with dtypes that are not known, or with bytes in the padding. */
 export type Wanted =
-  | { kind: "files"; files: readonly File[]; name: string }
-  | { kind: "url"; url: string }
-  | { kind: "report"; text: string };
+  | { kind: "files"; files: readonly File[]; name: string; isLenient?: boolean }
+  | { kind: "url"; url: string; isLenient?: boolean }
+  | { kind: "report"; text: string; isLenient?: boolean };
+
+/** The bytes around an error, as text or as hexadecimal digits. */
+export interface Excerpt {
+  before: string;
+  at: string;
+  after: string;
+}
 
 /** Why something failed. */
 export interface Trouble {
@@ -23,6 +30,7 @@ export interface Trouble {
   expected?: number | bigint | undefined;
   actual?: number | bigint | undefined;
   httpStatus?: number | undefined;
+  excerpt?: Excerpt | undefined;
 }
 
 /** What is legal but odd. */

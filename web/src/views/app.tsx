@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 
 import { droppedFiles } from "../base/dropped.js";
-import { openDropped } from "../model/actions.js";
+import { failDrop, openDropped } from "../model/actions.js";
 import { announcement, failure, model, selected } from "../model/state.js";
 import { BusyBar } from "./busy_bar.js";
 import { FailureCard } from "./failure_card.js";
@@ -34,7 +34,7 @@ function useDrop(over: { value: boolean }): void {
       over.value = false;
       if (event.dataTransfer !== null && event.dataTransfer.files.length > 0) {
         event.preventDefault();
-        void droppedFiles(event.dataTransfer).then(openDropped);
+        droppedFiles(event.dataTransfer).then(openDropped, failDrop);
       }
     };
     const listeners = { dragenter: onDrag, dragover: onDrag, dragleave: onLeave, drop: onDrop };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { VNode } from "preact";
 
-import { adviceFor, sentence } from "../base/advice.js";
+import { adviceFor, sentence } from "../model/advice.js";
 import { exactly } from "../base/numbers.js";
-import { shownMessage } from "../base/text.js";
+import { escaped, shownMessage } from "../base/text.js";
 import { open } from "../model/actions.js";
-import type { Wanted } from "../model/opened.js";
+import type { Excerpt, Wanted } from "../model/opened.js";
 import { failure } from "../model/state.js";
 import { Prose } from "./prose.js";
 import { Untrusted } from "./untrusted.js";
@@ -23,6 +23,21 @@ function whatOf(wanted: Wanted | undefined): string {
       return "";
   }
 }
+
+/** What stands where the trouble is. */
+function Bytes({ excerpt }: { excerpt: Excerpt }): VNode {
+  return (
+    <p class="excerpt" dir="ltr">
+      <span class="hidden">The bytes there: </span>
+      {escaped(excerpt.before)}
+      <mark>{escaped(excerpt.at)}</mark>
+      {escaped(excerpt.after)}
+    </p>
+  );
+}
+
+/** What can be looked at although it does not conform. */
+const LENIENT: readonly (string | undefined)[] = ["DTYPE", "PADDING"];
 
 /** Why nothing can be shown, where the trouble is, and what to do. */
 export function FailureCard(): VNode | null {
@@ -54,6 +69,7 @@ export function FailureCard(): VNode | null {
           <strong>What to do:</strong> <Prose text={step} />
         </p>
       )}
+      {trouble.excerpt !== undefined && <Bytes excerpt={trouble.excerpt} />}
       {cause !== undefined && (
         <p class="quiet">
           Usual cause: <Prose text={cause} />
@@ -71,11 +87,18 @@ export function FailureCard(): VNode | null {
             </div>
           ))}
       </dl>
-      {wanted?.kind === "url" && (
-        <button type="button" class="button" onClick={() => void open(wanted)}>
-          Try again
-        </button>
-      )}
+      <div class="failure-actions">
+        {wanted !== undefined && LENIENT.includes(trouble.code) && (
+          <button type="button" class="button" onClick={() => void open({ ...wanted, isLenient: true })}>
+            Show it anyway
+          </button>
+        )}
+        {wanted?.kind === "url" && (
+          <button type="button" class="button" onClick={() => void open(wanted)}>
+            Try again
+          </button>
+        )}
+      </div>
     </section>
   );
 }

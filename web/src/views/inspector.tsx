@@ -37,6 +37,7 @@ export function Inspector(): VNode {
         ))}
       </div>
       <div id="panel" class="panel" role="tabpanel" aria-labelledby={`tab-${open.id}`} tabIndex={0}>
+        <h2 class="hidden">{open.label}</h2>
         <Content />
       </div>
     </section>

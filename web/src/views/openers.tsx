@@ -3,23 +3,24 @@ import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 
-import { chosenFiles } from "../base/dropped.js";
+import { chosenFiles, type Dropped } from "../base/dropped.js";
 import { openDropped, openUrl } from "../model/actions.js";
 
 interface PickerProps {
   label: string;
   className: string;
+  onFiles: (files: readonly Dropped[]) => void;
   folder?: boolean;
 }
 
 /** A button that lets someone choose files, or a folder. */
-function Picker({ label, className, folder = false }: PickerProps): VNode {
+export function Picker({ label, className, onFiles, folder = false }: PickerProps): VNode {
   const input = useRef<HTMLInputElement>(null);
   const onChange = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     const files = chosenFiles(currentTarget.files);
     // So that choosing the same file again is a change as well.
     currentTarget.value = "";
-    void openDropped(files);
+    onFiles(files);
   };
   return (
     <>
@@ -41,19 +42,34 @@ function Picker({ label, className, folder = false }: PickerProps): VNode {
 }
 
 export function Openers({ compact = false }: { compact?: boolean }): VNode {
+  const onFiles = (files: readonly Dropped[]) => void openDropped(files);
   return (
     <div class="openers">
-      <Picker label={compact ? "Open…" : "Choose files…"} className={compact ? "button" : "button primary"} />
-      <Picker label={compact ? "Folder…" : "Choose a folder…"} className="button" folder />
+      <Picker
+        label={compact ? "Open…" : "Choose files…"}
+        className={compact ? "button" : "button primary"}
+        onFiles={onFiles}
+      />
+      <Picker label={compact ? "Folder…" : "Choose a folder…"} className="button" onFiles={onFiles} folder />
     </div>
   );
 }
 
-export function UrlForm({ compact = false }: { compact?: boolean }): VNode {
+export interface UrlFormProps {
+  compact?: boolean;
+  label?: string;
+  onUrl?: (text: string) => void;
+}
+
+export function UrlForm({
+  compact = false,
+  label = "URL of a model, or a repository of the Hub",
+  onUrl = (text) => void openUrl(text),
+}: UrlFormProps): VNode {
   const text = useSignal("");
   const onSubmit = (event: Event) => {
     event.preventDefault();
-    void openUrl(text.value);
+    onUrl(text.value);
   };
   return (
     <form class={compact ? "url compact" : "url"} onSubmit={onSubmit}>
@@ -61,7 +77,7 @@ export function UrlForm({ compact = false }: { compact?: boolean }): VNode {
         type="text"
         inputMode="url"
         class="field"
-        aria-label="URL of a model, or a repository of the Hub"
+        aria-label={label}
         placeholder={compact ? "URL or owner/name" : "https://…, or owner/name of the Hub"}
         autocomplete="off"
         spellcheck={false}

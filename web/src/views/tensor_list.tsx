@@ -55,7 +55,10 @@ function Tools(): VNode {
 /** The tensors, as a table or as a tree. */
 export function TensorList(): VNode {
   return (
-    <section class="list" aria-label="Tensors">
+    <section class="list" aria-labelledby="list-title">
+      <h2 id="list-title" class="hidden">
+        Tensors
+      </h2>
       <Tools />
       {listing.value === "table" ? <TensorTable /> : <TensorTree />}
       {rows.value.length === 0 && filter.value !== "" && (

@@ -114,6 +114,7 @@ export function TensorTable(): VNode {
   return (
     <VirtualList
       count={list.length}
+      order={list}
       rowHeight={ROW_HEIGHT}
       active={at < 0 ? undefined : at}
       head={<Head />}

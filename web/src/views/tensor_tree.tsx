@@ -9,7 +9,7 @@ import { copyName, select } from "../model/actions.js";
 import { dtypeAt, shapeAt } from "../model/columns.js";
 import { call } from "../model/rpc.js";
 import { filter, hovered, model, selected } from "../model/state.js";
-import { NO_TENSOR, type TreeColumns } from "../worker/tree_columns.js";
+import { NO_TENSOR, type TreeColumns } from "../model/tree_columns.js";
 import { DtypeLabel } from "./dtype_label.js";
 import { isCopy, ROW_HEIGHT, rowAfter, shapeText } from "./tensor_table.js";
 import { VirtualList } from "./virtual_list.js";
@@ -112,7 +112,7 @@ function Node({ tree, node, index, isOpen, isActive, onChoose }: NodeProps): VNo
     >
       <span class="tree-label">
         <span class={`twist${isLeaf ? " leaf" : isOpen ? " open" : ""}`} aria-hidden="true" />
-        <bdi class={isLeaf ? "name" : "name inner"} title={shown(label)}>
+        <bdi dir="ltr" class={isLeaf ? "name" : "name inner"} title={shown(label)}>
           {label === "" ? "(no name)" : shown(label, 120)}
         </bdi>
       </span>
@@ -146,6 +146,23 @@ export function TensorTree(): VNode {
       );
     }
     return () => controller.abort();
+  });
+
+  // What is chosen elsewhere is shown here as well: all that it is in is opened.
+  useSignalEffect(() => {
+    const [nodes, tensor] = [tree.value, selected.value];
+    if (nodes === undefined || tensor === undefined) {
+      return;
+    }
+    const node = nodes.tensors.indexOf(tensor);
+    if (node >= 0 && active.peek() !== node) {
+      const inside = new Set(open.peek());
+      for (let parent = parentOf(nodes, node); parent >= 0; parent = parentOf(nodes, parent)) {
+        inside.add(parent);
+      }
+      open.value = inside;
+      active.value = node;
+    }
   });
 
   const columns = tree.value;
@@ -198,6 +215,7 @@ export function TensorTree(): VNode {
   return (
     <VirtualList
       count={list.length}
+      order={columns}
       rowHeight={ROW_HEIGHT}
       active={at < 0 ? undefined : at}
       rowsRole="presentation"

@@ -23,7 +23,7 @@ export function TensorName({ name }: { name: string }): VNode {
   const cut = shown(name);
   const at = backOf(cut);
   return (
-    <bdi class="name" title={cut}>
+    <bdi class="name" dir="ltr" title={cut}>
       {at > 0 && <span class="name-front">{cut.slice(0, at)}</span>}
       <span class="name-back">{cut === "" ? "(no name)" : cut.slice(at)}</span>
     </bdi>

@@ -14,6 +14,8 @@ const OVERSCAN = 6;
 export interface VirtualListProps {
   count: number;
   rowHeight: number;
+  /** What the rows are of: when it changes, and no row is active, the list goes back to its top. */
+  order?: unknown;
   /** The row that has to be in view; it is scrolled to when it changes. */
   active: number | undefined;
   row: (index: number) => VNode;
@@ -21,13 +23,13 @@ export interface VirtualListProps {
   head?: ComponentChildren;
   headHeight?: number;
   /** Of the element around the rows: a grid has a group there, a tree nothing. */
-  rowsRole: "rowgroup" | "presentation";
+  rowsRole?: "rowgroup" | "presentation";
   /** Of the element that scrolls. */
   attributes: Record<string, unknown>;
 }
 
 export function VirtualList(props: VirtualListProps): VNode {
-  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole, attributes } = props;
+  const { count, rowHeight, active, row, head, headHeight = 0, rowsRole = "rowgroup", attributes, order } = props;
   const frame = useRef<HTMLDivElement>(null);
   const room = useSignal(600);
   const first = useSignal(0);
@@ -62,6 +64,13 @@ export function VirtualList(props: VirtualListProps): VNode {
       }
     }
   }, [active]);
+
+  useLayoutEffect(() => {
+    if (active === undefined) {
+      frame.current!.scrollTop = 0;
+    }
+    look();
+  }, [order]);
 
   const begin = Math.min(first.value, Math.max(0, count - OVERSCAN));
   const end = Math.min(count, begin + Math.ceil(room.value / rowHeight) + 2 * OVERSCAN);

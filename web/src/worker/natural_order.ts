@@ -18,22 +18,24 @@ function compareDigits(a: string, b: string): number {
   return left.length - right.length || (left < right ? -1 : left > right ? 1 : a.length - b.length);
 }
 
-export function compareNaturally(a: string, b: string): number {
+/** Where two texts stop being the same, at the first digit of a number that differs or before. */
+function firstDifference(a: string, b: string): number {
   let at = 0;
-  while (at < a.length && at < b.length) {
-    const [left, right] = [a.charCodeAt(at), b.charCodeAt(at)];
-    if (isDigit(left) && isDigit(right)) {
-      break;
-    }
-    if (left !== right) {
-      return left - right;
-    }
+  while (at < a.length && at < b.length && a.charCodeAt(at) === b.charCodeAt(at)) {
     at++;
   }
-  const [leftEnd, rightEnd] = [digitsEnd(a, at), digitsEnd(b, at)];
-  const order = compareDigits(a.slice(at, leftEnd), b.slice(at, rightEnd));
-  if (order !== 0 || at === leftEnd || at === rightEnd) {
-    return order || a.length - b.length;
+  while (at > 0 && isDigit(a.charCodeAt(at - 1))) {
+    at--;
   }
-  return compareNaturally(a.slice(leftEnd), b.slice(rightEnd));
+  return at;
+}
+
+export function compareNaturally(a: string, b: string): number {
+  const at = firstDifference(a, b);
+  const [leftEnd, rightEnd] = [digitsEnd(a, at), digitsEnd(b, at)];
+  if (leftEnd === at || rightEnd === at) {
+    return (a.charCodeAt(at) || 0) - (b.charCodeAt(at) || 0) || a.length - b.length;
+  }
+  const order = compareDigits(a.slice(at, leftEnd), b.slice(at, rightEnd));
+  return order || a.length - b.length;
 }

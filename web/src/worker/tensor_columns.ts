@@ -3,6 +3,8 @@ import type { Tensors } from "libcoffer";
 
 import type { Columns } from "../model/columns.js";
 
+const LARGEST = 0xffff_ffff_ffff_ffffn;
+
 /** A model's tensors as columns. */
 export function columnsOf(tensors: Tensors): Columns {
   const count = tensors.size;
@@ -32,7 +34,8 @@ export function columnsOf(tensors: Tensors): Columns {
       product *= BigInt(dimension);
     }
     dimensionEnds[i] = dimensions.length;
-    elements[i] = product;
+    // Beyond 64 bits only where the dtype is unknown, and nothing compares it with the size.
+    elements[i] = product < LARGEST ? product : LARGEST;
     sizes[i] = BigInt(size);
     offsets[i] = BigInt(offset);
     files[i] = shard;

@@ -12,7 +12,7 @@ import { matching } from "./arrange.js";
 import { handOver } from "./hand_over.js";
 import { heldModel } from "./models.js";
 import { compareNaturally } from "./natural_order.js";
-import { NO_TENSOR, type TreeColumns } from "./tree_columns.js";
+import { NO_TENSOR, type TreeColumns } from "../model/tree_columns.js";
 
 const MOST_LEVELS = 24;
 const NUMBER = /^\d{1,9}$/;

@@ -2,8 +2,8 @@
 /* What to do about an error: what docs/errors.md says, except where that speaks of programs and shells. */
 import errors from "virtual:errors";
 
-import type { Trouble } from "../model/opened.js";
-import { bytes } from "./numbers.js";
+import { bytes } from "../base/numbers.js";
+import type { Trouble } from "./opened.js";
 
 const HERE: Readonly<Record<string, string>> = {
   IS_LFS_POINTER: "Run `git lfs pull` in the repository, or download the file itself.",
