@@ -16,7 +16,7 @@ say() {
 
 package_is_old() {
     local built=bindings/js/dist/index.js
-    [ ! -f "$built" ] || [ -n "$(find include src/core src/format bindings/js/{src,wasm,scripts} -type f -newer "$built" \
+    [ ! -f "$built" ] || [ -n "$(find include src bindings/js/{src,wasm,scripts} -type f -newer "$built" \
         -not -path '*/generated/*' -print -quit)" ]
 }
 
