@@ -133,6 +133,17 @@ test("opening", async (t) => {
     await listBegins(page, "b");
   });
 
+  await t.test("a URL of the page's own server, without its cookies", async (t) => {
+    const { origin, cookies } = await serve(t, { "index.html": readFileSync(PAGE), "x.safetensors": tensor("x") });
+    const page = await pageOf(t, browser);
+    await page.context().addCookies([{ name: "session", value: "secret", url: origin }]);
+    await page.goto(`${origin}/index.html`);
+    await page.getByRole("textbox").fill(`${origin}/x.safetensors`);
+    await page.keyboard.press("Enter");
+    await listBegins(page, "x");
+    assert.deepEqual(cookies, ["session=secret", undefined]);
+  });
+
   await t.test("one after the other, and back to the start", async (t) => {
     const page = await pageOf(t, browser);
     const folder = folderOf(t, { "1.safetensors": tensor("one"), "2.safetensors": tensor("two"), bad: "x" });

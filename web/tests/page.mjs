@@ -100,9 +100,11 @@ export function openFile(page, ...files) {
 /** A server of these files, in ranges, which pages may read from. It waits before the answer to what `slow` names. */
 export async function serve(t, files, { slow = [] } = {}) {
   const requests = [];
+  const cookies = [];
   const server = http.createServer((request, response) => {
     const name = decodeURIComponent(request.url.slice(1));
     requests.push([name, request.headers.range]);
+    cookies.push(request.headers.cookie);
     const headers = {
       "Access-Control-Allow-Origin": "*",
       "Access-Control-Allow-Headers": "Range",
@@ -126,7 +128,7 @@ export async function serve(t, files, { slow = [] } = {}) {
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   t.after(() => server.close().closeAllConnections());
-  return { origin: `http://127.0.0.1:${server.address().port}`, requests };
+  return { origin: `http://127.0.0.1:${server.address().port}`, requests, cookies };
 }
 
 /** The names in the list that are in view. */

@@ -10,7 +10,8 @@ export interface Traffic {
 export function countedFetch(traffic: Traffic, came: () => void): typeof fetch {
   return async (input, init) => {
     traffic.requests++;
-    const response = await fetch(input, init);
+    // Whoever sends someone a link to the page does not get to use that person's log-ins.
+    const response = await fetch(input, { ...init, credentials: "omit" });
     if (response.body === null) {
       return response;
     }
