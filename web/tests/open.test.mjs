@@ -194,6 +194,9 @@ test("a report", async (t) => {
     await listBegins(page, "</script><b>x");
     await page.getByRole("heading", { name: "A <b>model</b> & more" }).waitFor();
     await page.getByText("Report: headers only").waitFor();
+    await page.locator(".body-row").click();
+    await page.getByText("A report has the header only.").waitFor();
+    assert.equal(await page.getByRole("button", { name: /^Read/ }).count(), 0);
   });
 
   await t.test("of several with an index", async (t) => {

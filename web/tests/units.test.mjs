@@ -214,6 +214,8 @@ test("how a model was quantised", async () => {
   const { configOf, quantisationHint, quantisationOf } = await source("worker/quantisation.ts");
   const hint = (...names) => quantisationHint(columns(names.map((name) => [`l.0.${name}`, "I32", [4]])), []);
   assert.equal(hint("q.weight"), undefined);
+  const share = (dtype) => ({ dtype, tensors: 1, elements: 1n, bytes: 1n });
+  assert.equal(quantisationHint(columns([]), ["F64", "F8_E4M3", "F4", "F6_E2M3"].map(share)), "F8_E4M3, F4, F6_E2M3");
   assert.equal(hint("q.qweight", "q.qzeros", "q.scales", "q.g_idx"), "GPTQ");
   assert.equal(hint("q.qweight", "q.qzeros", "q.scales"), "AWQ or GPTQ");
   assert.equal(hint("q.weight", "q.weight_scale_inv"), "FP8, scaled by blocks");
@@ -237,4 +239,16 @@ test("how a model was quantised", async () => {
   }
   const strange = { quantization_config: { quant_method: {}, bits: "x", format: [] } };
   assert.equal((await said(strange)).quantisation, "quantised");
+});
+
+test("values as people read them", async () => {
+  const { figure, percent } = await source("base/figures.ts");
+  assert.deepEqual(
+    [0, -0, 3, -1234567, 0.1234567891, -1e-7, 0.00012345678, 1e15, 1.5e300, NaN, Infinity, -Infinity, -(2n ** 63n)].map((x) => figure(x)),
+    ["0", "−0", "3", "−1,234,567", "0.123457", "−1e-7", "0.000123457", "1000000000000000", "1.5e300", "NaN", "∞", "−∞", "−9,223,372,036,854,775,808"],
+  ); // prettier-ignore
+  assert.deepEqual(
+    [percent(0, 5), percent(5, 5), percent(1, 3), percent(1, 1e9), percent(1e9 - 1, 1e9), percent(0, 0)],
+    ["0 %", "100 %", "33.3 %", "< 0.01 %", "> 99.99 %", "0 %"],
+  );
 });

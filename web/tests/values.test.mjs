@@ -68,7 +68,7 @@ test("a tensor's values", async (t) => {
     assert.equal(await fact(page, "Zeros"), "2 (33.3 %)");
     await choose(page, "wide");
     await page.getByText("Of all 3 numbers.").waitFor();
-    assert.equal(await fact(page, "Minimum"), "-9,223,372,036,854,775,808");
+    assert.equal(await fact(page, "Minimum"), "−9,223,372,036,854,775,808");
     assert.equal(await fact(page, "Maximum"), "9,223,372,036,854,775,807");
   });
 

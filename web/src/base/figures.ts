@@ -5,15 +5,15 @@ import { exactly } from "./numbers.js";
 /** A value: whole numbers exactly, others with as many digits as `digits`, 6 without it. */
 export function figure(value: number | bigint, digits = 6): string {
   if (typeof value === "bigint" || (Number.isInteger(value) && Math.abs(value) < 1e15)) {
-    return exactly(value);
+    return exactly(value).replace(/^-/, "−");
   }
   if (!Number.isFinite(value)) {
     return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   }
-  // Without the zeros that toPrecision fills up with.
-  return String(Number(value.toPrecision(digits)))
-    .replace("-", "−")
-    .replace("e−", "e-");
+  const rounded = Number(value.toPrecision(digits));
+  // Without the zeros that both of these could be filled up with.
+  const text = rounded !== 0 && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded);
+  return text.replace(/^-/, "−").replace("e+", "e");
 }
 
 /** 12.3 %; what is there is never 0 %, and what is not all is never 100 %. */

@@ -120,7 +120,7 @@ export function HistogramView({ examined, isWhole }: HistogramViewProps): VNode 
 function outside({ below, above }: Histogram): string {
   return below + above > 0.5
     ? `${plural(Math.round(below + above), "number lies", "numbers lie")} outside of the axis.`
-    : "";
+    : "Point at a bar to see how many numbers it has.";
 }
 
 function barText({ low, high, counts, below, above }: Histogram, i: number, isWhole: boolean): string {

@@ -25,7 +25,7 @@ const LAYOUTS: readonly [parts: readonly string[], method: string][] = [
   [["weight", "absmax"], "bitsandbytes, 4 bits"],
 ];
 const INTERESTING = new Set(LAYOUTS.flatMap(([parts]) => parts));
-const SMALL_FLOATS = /^F(4|6|8)/;
+const SMALL_FLOATS = /^F(4$|6_|8_)/;
 
 /** The longest part of a name that is looked at. */
 const LONGEST_PART = 64;
