@@ -54,6 +54,10 @@ int cli_exit_code(coffer_status status)
     default:
         break;
     }
+    /* Files of other programs. */
+    if (status >= COFFER_ERR_ARCHIVE && status <= COFFER_ERR_ARRAY) {
+        return CLI_EXIT_NOT_CONFORMING;
+    }
     /* The frame, the header's text, what it says, and files that are something else: numbers 20 to 79. */
     return status >= COFFER_ERR_EMPTY && status < COFFER_ERR_NO_TENSOR ? CLI_EXIT_NOT_CONFORMING : CLI_EXIT_UNREADABLE;
 }
