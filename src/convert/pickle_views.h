@@ -4,7 +4,7 @@
 #ifndef COFFER_CONVERT_PICKLE_VIEWS_H
 #define COFFER_CONVERT_PICKLE_VIEWS_H
 
-#include "pickle_graph.h"
+#include "pickle_roles.h"
 
 typedef struct coffer__view {
     const char *lack;         /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */

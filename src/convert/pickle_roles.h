@@ -6,8 +6,8 @@
  *
  * The graph comes from nobody that can be trusted: it may have cycles, and a node may be an entry of a million others.
  */
-#ifndef COFFER_CONVERT_PICKLE_GRAPH_H
-#define COFFER_CONVERT_PICKLE_GRAPH_H
+#ifndef COFFER_CONVERT_PICKLE_ROLES_H
+#define COFFER_CONVERT_PICKLE_ROLES_H
 
 #include "pickle.h"
 #include "pickle_names.h"
