@@ -80,7 +80,7 @@ static coffer_status array_dtype(const coffer__graph *graph, coffer__value dtype
     if (graph->paddle && view->element == COFFER__ELEMENT_U16) {
         view->element = COFFER__ELEMENT_BF16; /* Paddle has no uint16, and NumPy no bfloat16 */
     }
-    const size_t unit = coffer__element(view->element)->unit;
+    const size_t unit = coffer__element_facts_of(view->element)->unit;
     const bool swapped = coffer__graph_is_text(graph, state[1], ">");
     view->row.swap = (uint8_t)(swapped && unit > 1 ? unit : 0);
     return COFFER_OK;
@@ -263,7 +263,7 @@ coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, c
         return status;
     }
     if (!coffer__view_numbers(graph, parts.shape, extents.sizes, &extents.rank) ||
-        !array_strides(&extents, parts.fortran, coffer__element(view->element)->size, &size) ||
+        !array_strides(&extents, parts.fortran, coffer__element_facts_of(view->element)->size, &size) ||
         (parts.axes != 0 && !array_transpose(graph, parts.axes, &extents))) {
         return array_malformed(graph, value, "its shape", err);
     }

@@ -38,7 +38,7 @@ static const coffer__element_facts element_rows[] = {
     [COFFER__ELEMENT_Q32] = { COFFER_UNKNOWN_DTYPE, 4, 4, "a quantised type" },
 };
 
-const coffer__element_facts *coffer__element(coffer__element element)
+const coffer__element_facts *coffer__element_facts_of(coffer__element element)
 {
     return &element_rows[element];
 }
@@ -355,7 +355,7 @@ static bool names_is_data_class(const char *module, const char *name)
     return false;
 }
 
-static int names_compare(const known_row *row, const char *module, const char *name)
+static int names_order(const known_row *row, const char *module, const char *name)
 {
     const int modules = coffer__compare_names(row->module, coffer__text_len(row->module), module,
                                               coffer__text_len(module));
@@ -365,13 +365,13 @@ static int names_compare(const known_row *row, const char *module, const char *n
     return coffer__compare_names(row->name, coffer__text_len(row->name), name, coffer__text_len(name));
 }
 
-static const known_row *names_find(const char *module, const char *name)
+static const known_row *names_look_up(const char *module, const char *name)
 {
     size_t low = 0;
     size_t high = sizeof known_rows / sizeof *known_rows;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int order = names_compare(&known_rows[middle], module, name);
+        const int order = names_order(&known_rows[middle], module, name);
         if (order == 0) {
             return &known_rows[middle];
         }
@@ -386,7 +386,7 @@ static const known_row *names_find(const char *module, const char *name)
 
 coffer__known coffer__known_global(const char *module, const char *name)
 {
-    const known_row *row = names_find(module, name);
+    const known_row *row = names_look_up(module, name);
     if (row != NULL) {
         return row->known;
     }

@@ -89,7 +89,7 @@ typedef struct coffer__known {
     coffer__element element;
 } coffer__known;
 
-const coffer__element_facts *coffer__element(coffer__element element);
+const coffer__element_facts *coffer__element_facts_of(coffer__element element);
 /* What is known of a global, by its module and name after Python 2's renamings. */
 coffer__known coffer__known_global(const char *module, const char *name);
 

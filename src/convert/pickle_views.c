@@ -103,7 +103,7 @@ static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value va
         row->item_size = 8;
     }
     if (row->dtype == COFFER_UNKNOWN_DTYPE && view->lack == NULL) {
-        view->lack = coffer__element(view->element)->name;
+        view->lack = coffer__element_facts_of(view->element)->name;
     }
     return COFFER_OK;
 }
@@ -116,7 +116,7 @@ static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value va
 coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value, coffer__view *view,
                                 const coffer__extents *extents, uint64_t available, coffer_error *err)
 {
-    const coffer__element_facts *facts = coffer__element(view->element);
+    const coffer__element_facts *facts = coffer__element_facts_of(view->element);
     const bool empty = view_is_empty(extents);
     uint64_t end = 0;
     uint64_t end_byte = 0;
@@ -190,7 +190,7 @@ static coffer_status view_storage_numbers(const coffer__graph *graph, coffer__va
     uint64_t elements = 0;
     uint64_t bytes = 0;
     if (!coffer__graph_u64(graph, parts[4], &elements) ||
-        !coffer__mul_u64(elements, coffer__element(storage->element)->size, &bytes)) {
+        !coffer__mul_u64(elements, coffer__element_facts_of(storage->element)->size, &bytes)) {
         return view_malformed(graph, value, "the size of a storage", err);
     }
     if (bytes != storage->stored->size) {
@@ -324,7 +324,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
         }
         view->element = dtype.element;
     }
-    const size_t unit = coffer__element(view->element)->unit;
+    const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = storage.stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
     view_set_sign(graph, meaning == COFFER__MEANS_REBUILD_3 ? parts[7] : meaning == COFFER__MEANS_REBUILD_2 ? parts[6] : 0,
