@@ -19,6 +19,7 @@
 #ifndef COFFER_CONVERT_PLAN_H
 #define COFFER_CONVERT_PLAN_H
 
+#include "box.h"
 #include "coffer.h"
 
 /* How the bytes of a piece are stored. */
@@ -60,16 +61,18 @@ typedef enum coffer__sign {
 } coffer__sign;
 
 #define COFFER__PLAN_MAX_RANK 64
+#define COFFER__PLAN_NO_STORAGE UINT32_MAX
+#define COFFER__PLAN_BUDGET ((uint64_t)256 << 20) /* for what people convert, in bytes */
 
 typedef struct coffer__plan_row {
     uint32_t name; /* UTF-8; see coffer__plan_text */
     coffer_dtype dtype;
     uint32_t rank;
     uint32_t dimensions; /* first of `rank` in the plan's dimensions */
-    uint32_t storage;
-    uint64_t offset;    /* of the first element in the storage, in bytes */
-    uint64_t item_size; /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
-    uint8_t swap;       /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
+    uint32_t storage;    /* COFFER__PLAN_NO_STORAGE: a skipped row that views no bytes */
+    uint64_t offset;     /* of the first element in the storage, in bytes */
+    uint64_t item_size;  /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
+    uint8_t swap;        /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
     coffer__sign sign;
     coffer__fate fate;
     uint32_t alias_of; /* of an alias: the row's number */
@@ -124,25 +127,33 @@ typedef struct coffer__plan {
     coffer__plan_array dimensions; /* coffer__plan_dimension */
     coffer__plan_array pairs;      /* coffer__plan_pair */
     coffer__plan_array findings;   /* coffer__plan_finding */
-    coffer__plan_array texts;      /* char: each text is a u32 length, the bytes and a NUL; text 0 is "" */
+    coffer__plan_array texts;      /* char: each text is a u32 length, little-endian, the bytes and a NUL. A text's
+                                      number is the byte at which its length is; text 0 is "" */
 } coffer__plan;
 
 /* ---- filling: COFFER_ERR_MEMORY when the budget or the allocator has no more ------------------------------------ */
 
-/* An empty plan of one file. `budget`: bytes it may take, 256 MiB for what people convert. */
+/* An empty plan of one file. `budget`: bytes it may take, COFFER__PLAN_BUDGET where nobody wants another. The allocator
+   is borrowed until coffer__plan_free, which may be called after a failure, too. */
 coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *allocator, uint64_t budget,
                                  coffer_error *err);
 void coffer__plan_free(coffer__plan *plan);
+/* Adds a file beside the input; its number. */
+coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t name_len, uint32_t *number,
+                                    coffer_error *err);
 /* Copies bytes, which may contain NULs, and gives their number. */
 coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t text_len, uint32_t *number,
                                     coffer_error *err);
-/* A text, NUL-terminated, valid until the next one is put. Number 0 is "". */
+/* A text, NUL-terminated, valid until the next one is put. Number 0 is ""; so is every number that is no text's.
+   `text_len` may be NULL. */
 const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len);
+/* Whether it is the number of a text. */
+bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number);
 /* The pieces of a storage are put before it, one after another; `piece_count` of the last ones are its own. */
 coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err);
 coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
                                        coffer_error *err);
-/* Puts a row with its `rank` dimensions, and marks its storage as viewed. */
+/* Puts a row with its `rank` dimensions, and marks its storage as viewed. What row->dimensions says is not read. */
 coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
                                    const coffer__plan_dimension *dimensions, coffer_error *err);
 coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t key_len, const char *value,
@@ -155,18 +166,35 @@ coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Whether every number of the plan is in its range, given the sizes of the files: pieces lie within them, views
- * within their storages, products do not overflow, dtypes fit item sizes, names are UTF-8, unique among what is
- * written and not reserved; and no view multiplies bytes beyond its storage by more than 64 MiB, unless `may_expand`.
- * Pure. COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_PLAN for what no reader makes.
+ * Whether every number of the plan is in its range, given the sizes of the files (`file_count` of them): pieces lie
+ * within them, views within their storages, products do not overflow, dtypes fit item sizes, names are UTF-8, unique
+ * among what is written and not reserved. Strides that lead to the same bytes again make tensors larger than their
+ * storages; all of them together by 64 MiB at most, unless `may_expand`. No I/O; memory for the order of the names.
+ * COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY, COFFER_ERR_ARCHIVE for pieces
+ * beyond the file, COFFER_ERR_PLAN for what no reader makes.
  */
 coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
                                  coffer_error *err);
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- what a plan says: all of these rely on coffer__plan_check --------------------------------------------------- */
 
-/* Where the bytes of storages go. They add up: total = written + aliased + skipped + unreferenced, where a byte that
-   several rows view counts once, for the first of these that has it. */
+const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan);
+const coffer__plan_storage *coffer__plan_storages(const coffer__plan *plan);
+const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan);
+const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row);
+const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan);
+const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan);
+/* Bytes of a row as it is written. */
+uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row *row);
+/* The box that gathers a row from its storage. It fails for a view that coffer__plan_check would refuse. */
+coffer_status coffer__plan_box(const coffer__plan *plan, const coffer__plan_row *row, coffer__box *box,
+                               coffer_error *err);
+
+/*
+ * Where the bytes of storages go. They add up: total = written + aliased + skipped + unreferenced, where a byte that
+ * several rows view counts once, as the first of the four that it can be. It is exact but for views that lie between
+ * each other's elements in more than 2^24 pieces, which count as if they had all bytes from their first to their last.
+ */
 typedef struct coffer__plan_account {
     uint64_t total;
     uint64_t written;
