@@ -5,6 +5,7 @@
  *
  *   fill.h      reads or copies them, and gathers runs that are scattered
  *   digest.h    hashes them on the way, where the row asks for a digest
+ *   change.h    swaps bytes and changes signs, where the row asks for that; on a landing only
  *
  * The bytes end up in the program's memory, when the row has a place there, or on a landing
  * (landing.h), which receives them through memory.

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors of torch: see pickle_views.h. The functions that rebuild them take
+ *
+ *   _rebuild_tensor     (storage, offset, sizes, strides)
+ *   _rebuild_tensor_v2  the same, requires_grad, hooks[, metadata]
+ *   _rebuild_tensor_v3  the same, requires_grad, hooks, dtype[, metadata]
+ *   _rebuild_parameter  (tensor, …), and others whose first argument is the tensor
+ *   _rebuild_from_type_v2  (one of these functions, a class, its arguments, a state)
+ *
+ * where a storage is a persistent id, ("storage", class, key, location, elements[, view]), a view being (key, offset,
+ * elements), and metadata a dict that may say {"conj": True} or {"neg": True}.
+ */
+#include "pickle_views.h"
+
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "text.h"
+
+#include <string.h>
+
+/* Wrappers within wrappers; torch makes two. */
+#define VIEW_MOST_WRAPPERS 8
+
+#define VIEW_MOST_ARGUMENTS 8
+
+static coffer_status view_malformed(const coffer__graph *graph, coffer__value value, const char *what,
+                                    coffer_error *err)
+{
+    return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
+                           "the pickle describes a tensor in a way that no program writes: %s", what);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, uint64_t *numbers, size_t *count)
+{
+    const coffer__node *node = coffer__pickle_node(graph->pickle, container);
+    if (node != NULL && node->kind == COFFER__VALUE_CALL &&
+        coffer__graph_known_call(graph, container).meaning == COFFER__MEANS_SIZE) {
+        coffer__graph_items(graph, coffer__graph_arguments(graph, container), &container, 1);
+        node = coffer__pickle_node(graph->pickle, container);
+    }
+    if (node == NULL || (node->kind != COFFER__VALUE_TUPLE && node->kind != COFFER__VALUE_LIST) ||
+        node->count > COFFER__PLAN_MAX_RANK) {
+        return false;
+    }
+    *count = 0;
+    for (uint32_t link = node->first; link != 0;) {
+        if (!coffer__graph_u64(graph, coffer__pickle_item(graph->pickle, &link), &numbers[*count])) {
+            return false;
+        }
+        ++*count;
+    }
+    return true;
+}
+
+/* One more than the number of the last element that is viewed; false when that is beyond 2^64-1. */
+static bool view_end(const coffer__extents *extents, uint64_t *end)
+{
+    uint64_t sum = 0;
+    if (!coffer__add_u64(extents->offset, 1, &sum)) {
+        return false;
+    }
+    for (size_t i = 0; i < extents->rank; i++) {
+        uint64_t steps = 0;
+        if (!coffer__mul_u64(extents->sizes[i] - 1, extents->strides[i], &steps) ||
+            !coffer__add_u64(sum, steps, &sum)) {
+            return false;
+        }
+    }
+    *end = sum;
+    return true;
+}
+
+static bool view_is_empty(const coffer__extents *extents)
+{
+    for (size_t i = 0; i < extents->rank; i++) {
+        if (extents->sizes[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The last dimension of F4 has two elements in each byte; complex128 becomes pairs of F64 in a dimension of its own,
+   where that was asked for. */
+static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value value, coffer__view *view,
+                                    coffer_error *err)
+{
+    coffer__plan_row *row = &view->row;
+    coffer__plan_dimension *last = &view->dimensions[row->rank > 0 ? row->rank - 1 : 0];
+    if (view->element == COFFER__ELEMENT_F4_X2) {
+        if (row->rank == 0 || !coffer__mul_u64(last->count, 2, &last->size)) {
+            return view_malformed(graph, value, "pairs of 4-bit floats without a dimension", err);
+        }
+    }
+    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 &&
+        row->rank < COFFER__PLAN_MAX_RANK && row->sign == COFFER__SIGN_KEPT) {
+        view->dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
+        row->dtype = COFFER_F64;
+        row->item_size = 8;
+    }
+    if (row->dtype == COFFER_UNKNOWN_DTYPE && view->lack == NULL) {
+        view->lack = coffer__element_facts_of(view->element)->name;
+    }
+    return COFFER_OK;
+}
+
+/*
+ * Strides of dimensions of size 1 and of empty tensors mean nothing, and any number may stand there: they become 0, so
+ * that whoever compares views or adds up strides need not know. An empty tensor is nowhere: its offset may be beyond
+ * its storage.
+ */
+coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value, coffer__view *view,
+                                const coffer__extents *extents, uint64_t available, coffer_error *err)
+{
+    const coffer__element_facts *facts = coffer__element_facts_of(view->element);
+    const bool empty = view_is_empty(extents);
+    uint64_t end = 0;
+    uint64_t end_byte = 0;
+    if (!empty && (!view_end(extents, &end) || !coffer__mul_u64(end, facts->size, &end_byte) || end_byte > available)) {
+        coffer__fail_at(err, COFFER_ERR_VIEW, coffer__graph_place(graph, value),
+                        "the sizes and strides of a tensor lead out of its storage, which has %u bytes", available);
+        return end_byte > 0 ? coffer__fail_sizes(err, COFFER_ERR_VIEW, end_byte, available) : COFFER_ERR_VIEW;
+    }
+    view->row.dtype = facts->dtype;
+    view->row.item_size = facts->size;
+    view->row.rank = (uint32_t)extents->rank;
+    /* Not an overflow: the end in bytes is below 2^64, and so is every stride of a dimension that is stepped in. */
+    view->row.offset = empty ? 0 : extents->offset * facts->size;
+    for (size_t i = 0; i < extents->rank; i++) {
+        const uint64_t size = extents->sizes[i];
+        const uint64_t stride = !empty && size > 1 ? extents->strides[i] * facts->size : 0;
+        if (stride > INT64_MAX) {
+            return view_malformed(graph, value, "a stride beyond 2^63", err);
+        }
+        view->dimensions[i] = (coffer__plan_dimension){ .size = size, .count = size, .stride = (int64_t)stride };
+    }
+    return view_set_dtype(graph, value, view, err);
+}
+
+/* ---- storages ------------------------------------------------------------------------------------------------------ */
+
+/* What a persistent id says. */
+typedef struct view_storage {
+    const coffer__stored *stored;
+    coffer__element element; /* of the class */
+    uint64_t offset;         /* in elements, of a view of a storage (torch before 0.4) */
+} view_storage;
+
+/* Keys are numbers in torch's own files, and plain names elsewhere: no path has one. A file of the first versions of
+   torch has whole numbers. */
+static const char *view_key(const coffer__graph *graph, coffer__value key, char digits[20], size_t *len)
+{
+    uint64_t number = 0;
+    if (coffer__graph_u64(graph, key, &number)) {
+        *len = coffer__write_u64(digits, number);
+        return digits;
+    }
+    const coffer__node *node = coffer__pickle_node(graph->pickle, key);
+    if (node == NULL || (node->kind != COFFER__VALUE_TEXT && node->kind != COFFER__VALUE_BYTES)) {
+        return NULL;
+    }
+    return coffer__pickle_bytes_of(graph->pickle, key, len);
+}
+
+static coffer_status view_find_stored(const coffer__graph *graph, coffer__value value, coffer__value key,
+                                      view_storage *storage, coffer_error *err)
+{
+    char digits[20];
+    size_t len = 0;
+    const char *text = view_key(graph, key, digits, &len);
+    if (text == NULL) {
+        return view_malformed(graph, value, "the key of a storage is no text", err);
+    }
+    storage->stored = graph->stores != NULL ? coffer__stores_find(graph->stores, text, len) : NULL;
+    if (storage->stored == NULL) {
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+                               "a tensor is in storage %q, which the file does not have", text, len);
+    }
+    return COFFER_OK;
+}
+
+/* The numbers of a persistent id: elements of the storage, and where a view in it begins. */
+static coffer_status view_storage_numbers(const coffer__graph *graph, coffer__value value, const coffer__value *parts,
+                                          size_t count, view_storage *storage, coffer_error *err)
+{
+    uint64_t elements = 0;
+    uint64_t bytes = 0;
+    if (!coffer__graph_u64(graph, parts[4], &elements) ||
+        !coffer__mul_u64(elements, coffer__element_facts_of(storage->element)->size, &bytes)) {
+        return view_malformed(graph, value, "the size of a storage", err);
+    }
+    if (bytes != storage->stored->size) {
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+                        "storage %q has %u bytes, and the pickle says %u", storage->stored->key,
+                        storage->stored->key_len, storage->stored->size, bytes);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, bytes, storage->stored->size);
+    }
+    if (count == 6 && coffer__pickle_node(graph->pickle, parts[5])->kind != COFFER__VALUE_NONE) {
+        coffer__value view[3] = { 0 };
+        if (coffer__graph_items(graph, parts[5], view, 3) != 3 ||
+            !coffer__graph_u64(graph, view[1], &storage->offset)) {
+            return view_malformed(graph, value, "a view of a storage", err);
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, view_storage *storage,
+                                     coffer_error *err)
+{
+    coffer__value id[1] = { 0 };
+    coffer__value parts[6] = { 0 };
+    const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+    memset(storage, 0, sizeof *storage);
+    if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
+        return view_malformed(graph, value, "its storage is none", err);
+    }
+    coffer__graph_items(graph, value, id, 1);
+    node = coffer__pickle_node(graph->pickle, id[0]);
+    const size_t count = coffer__graph_items(graph, id[0], parts, 6);
+    if (node == NULL || node->kind != COFFER__VALUE_TUPLE || count < 5 || count > 6 ||
+        !coffer__graph_is_text(graph, parts[0], "storage")) {
+        return view_malformed(graph, value, "its storage has another id than (\"storage\", …)", err);
+    }
+    const coffer__known known = coffer__graph_known(graph, parts[1]);
+    if (known.meaning != COFFER__MEANS_STORAGE) {
+        return view_malformed(graph, value, "the class of its storage is none", err);
+    }
+    storage->element = known.element;
+    graph->reached[value] = 1;
+    const coffer_status status = view_find_stored(graph, value, parts[2], storage, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return view_storage_numbers(graph, value, parts, count, storage, err);
+}
+
+coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
+                                      coffer_error *err)
+{
+    view_storage storage;
+    memset(view, 0, sizeof *view);
+    const coffer_status status = view_storage_of(graph, persistent, &storage, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__extents all = { .rank = 1, .sizes = { storage.stored->size }, .strides = { 1 } };
+    view->element = COFFER__ELEMENT_U8;
+    view->row.storage = storage.stored->storage;
+    return coffer__view_fill(graph, persistent, view, &all, storage.stored->size, err);
+}
+
+/* ---- signs --------------------------------------------------------------------------------------------------------- */
+
+static bool view_is_true(const coffer__graph *graph, coffer__value value)
+{
+    const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+    return node != NULL && node->kind == COFFER__VALUE_BOOL && node->as.integer != 0;
+}
+
+/* Bits of torch that stand for work to be done: a conjugate has the bytes of its original, and so has what is negated
+   because it is the imaginary half of a conjugate. */
+static void view_set_sign(const coffer__graph *graph, coffer__value metadata, coffer__view *view)
+{
+    const coffer__node *node = coffer__pickle_node(graph->pickle, metadata);
+    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 64) {
+        return;
+    }
+    const bool conjugated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "conj"));
+    const bool negated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "neg"));
+    if (conjugated && negated) {
+        view->lack = "both conjugated and negated";
+    } else if (conjugated) {
+        view->row.sign = COFFER__SIGN_CONJUGATED;
+        view->lack = view->element == COFFER__ELEMENT_C64 ? view->lack : "a conjugate of another type than complex64";
+    } else if (negated) {
+        view->row.sign = COFFER__SIGN_NEGATED;
+    }
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+
+/* A call that rebuilds something: what is called, and the tuple of arguments. */
+typedef struct view_call {
+    coffer__value function;
+    coffer__value arguments;
+} view_call;
+
+static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
+                                  coffer_error *err)
+{
+    coffer__value parts[VIEW_MOST_ARGUMENTS] = { 0 };
+    const coffer__meaning meaning = coffer__graph_known(graph, call.function).meaning;
+    const size_t count = coffer__graph_items(graph, call.arguments, parts, VIEW_MOST_ARGUMENTS);
+    const size_t least = meaning == COFFER__MEANS_REBUILD_1 ? 4 : meaning == COFFER__MEANS_REBUILD_2 ? 6 : 7;
+    if (count < least || count > VIEW_MOST_ARGUMENTS) {
+        return view_malformed(graph, value, "the number of arguments", err);
+    }
+    view_storage storage;
+    coffer__extents extents = { 0 };
+    size_t strides = 0;
+    const coffer_status status = view_storage_of(graph, parts[0], &storage, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!coffer__graph_u64(graph, parts[1], &extents.offset) ||
+        !coffer__add_u64(extents.offset, storage.offset, &extents.offset) ||
+        !coffer__view_numbers(graph, parts[2], extents.sizes, &extents.rank) ||
+        !coffer__view_numbers(graph, parts[3], extents.strides, &strides) || strides != extents.rank) {
+        coffer__fail_at(err, COFFER_ERR_VIEW, coffer__graph_place(graph, value),
+                        "a tensor needs as many strides as sizes, at most %u, and none of them negative",
+                        (uint64_t)COFFER__PLAN_MAX_RANK);
+        return COFFER_ERR_VIEW;
+    }
+    view->element = storage.element;
+    if (meaning == COFFER__MEANS_REBUILD_3) {
+        const coffer__known dtype = coffer__graph_known(graph, parts[6]);
+        if (dtype.meaning != COFFER__MEANS_DTYPE) {
+            return view_malformed(graph, value, "its dtype is none", err);
+        }
+        view->element = dtype.element;
+    }
+    const size_t unit = coffer__element_facts_of(view->element)->unit;
+    view->row.storage = storage.stored->storage;
+    view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
+    view_set_sign(graph, meaning == COFFER__MEANS_REBUILD_3 ? parts[7] : meaning == COFFER__MEANS_REBUILD_2 ? parts[6] : 0,
+                  view);
+    return coffer__view_fill(graph, value, view, &extents, storage.stored->size, err);
+}
+
+/* What a tensor is that has no equivalent, by the function that would make it. */
+static const char *view_lack(const char *name)
+{
+    static const struct {
+        const char *name;
+        const char *lack;
+    } lacks[] = {
+        { "_rebuild_sparse_tensor", "a sparse tensor" },
+        { "_rebuild_sparse_csr_tensor", "a sparse tensor" },
+        { "_rebuild_nested_tensor", "a nested tensor" },
+        { "_rebuild_qtensor", "a quantised tensor" },
+        { "_rebuild_meta_tensor_no_storage", "a tensor without data (meta)" },
+        { "_rebuild_wrapper_subclass", "a tensor of a class that wraps others" },
+        { "_mareconstruct", "a masked array" },
+    };
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        if (strcmp(name, lacks[i].name) == 0) {
+            return lacks[i].lack;
+        }
+    }
+    return "a tensor without data (uninitialised)";
+}
+
+/* Undoes one wrapper: the tensor within is a value of its own, or a call of other names. */
+static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *value)
+{
+    coffer__value parts[4] = { 0 };
+    const coffer__meaning meaning = coffer__graph_known(graph, call->function).meaning;
+    coffer__graph_items(graph, call->arguments, parts, 4);
+    if (meaning == COFFER__MEANS_FROM_TYPE) {
+        *call = (view_call){ parts[0], parts[2] };
+        return call->function != 0 && call->arguments != 0;
+    }
+    *value = meaning == COFFER__MEANS_SEQUENCE ? parts[0] : parts[0];
+    if (meaning == COFFER__MEANS_SEQUENCE) { /* Paddle's ((name, array),) */
+        coffer__value couple[2] = { 0 };
+        coffer__graph_items(graph, parts[0], couple, 2);
+        *value = couple[1];
+    }
+    if (*value == 0) {
+        return false;
+    }
+    *call = (view_call){ coffer__graph_callable(graph, *value), coffer__graph_arguments(graph, *value) };
+    return true;
+}
+
+coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
+{
+    memset(view, 0, sizeof *view);
+    view->row.storage = COFFER__PLAN_NO_STORAGE;
+    view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value) };
+    for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {
+        const coffer__known known = coffer__graph_known(graph, call.function);
+        graph->reached[value] = 1;
+        switch (known.meaning) {
+        case COFFER__MEANS_REBUILD_1:
+        case COFFER__MEANS_REBUILD_2:
+        case COFFER__MEANS_REBUILD_3:
+            return view_rebuild(graph, value, call, view, err);
+        case COFFER__MEANS_RECONSTRUCT:
+        case COFFER__MEANS_FROM_BUFFER:
+            return coffer__view_of_array(graph, value, view, err);
+        case COFFER__MEANS_WRAP:
+        case COFFER__MEANS_FROM_TYPE:
+        case COFFER__MEANS_SEQUENCE:
+            break;
+        default:
+            view->lack = known.judgement == COFFER__GLOBAL_LACKING
+                             ? view_lack(coffer__pickle_name(graph->pickle, call.function))
+                             : "made by a function that is not known";
+            return COFFER_OK;
+        }
+        if (!view_unwrap(graph, &call, &value)) {
+            break;
+        }
+    }
+    return view_malformed(graph, value, "a wrapper without a tensor", err);
+}

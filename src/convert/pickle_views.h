@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a value of a pickle to a view of a storage: the arguments of torch's rebuilding functions, and those of NumPy's.
+   Every number is checked here against the storage that it leads into. */
+#ifndef COFFER_CONVERT_PICKLE_VIEWS_H
+#define COFFER_CONVERT_PICKLE_VIEWS_H
+
+#include "pickle_roles.h"
+
+typedef struct coffer__view {
+    const char *lack;         /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
+    coffer__element element;  /* with `lack`, it may be without a dtype, … */
+    coffer__plan_row row;     /* … and without a storage. Not filled: name, fate, alias_of, reason */
+    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+} coffer__view;
+
+/*
+ * The view that a value stands for, whose role is TENSOR or LACKING. Marks the nodes that it is made of as reached. A
+ * storage within the pickle itself is put into the plan the first time. COFFER_ERR_VIEW when it leads out of its
+ * storage, COFFER_ERR_ARCHIVE when there is no such storage or it has another size, COFFER_ERR_ARRAY for an array that
+ * contradicts itself, COFFER_ERR_PICKLE for arguments that no such function takes.
+ */
+coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err);
+/* All of a storage, as bytes: for one that is a value by itself. */
+coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
+                                      coffer_error *err);
+
+/* ---- between the files of views ------------------------------------------------------------------------------------ */
+
+/* Sizes, strides and an offset in elements as the view's row, whose storage, item size and offset (of element 0, in
+   bytes) are set. With `strides` NULL they are row-major, or column-major. */
+typedef struct coffer__extents {
+    size_t rank;
+    uint64_t sizes[COFFER__PLAN_MAX_RANK];
+    uint64_t strides[COFFER__PLAN_MAX_RANK];
+    uint64_t offset;
+} coffer__extents;
+
+/* Reads whole numbers out of a tuple, a list or a torch.Size; false when there is anything else, or too many. */
+bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, uint64_t *numbers, size_t *count);
+/* Fills the row's dimensions, offset, dtype and item size from extents and the view's element; of `available` bytes of
+   the storage, all that is viewed has to be among them. */
+coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value, coffer__view *view,
+                                const coffer__extents *extents, uint64_t available, coffer_error *err);
+/* An array of NumPy, by either of its functions. */
+coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err);
+
+#endif
