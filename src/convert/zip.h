@@ -62,5 +62,9 @@ coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, s
    go on then if the member is `located` all the same. */
 coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                  coffer_error *err);
+/* The first `size` bytes of a member's data, at most all of them, inflated if need be; a scan may ask for a member that
+   has no place. When that is all of it, its CRC has to be right: COFFER_ERR_CHECKSUM. */
+coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+                               void *bytes, size_t size, coffer_error *err);
 
 #endif
