@@ -326,8 +326,9 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_note_root(graph, start, path, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__graph_role(graph, start) == COFFER__ROLE_TENSOR ? rows_of_tensor(graph, start, err)
-                                                                         : rows_of_root(graph, start, &reasons, err);
+        const coffer__role role = coffer__graph_role(graph, start);
+        const bool tensor = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING;
+        status = tensor ? rows_of_tensor(graph, start, err) : rows_of_root(graph, start, &reasons, err);
     }
     if (status == COFFER_OK) {
         status = rows_of_rest(graph, &reasons, err);
