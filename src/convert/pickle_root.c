@@ -263,9 +263,9 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
     if (!root_is_container(role)) {
         return coffer__fail(err, COFFER_ERR_ROOT, "the file holds no dict, list, module or tensor, but something else");
     }
-    if (strcmp(wanted, "all") == 0) {
+    if (coffer__same_text(wanted, "all")) {
         return COFFER_OK;
     }
-    return strcmp(wanted, "auto") == 0 ? root_auto(graph, start, path, path_size, err)
+    return coffer__same_text(wanted, "auto") ? root_auto(graph, start, path, path_size, err)
                                        : root_by_path(graph, start, path, path_size, err);
 }

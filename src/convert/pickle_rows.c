@@ -220,13 +220,15 @@ static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(a_name, coffer__text_len(a_name), b_name, coffer__text_len(b_name)) < 0;
 }
 
-/* Classes of modules are not objects that are lost: the modules are read. */
+/* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
-    for (coffer__value value = 1; value < graph->marks; value++) {
-        const coffer__value callable = coffer__graph_callable(graph, value);
-        if (callable != 0 && coffer__graph_role(graph, value) != COFFER__ROLE_OPAQUE) {
-            graph->reached[callable] = 1;
+    for (uint8_t opaque = 0; opaque < 2; opaque++) {
+        for (coffer__value value = 1; value < graph->marks; value++) {
+            const coffer__value callable = coffer__graph_callable(graph, value);
+            if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
+                graph->reached[callable] = opaque == 0;
+            }
         }
     }
     for (coffer__value value = 1; value < graph->marks; value++) {

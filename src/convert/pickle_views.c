@@ -339,7 +339,7 @@ static const char *view_lack(const char *name)
         { "_mareconstruct", "a masked array" },
     };
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
-        if (strcmp(name, lacks[i].name) == 0) {
+        if (coffer__same_text(name, lacks[i].name)) {
             return lacks[i].lack;
         }
     }
@@ -356,7 +356,10 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
         *call = (view_call){ parts[0], parts[2] };
         return call->function != 0 && call->arguments != 0;
     }
-    *value = meaning == COFFER__MEANS_SEQUENCE ? parts[0] : parts[0];
+    if (meaning == COFFER__MEANS_EVAL) {
+        parts[0] = coffer__graph_evaluated(graph, *value);
+    }
+    *value = parts[0];
     if (meaning == COFFER__MEANS_SEQUENCE) { /* Paddle's ((name, array),) */
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, parts[0], couple, 2);
@@ -388,6 +391,7 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
         case COFFER__MEANS_WRAP:
         case COFFER__MEANS_FROM_TYPE:
         case COFFER__MEANS_SEQUENCE:
+        case COFFER__MEANS_EVAL:
             break;
         default:
             view->lack = known.judgement == COFFER__GLOBAL_LACKING

@@ -39,5 +39,6 @@ coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_e
 
 extern const coffer__reader coffer__reader_torch_zip;
 extern const coffer__reader coffer__reader_torch_stream;
+extern const coffer__reader coffer__reader_pickle; /* plain pickles; after those of torch */
 
 #endif

@@ -124,7 +124,7 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
 /* All members of a folder become storages, whether a tensor views them or not: so none is lost silently. */
 static coffer_status torch_zip_put_storages(torch_zip *t, const char *prefix, coffer_error *err)
 {
-    const bool keyed = strcmp(prefix, "data/") == 0;
+    const bool keyed = coffer__same_text(prefix, "data/");
     for (size_t i = 0; i < t->zip.count; i++) {
         const coffer__zip_member *member = &t->zip.members[i];
         coffer__stored stored = { .size = member->size };
