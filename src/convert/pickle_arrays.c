@@ -33,11 +33,11 @@ static coffer__element array_element(const coffer__graph *graph, coffer__value t
         const char *text;
         coffer__element element;
     } elements[] = {
-        { "b1", COFFER__ELEMENT_BOOL }, { "?", COFFER__ELEMENT_BOOL }, { "u1", COFFER__ELEMENT_U8 },
-        { "i1", COFFER__ELEMENT_I8 },   { "i2", COFFER__ELEMENT_I16 }, { "u2", COFFER__ELEMENT_U16 },
-        { "f2", COFFER__ELEMENT_F16 },  { "V2", COFFER__ELEMENT_BF16 }, { "i4", COFFER__ELEMENT_I32 },
-        { "u4", COFFER__ELEMENT_U32 },  { "f4", COFFER__ELEMENT_F32 }, { "i8", COFFER__ELEMENT_I64 },
-        { "u8", COFFER__ELEMENT_U64 },  { "f8", COFFER__ELEMENT_F64 }, { "c8", COFFER__ELEMENT_C64 },
+        { "b1", COFFER__ELEMENT_BOOL },  { "?", COFFER__ELEMENT_BOOL },     { "u1", COFFER__ELEMENT_U8 },
+        { "i1", COFFER__ELEMENT_I8 },    { "i2", COFFER__ELEMENT_I16 },     { "u2", COFFER__ELEMENT_U16 },
+        { "f2", COFFER__ELEMENT_F16 },   { "V2", COFFER__ELEMENT_BF16 },    { "i4", COFFER__ELEMENT_I32 },
+        { "u4", COFFER__ELEMENT_U32 },   { "f4", COFFER__ELEMENT_F32 },     { "i8", COFFER__ELEMENT_I64 },
+        { "u8", COFFER__ELEMENT_U64 },   { "f8", COFFER__ELEMENT_F64 },     { "c8", COFFER__ELEMENT_C64 },
         { "c16", COFFER__ELEMENT_C128 }, { "f1", COFFER__ELEMENT_F8_E5M2 },
     };
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {

@@ -178,8 +178,8 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
     coffer__value argument[1] = { 0 };
     coffer__value parts[2] = { 0 };
     coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
-    if (!graph_is(graph, argument[0], COFFER__VALUE_TUPLE) ||
-        coffer__graph_items(graph, argument[0], parts, 2) != 2 || !graph_is(graph, parts[0], COFFER__VALUE_TEXT)) {
+    if (!graph_is(graph, argument[0], COFFER__VALUE_TUPLE) || coffer__graph_items(graph, argument[0], parts, 2) != 2 ||
+        !graph_is(graph, parts[0], COFFER__VALUE_TEXT)) {
         return 0;
     }
     return graph_is_array(graph, parts[1]) ? parts[1] : 0;
@@ -240,7 +240,7 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
         return graph_call_role(graph, value);
     case COFFER__VALUE_GLOBAL:
         return coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_INTERPRETED ? COFFER__ROLE_OTHER
-                                                                                        : COFFER__ROLE_OPAQUE;
+                                                                                         : COFFER__ROLE_OPAQUE;
     default:
         return COFFER__ROLE_OTHER;
     }
@@ -265,7 +265,7 @@ typedef struct graph_pairs {
         const char *key;
         size_t key_len;
         uint32_t link;
-    } *items;
+    } * items;
     uint32_t *order;
     size_t room;
 } graph_pairs;
@@ -314,10 +314,9 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         pairs->items[count].link = link;
         const coffer__value key = coffer__pickle_item(graph->pickle, &link);
         link != 0 ? (void)coffer__pickle_item(graph->pickle, &link) : (void)0;
-        pairs->items[count].key =
-            graph_is(graph, key, COFFER__VALUE_TEXT)
-                ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
-                : NULL;
+        pairs->items[count].key = graph_is(graph, key, COFFER__VALUE_TEXT)
+                                      ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
+                                      : NULL;
         if (pairs->items[count].key != NULL) {
             pairs->order[count] = (uint32_t)count;
             count++;
@@ -416,7 +415,8 @@ static void graph_add_part(coffer__entries *entries, coffer__value container, bo
 
 /* The pairs of a dict, or of a call of OrderedDict and its kin: those of its first argument, which is a dict or, from
    Python 2, a list of lists of two, and those that were set afterwards. */
-static void graph_add_mapping(coffer__entries *entries, const coffer__graph *graph, coffer__value value, bool persistent)
+static void graph_add_mapping(coffer__entries *entries, const coffer__graph *graph, coffer__value value,
+                              bool persistent)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     if (node == NULL || (node->kind != COFFER__VALUE_DICT && node->kind != COFFER__VALUE_CALL)) {
@@ -563,8 +563,8 @@ coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *i
 {
     if (stores->count == stores->room) {
         const size_t room = stores->room == 0 ? 64 : stores->room * 2;
-        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items,
-                                                stores->room * sizeof *stores->items, room * sizeof *grown);
+        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items, stores->room * sizeof *stores->items,
+                                                room * sizeof *grown);
         if (grown == NULL) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
         }

@@ -50,18 +50,18 @@ typedef struct coffer__graph {
     const coffer__wants *wants;
     coffer__plan *plan;
     uint32_t file;
-    uint64_t at;          /* of the stream's byte 0 in the file */
-    bool packed;          /* the stream is not in the file as it is, so that nothing within it can be moved */
-    bool big_endian;      /* elements of storages */
-    bool paddle;          /* written by Paddle, whose bfloat16 looks like u2 */
-    const char *member;   /* of the archive; "": none */
+    uint64_t at;        /* of the stream's byte 0 in the file */
+    bool packed;        /* the stream is not in the file as it is, so that nothing within it can be moved */
+    bool big_endian;    /* elements of storages */
+    bool paddle;        /* written by Paddle, whose bfloat16 looks like u2 */
+    const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
     /* Filled by coffer__graph_prepare. */
-    uint8_t *roles;       /* of each value: coffer__role */
-    uint8_t *reached;     /* of each value: whether some row has it */
-    uint32_t *held;       /* of bytes: the storage made of them, plus 1 */
-    size_t marks;         /* length of the three */
-    uint32_t *shadowed;   /* links of pairs whose key comes again later in the same dict; sorted */
+    uint8_t *roles;     /* of each value: coffer__role */
+    uint8_t *reached;   /* of each value: whether some row has it */
+    uint32_t *held;     /* of bytes: the storage made of them, plus 1 */
+    size_t marks;       /* length of the three */
+    uint32_t *shadowed; /* links of pairs whose key comes again later in the same dict; sorted */
     size_t shadowed_count;
     size_t shadowed_room;
 } coffer__graph;

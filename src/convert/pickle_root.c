@@ -17,15 +17,14 @@
 /* Children that a message lists. */
 #define ROOT_MOST_LISTED 6
 
-static const char *const root_names[] = { "state_dict", "model_state_dict", "model",    "module",    "net",
-                                          "network",    "params",           "params_ema", "ema",     "generator",
-                                          "netG",       "weights" };
+static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
+                                          "params",     "params_ema",       "ema",   "generator", "netG", "weights" };
 
 /* A child that has tensors. */
 typedef struct root_child {
     coffer__value value;
     uint64_t bytes;
-    bool usual; /* has one of the usual names */
+    bool usual;    /* has one of the usual names */
     char name[96]; /* escaped */
 } root_child;
 
@@ -33,9 +32,9 @@ typedef struct root_child {
 typedef struct root_survey {
     root_child children[ROOT_MOST_LISTED];
     size_t kept;
-    size_t count;       /* of all */
-    size_t usual_count; /* of those with usual names */
-    size_t direct;      /* tensors that are values of this level */
+    size_t count;        /* of all */
+    size_t usual_count;  /* of those with usual names */
+    size_t direct;       /* tensors that are values of this level */
     coffer__value usual; /* one of them */
 } root_survey;
 

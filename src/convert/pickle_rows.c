@@ -307,8 +307,8 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
         return COFFER_OK;
     }
     return coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
-                                    graph->member, "the model is what the file has as %q", path,
-                                    coffer__text_len(path), err);
+                                    graph->member, "the model is what the file has as %q", path, coffer__text_len(path),
+                                    err);
 }
 
 coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)

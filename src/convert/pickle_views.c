@@ -96,8 +96,8 @@ static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value va
             return view_malformed(graph, value, "pairs of 4-bit floats without a dimension", err);
         }
     }
-    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 &&
-        row->rank < COFFER__PLAN_MAX_RANK && row->sign == COFFER__SIGN_KEPT) {
+    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 && row->rank < COFFER__PLAN_MAX_RANK &&
+        row->sign == COFFER__SIGN_KEPT) {
         view->dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
         row->dtype = COFFER_F64;
         row->item_size = 8;
@@ -318,7 +318,10 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
-    view_set_sign(graph, meaning == COFFER__MEANS_REBUILD_3 ? parts[7] : meaning == COFFER__MEANS_REBUILD_2 ? parts[6] : 0,
+    view_set_sign(graph,
+                  meaning == COFFER__MEANS_REBUILD_3   ? parts[7]
+                  : meaning == COFFER__MEANS_REBUILD_2 ? parts[6]
+                                                       : 0,
                   view);
     return coffer__view_fill(graph, value, view, &extents, stored->size, err);
 }

@@ -17,7 +17,7 @@ typedef struct coffer__walk_frame {
     size_t path_len; /* of the path to this node */
     size_t bad_keys; /* before this node */
     coffer__entries entries;
-    uint8_t part;    /* of an object: which of its parts comes next */
+    uint8_t part; /* of an object: which of its parts comes next */
     uint32_t link;
 } coffer__walk_frame;
 
