@@ -15,6 +15,7 @@
 #include "error.h"
 #include "pickle_rows.h"
 #include "pickle_views.h"
+#include "readers.h"
 #include "sort.h"
 #include "text.h"
 #include "torch.h"
@@ -173,9 +174,9 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
                                           "uint16", 6, err);
     }
     if (status == COFFER_OK && bytes) {
-        status = coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, UINT64_MAX, "",
-                                          "arrays of %q may be float8, which Paddle stores in the same way", "int8", 4,
-                                          err);
+        status =
+            coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, UINT64_MAX, "",
+                                     "arrays of %q may be float8, which Paddle stores in the same way", "int8", 4, err);
     }
     return status;
 }

@@ -266,5 +266,5 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
         return COFFER_OK;
     }
     return coffer__same_text(wanted, "auto") ? root_auto(graph, start, path, path_size, err)
-                                       : root_by_path(graph, start, path, path_size, err);
+                                             : root_by_path(graph, start, path, path_size, err);
 }

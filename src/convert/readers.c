@@ -11,7 +11,7 @@
 
 /* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
 static const coffer__reader *const readers_table[] = {
-    NULL, /* the end */
+    &coffer__reader_torch_zip, &coffer__reader_torch_stream, &coffer__reader_pickle, NULL, /* the end */
 };
 
 /* What files are that have no reader, by the codes of coffer__sniff. */

@@ -19,6 +19,7 @@
 #include "error.h"
 #include "pickle_rows.h"
 #include "pickle_views.h"
+#include "readers.h"
 #include "torch.h"
 
 #include <string.h>
@@ -51,8 +52,7 @@ static coffer_status torch_stream_next(torch_stream *t, coffer__graph *graph, co
 {
     uint64_t end = 0;
     graph->member = "";
-    const coffer_status status =
-        coffer__torch_load(graph, t->file, NULL, t->at, t->file->size - t->at, &end, err);
+    const coffer_status status = coffer__torch_load(graph, t->file, NULL, t->at, t->file->size - t->at, &end, err);
     t->at += end;
     return status;
 }
@@ -92,8 +92,8 @@ static coffer_status torch_stream_read_keys(torch_stream *t, coffer_error *err)
     }
     for (uint32_t link = list->first; link != 0;) {
         coffer__stored stored = { .storage = UINT32_MAX };
-        stored.key = coffer__pickle_bytes_of(t->keys.pickle, coffer__pickle_item(t->keys.pickle, &link),
-                                             &stored.key_len);
+        stored.key =
+            coffer__pickle_bytes_of(t->keys.pickle, coffer__pickle_item(t->keys.pickle, &link), &stored.key_len);
         if (stored.key == NULL) {
             return coffer__fail_at(err, COFFER_ERR_PICKLE, t->keys.at, "a key of the list of storages is no text");
         }
@@ -134,8 +134,9 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
 {
     uint8_t count[8];
     if (stored->storage == UINT32_MAX) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q belongs to no tensor, so its size is not known",
-                               stored->key, stored->key_len);
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at,
+                               "storage %q belongs to no tensor, so its size is not known", stored->key,
+                               stored->key_len);
     }
     const coffer_status status =
         coffer__input_read(t->file->input, t->file->file, t->file->size, t->at, count, sizeof count, err);
@@ -143,8 +144,8 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
         return status;
     }
     if (coffer__load_u64le(count) != elements) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q has %u elements, and the pickle says %u", stored->key,
-                        stored->key_len, coffer__load_u64le(count), elements);
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q has %u elements, and the pickle says %u",
+                        stored->key, stored->key_len, coffer__load_u64le(count), elements);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, elements, coffer__load_u64le(count));
     }
     t->at += sizeof count;
