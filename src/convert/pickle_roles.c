@@ -85,6 +85,12 @@ bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, cons
     return bytes != NULL && len == coffer__text_len(text) && memcmp(bytes, text, len) == 0;
 }
 
+bool coffer__same_text(const char *a, const char *b)
+{
+    const size_t len = coffer__text_len(a);
+    return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
+}
+
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -148,6 +154,24 @@ static bool graph_is_script(const coffer__graph *graph, coffer__value callable)
            (module[sizeof prefix - 1] == '.' || module[sizeof prefix - 1] == '\0');
 }
 
+static bool graph_is_array(const coffer__graph *graph, coffer__value value)
+{
+    const coffer__meaning meaning = coffer__graph_known_call(graph, value).meaning;
+    return meaning == COFFER__MEANS_RECONSTRUCT || meaning == COFFER__MEANS_FROM_BUFFER;
+}
+
+coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call)
+{
+    coffer__value arguments[2] = { 0 };
+    coffer__value pair[2] = { 0 };
+    const size_t count = coffer__graph_items(graph, coffer__graph_arguments(graph, call), arguments, 2);
+    const bool exact = count == 2 && coffer__graph_is_text(graph, arguments[0], "data") &&
+                       graph_is(graph, arguments[1], COFFER__VALUE_DICT) &&
+                       coffer__graph_items(graph, arguments[1], pair, 2) == 2 &&
+                       coffer__graph_is_text(graph, pair[0], "data") && graph_is_array(graph, pair[1]);
+    return exact ? pair[1] : 0;
+}
+
 /* Paddle writes a tensor as a call of tuple with ((name, array),). */
 static coffer__value graph_named_array(const coffer__graph *graph, coffer__value call)
 {
@@ -158,10 +182,7 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
         !graph_is(graph, parts[0], COFFER__VALUE_TEXT)) {
         return 0;
     }
-    return coffer__graph_known_call(graph, parts[1]).meaning == COFFER__MEANS_RECONSTRUCT ||
-                   coffer__graph_known_call(graph, parts[1]).meaning == COFFER__MEANS_FROM_BUFFER
-               ? parts[1]
-               : 0;
+    return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
@@ -180,6 +201,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     case COFFER__MEANS_RECONSTRUCT:
     case COFFER__MEANS_FROM_BUFFER:
         return COFFER__ROLE_TENSOR;
+    case COFFER__MEANS_EVAL:
+        return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
     case COFFER__MEANS_SCALAR:
     case COFFER__MEANS_NUMBER:
         return COFFER__ROLE_NUMBER;

@@ -75,12 +75,16 @@ coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value valu
 /* The callable of a CALL, and what is known of it. */
 coffer__value coffer__graph_callable(const coffer__graph *graph, coffer__value call);
 coffer__known coffer__graph_known_call(const coffer__graph *graph, coffer__value call);
+/* The array in eval("data", {"data": array}), which Paddle wrote for some tensors; 0 for any other call. */
+coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call);
 /* The first `most` items of a container; those that are not there are 0. Returns how many it has. */
 size_t coffer__graph_items(const coffer__graph *graph, coffer__value container, coffer__value *items, size_t most);
 /* The arguments of a CALL, a tuple; 0 when there is none. */
 coffer__value coffer__graph_arguments(const coffer__graph *graph, coffer__value call);
 /* Whether a value is a text (or Python 2's str) of exactly these characters. */
 bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, const char *text);
+/* Whether two NUL-terminated texts are equal. */
+bool coffer__same_text(const char *a, const char *b);
 /* A whole number that is not negative; false for anything else. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number);
 /* Where a node's opcode stands in the file. */

@@ -74,8 +74,7 @@ static void root_count(root_survey *survey, const coffer__walk *walk, uint64_t b
                        size_t *last_kept)
 {
     const coffer__value child = walk->frames[1].value;
-    /* The path up to the first child's end is its name. */
-    const size_t len = walk->depth > 2 ? walk->frames[1].path_len : walk->frames[1].path_len;
+    const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
     if (child != *last || survey->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
@@ -256,15 +255,16 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
     const char *wanted = graph->wants->root;
     path[0] = '\0';
     *start = coffer__pickle_root(graph->pickle);
-    if (coffer__graph_role(graph, *start) == COFFER__ROLE_TENSOR) {
+    const coffer__role role = coffer__graph_role(graph, *start);
+    if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
         return COFFER_OK;
     }
-    if (!root_is_container(coffer__graph_role(graph, *start))) {
+    if (!root_is_container(role)) {
         return coffer__fail(err, COFFER_ERR_ROOT, "the file holds no dict, list, module or tensor, but something else");
     }
-    if (strcmp(wanted, "all") == 0) {
+    if (coffer__same_text(wanted, "all")) {
         return COFFER_OK;
     }
-    return strcmp(wanted, "auto") == 0 ? root_auto(graph, start, path, path_size, err)
-                                       : root_by_path(graph, start, path, path_size, err);
+    return coffer__same_text(wanted, "auto") ? root_auto(graph, start, path, path_size, err)
+                                             : root_by_path(graph, start, path, path_size, err);
 }

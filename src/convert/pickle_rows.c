@@ -220,13 +220,15 @@ static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(a_name, coffer__text_len(a_name), b_name, coffer__text_len(b_name)) < 0;
 }
 
-/* Classes of modules are not objects that are lost: the modules are read. */
+/* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
-    for (coffer__value value = 1; value < graph->marks; value++) {
-        const coffer__value callable = coffer__graph_callable(graph, value);
-        if (callable != 0 && coffer__graph_role(graph, value) != COFFER__ROLE_OPAQUE) {
-            graph->reached[callable] = 1;
+    for (uint8_t opaque = 0; opaque < 2; opaque++) {
+        for (coffer__value value = 1; value < graph->marks; value++) {
+            const coffer__value callable = coffer__graph_callable(graph, value);
+            if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
+                graph->reached[callable] = opaque == 0;
+            }
         }
     }
     for (coffer__value value = 1; value < graph->marks; value++) {
@@ -326,8 +328,9 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_note_root(graph, start, path, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__graph_role(graph, start) == COFFER__ROLE_TENSOR ? rows_of_tensor(graph, start, err)
-                                                                         : rows_of_root(graph, start, &reasons, err);
+        const coffer__role role = coffer__graph_role(graph, start);
+        const bool tensor = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING;
+        status = tensor ? rows_of_tensor(graph, start, err) : rows_of_root(graph, start, &reasons, err);
     }
     if (status == COFFER_OK) {
         status = rows_of_rest(graph, &reasons, err);

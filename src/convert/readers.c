@@ -11,7 +11,12 @@
 
 /* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
 static const coffer__reader *const readers_table[] = {
-    &coffer__reader_npy, &coffer__reader_npz, NULL, /* the end */
+    &coffer__reader_npy,          /* the beginning is its own */
+    &coffer__reader_npz,          /* an archive whose first member is an array */
+    &coffer__reader_torch_zip,    /* any other archive */
+    &coffer__reader_torch_stream, /* a pickle of one certain number */
+    &coffer__reader_pickle,       /* any other pickle */
+    NULL,
 };
 
 /* What files are that have no reader, by the codes of coffer__sniff. */

@@ -5,6 +5,9 @@
 
 #include "reader.h"
 
+extern const coffer__reader coffer__reader_torch_zip;
+extern const coffer__reader coffer__reader_torch_stream;
+extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;
 
