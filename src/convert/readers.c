@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of readers, which of them takes a file, and how they read. */
+/* The table of readers, and which of them takes a file. */
 #include "readers.h"
 
 #include "alloc.h"
@@ -41,17 +41,6 @@ static const struct readers_noun {
 const coffer__reader *coffer__reader_at(size_t i)
 {
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
-}
-
-coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
-                                 void *bytes, size_t size, coffer_error *err)
-{
-    if (offset > file_size || size > file_size - offset) {
-        coffer__fail_at(err, COFFER_ERR_RANGE, offset, "%z at byte %u reach past the end of the file, which has %z",
-                        (uint64_t)size, offset, file_size);
-        return coffer__fail_sizes(err, COFFER_ERR_RANGE, size, offset > file_size ? 0 : file_size - offset);
-    }
-    return size == 0 ? COFFER_OK : input->read(input->ctx, file, offset, bytes, size, err);
 }
 
 /* Says what a file is that nobody reads. */
