@@ -44,7 +44,8 @@ typedef enum coffer__call_kind { COFFER__CALL_REDUCE, COFFER__CALL_NEW } coffer_
 #define COFFER__PICKLE_INLINE (64 * 1024)
 
 typedef struct coffer__node {
-    uint64_t offset; /* of the opcode, in the stream. None, True, False, () and integers from 0 to 255 are one node each,
+    uint64_t
+        offset; /* of the opcode, in the stream. None, True, False, () and integers from 0 to 255 are one node each,
                         which has the first place */
     coffer__value_kind kind;
     coffer__call_kind call;

@@ -85,6 +85,12 @@ bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, cons
     return bytes != NULL && len == coffer__text_len(text) && memcmp(bytes, text, len) == 0;
 }
 
+bool coffer__same_text(const char *a, const char *b)
+{
+    const size_t len = coffer__text_len(a);
+    return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
+}
+
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -148,20 +154,35 @@ static bool graph_is_script(const coffer__graph *graph, coffer__value callable)
            (module[sizeof prefix - 1] == '.' || module[sizeof prefix - 1] == '\0');
 }
 
+static bool graph_is_array(const coffer__graph *graph, coffer__value value)
+{
+    const coffer__meaning meaning = coffer__graph_known_call(graph, value).meaning;
+    return meaning == COFFER__MEANS_RECONSTRUCT || meaning == COFFER__MEANS_FROM_BUFFER;
+}
+
+coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call)
+{
+    coffer__value arguments[2] = { 0 };
+    coffer__value pair[2] = { 0 };
+    const size_t count = coffer__graph_items(graph, coffer__graph_arguments(graph, call), arguments, 2);
+    const bool exact = count == 2 && coffer__graph_is_text(graph, arguments[0], "data") &&
+                       graph_is(graph, arguments[1], COFFER__VALUE_DICT) &&
+                       coffer__graph_items(graph, arguments[1], pair, 2) == 2 &&
+                       coffer__graph_is_text(graph, pair[0], "data") && graph_is_array(graph, pair[1]);
+    return exact ? pair[1] : 0;
+}
+
 /* Paddle writes a tensor as a call of tuple with ((name, array),). */
 static coffer__value graph_named_array(const coffer__graph *graph, coffer__value call)
 {
     coffer__value argument[1] = { 0 };
     coffer__value parts[2] = { 0 };
     coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
-    if (!graph_is(graph, argument[0], COFFER__VALUE_TUPLE) ||
-        coffer__graph_items(graph, argument[0], parts, 2) != 2 || !graph_is(graph, parts[0], COFFER__VALUE_TEXT)) {
+    if (!graph_is(graph, argument[0], COFFER__VALUE_TUPLE) || coffer__graph_items(graph, argument[0], parts, 2) != 2 ||
+        !graph_is(graph, parts[0], COFFER__VALUE_TEXT)) {
         return 0;
     }
-    return coffer__graph_known_call(graph, parts[1]).meaning == COFFER__MEANS_RECONSTRUCT ||
-                   coffer__graph_known_call(graph, parts[1]).meaning == COFFER__MEANS_FROM_BUFFER
-               ? parts[1]
-               : 0;
+    return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
@@ -180,6 +201,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     case COFFER__MEANS_RECONSTRUCT:
     case COFFER__MEANS_FROM_BUFFER:
         return COFFER__ROLE_TENSOR;
+    case COFFER__MEANS_EVAL:
+        return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
     case COFFER__MEANS_SCALAR:
     case COFFER__MEANS_NUMBER:
         return COFFER__ROLE_NUMBER;
@@ -217,7 +240,7 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
         return graph_call_role(graph, value);
     case COFFER__VALUE_GLOBAL:
         return coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_INTERPRETED ? COFFER__ROLE_OTHER
-                                                                                        : COFFER__ROLE_OPAQUE;
+                                                                                         : COFFER__ROLE_OPAQUE;
     default:
         return COFFER__ROLE_OTHER;
     }
@@ -242,7 +265,7 @@ typedef struct graph_pairs {
         const char *key;
         size_t key_len;
         uint32_t link;
-    } *items;
+    } * items;
     uint32_t *order;
     size_t room;
 } graph_pairs;
@@ -291,10 +314,9 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         pairs->items[count].link = link;
         const coffer__value key = coffer__pickle_item(graph->pickle, &link);
         link != 0 ? (void)coffer__pickle_item(graph->pickle, &link) : (void)0;
-        pairs->items[count].key =
-            graph_is(graph, key, COFFER__VALUE_TEXT)
-                ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
-                : NULL;
+        pairs->items[count].key = graph_is(graph, key, COFFER__VALUE_TEXT)
+                                      ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
+                                      : NULL;
         if (pairs->items[count].key != NULL) {
             pairs->order[count] = (uint32_t)count;
             count++;
@@ -393,7 +415,8 @@ static void graph_add_part(coffer__entries *entries, coffer__value container, bo
 
 /* The pairs of a dict, or of a call of OrderedDict and its kin: those of its first argument, which is a dict or, from
    Python 2, a list of lists of two, and those that were set afterwards. */
-static void graph_add_mapping(coffer__entries *entries, const coffer__graph *graph, coffer__value value, bool persistent)
+static void graph_add_mapping(coffer__entries *entries, const coffer__graph *graph, coffer__value value,
+                              bool persistent)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     if (node == NULL || (node->kind != COFFER__VALUE_DICT && node->kind != COFFER__VALUE_CALL)) {
@@ -540,8 +563,8 @@ coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *i
 {
     if (stores->count == stores->room) {
         const size_t room = stores->room == 0 ? 64 : stores->room * 2;
-        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items,
-                                                stores->room * sizeof *stores->items, room * sizeof *grown);
+        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items, stores->room * sizeof *stores->items,
+                                                room * sizeof *grown);
         if (grown == NULL) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
         }

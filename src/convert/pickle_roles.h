@@ -50,18 +50,18 @@ typedef struct coffer__graph {
     const coffer__wants *wants;
     coffer__plan *plan;
     uint32_t file;
-    uint64_t at;          /* of the stream's byte 0 in the file */
-    bool packed;          /* the stream is not in the file as it is, so that nothing within it can be moved */
-    bool big_endian;      /* elements of storages */
-    bool paddle;          /* written by Paddle, whose bfloat16 looks like u2 */
-    const char *member;   /* of the archive; "": none */
+    uint64_t at;        /* of the stream's byte 0 in the file */
+    bool packed;        /* the stream is not in the file as it is, so that nothing within it can be moved */
+    bool big_endian;    /* elements of storages */
+    bool paddle;        /* written by Paddle, whose bfloat16 looks like u2 */
+    const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
     /* Filled by coffer__graph_prepare. */
-    uint8_t *roles;       /* of each value: coffer__role */
-    uint8_t *reached;     /* of each value: whether some row has it */
-    uint32_t *held;       /* of bytes: the storage made of them, plus 1 */
-    size_t marks;         /* length of the three */
-    uint32_t *shadowed;   /* links of pairs whose key comes again later in the same dict; sorted */
+    uint8_t *roles;     /* of each value: coffer__role */
+    uint8_t *reached;   /* of each value: whether some row has it */
+    uint32_t *held;     /* of bytes: the storage made of them, plus 1 */
+    size_t marks;       /* length of the three */
+    uint32_t *shadowed; /* links of pairs whose key comes again later in the same dict; sorted */
     size_t shadowed_count;
     size_t shadowed_room;
 } coffer__graph;
@@ -75,12 +75,16 @@ coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value valu
 /* The callable of a CALL, and what is known of it. */
 coffer__value coffer__graph_callable(const coffer__graph *graph, coffer__value call);
 coffer__known coffer__graph_known_call(const coffer__graph *graph, coffer__value call);
+/* The array in eval("data", {"data": array}), which Paddle wrote for some tensors; 0 for any other call. */
+coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call);
 /* The first `most` items of a container; those that are not there are 0. Returns how many it has. */
 size_t coffer__graph_items(const coffer__graph *graph, coffer__value container, coffer__value *items, size_t most);
 /* The arguments of a CALL, a tuple; 0 when there is none. */
 coffer__value coffer__graph_arguments(const coffer__graph *graph, coffer__value call);
 /* Whether a value is a text (or Python 2's str) of exactly these characters. */
 bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, const char *text);
+/* Whether two NUL-terminated texts are equal. */
+bool coffer__same_text(const char *a, const char *b);
 /* A whole number that is not negative; false for anything else. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number);
 /* Where a node's opcode stands in the file. */

@@ -17,15 +17,14 @@
 /* Children that a message lists. */
 #define ROOT_MOST_LISTED 6
 
-static const char *const root_names[] = { "state_dict", "model_state_dict", "model",    "module",    "net",
-                                          "network",    "params",           "params_ema", "ema",     "generator",
-                                          "netG",       "weights" };
+static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
+                                          "params",     "params_ema",       "ema",   "generator", "netG", "weights" };
 
 /* A child that has tensors. */
 typedef struct root_child {
     coffer__value value;
     uint64_t bytes;
-    bool usual; /* has one of the usual names */
+    bool usual;    /* has one of the usual names */
     char name[96]; /* escaped */
 } root_child;
 
@@ -33,9 +32,9 @@ typedef struct root_child {
 typedef struct root_survey {
     root_child children[ROOT_MOST_LISTED];
     size_t kept;
-    size_t count;       /* of all */
-    size_t usual_count; /* of those with usual names */
-    size_t direct;      /* tensors that are values of this level */
+    size_t count;        /* of all */
+    size_t usual_count;  /* of those with usual names */
+    size_t direct;       /* tensors that are values of this level */
     coffer__value usual; /* one of them */
 } root_survey;
 
@@ -55,7 +54,7 @@ static bool root_is_usual(const char *name, size_t len)
 }
 
 /* Bytes of the tensor that was found; 0 for those that have none of their own. */
-static coffer_status root_weigh(const coffer__walk *walk, coffer__value found, uint64_t *bytes, coffer_error *err)
+static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value found, uint64_t *bytes, coffer_error *err)
 {
     coffer__view view;
     const coffer_status status = coffer__view_of(walk->graph, found, &view, err);
@@ -71,12 +70,11 @@ static coffer_status root_weigh(const coffer__walk *walk, coffer__value found, u
 
 /* Counts a tensor for the child that it is in, which is the last one that was counted or a new one: the walk goes
    through one child after another. */
-static void root_count(root_survey *survey, const coffer__walk *walk, uint64_t bytes, coffer__value *last,
+static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint64_t bytes, coffer__value *last,
                        size_t *last_kept)
 {
     const coffer__value child = walk->frames[1].value;
-    /* The path up to the first child's end is its name. */
-    const size_t len = walk->depth > 2 ? walk->frames[1].path_len : walk->frames[1].path_len;
+    const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
     if (child != *last || survey->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
@@ -97,14 +95,14 @@ static void root_count(root_survey *survey, const coffer__walk *walk, uint64_t b
 
 static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value last = 0;
     coffer__value found = 0;
     size_t last_kept = 0;
     memset(survey, 0, sizeof *survey);
-    coffer_status status = coffer__walk_begin(&walk, graph, start, false, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -120,7 +118,7 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
             root_count(survey, &walk, bytes, &last, &last_kept);
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -224,8 +222,9 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
         char digits[21];
         const char *key = NULL;
         size_t len = 0;
-        if (coffer__walk_key(graph, &entry, &key, &len, digits) && len <= left && (child == 0 || len >= longest) &&
-            memcmp(*path, key, len) == 0 && ((*path)[len] == '.' || (*path)[len] == '\0')) {
+        if (coffer__graph_walk_key(graph, &entry, &key, &len, digits) && len <= left &&
+            (child == 0 || len >= longest) && memcmp(*path, key, len) == 0 &&
+            ((*path)[len] == '.' || (*path)[len] == '\0')) {
             child = entry.value;
             longest = len;
         }
@@ -257,15 +256,16 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
     const char *wanted = graph->wants->root;
     path[0] = '\0';
     *start = coffer__pickle_root(graph->pickle);
-    if (coffer__graph_role(graph, *start) == COFFER__ROLE_TENSOR) {
+    const coffer__role role = coffer__graph_role(graph, *start);
+    if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
         return COFFER_OK;
     }
-    if (!root_is_container(coffer__graph_role(graph, *start))) {
+    if (!root_is_container(role)) {
         return coffer__fail(err, COFFER_ERR_ROOT, "the file holds no dict, list, module or tensor, but something else");
     }
-    if (strcmp(wanted, "all") == 0) {
+    if (coffer__same_text(wanted, "all")) {
         return COFFER_OK;
     }
-    return strcmp(wanted, "auto") == 0 ? root_auto(graph, start, path, path_size, err)
-                                       : root_by_path(graph, start, path, path_size, err);
+    return coffer__same_text(wanted, "auto") ? root_auto(graph, start, path, path_size, err)
+                                             : root_by_path(graph, start, path, path_size, err);
 }

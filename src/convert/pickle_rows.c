@@ -56,7 +56,7 @@ static coffer_status rows_put_lacking(coffer__graph *graph, coffer__view *view, 
     return status == COFFER_OK ? rows_put(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err) : status;
 }
 
-static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__walk *walk, coffer__value value,
+static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
     coffer__view view;
@@ -93,7 +93,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
 }
 
 /* A number among the tensors: left out, or put into the metadata. Only whole numbers and truths have one spelling. */
-static coffer_status rows_put_number(coffer__graph *graph, const coffer__walk *walk, coffer__value value,
+static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
     char digits[21] = "-";
@@ -122,11 +122,11 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__walk *w
 static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, const rows_reasons *reasons,
                                   coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__walk_begin(&walk, graph, start, false, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -145,7 +145,7 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
             break;
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -159,11 +159,11 @@ static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
 /* Everything else that can be reached from the top, by the names that lead there. */
 static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -171,7 +171,7 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
             status = rows_put_skipped(graph, found, walk.path, walk.path_len, reasons, err);
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -199,7 +199,7 @@ static coffer_status rows_of_lost(coffer__graph *graph, const rows_reasons *reas
 static coffer_status rows_of_tensor(coffer__graph *graph, coffer__value value, coffer_error *err)
 {
     static char name[] = "tensor";
-    const coffer__walk walk = { .graph = graph, .path = name, .path_len = sizeof name - 1 };
+    const coffer__graph_walk walk = { .graph = graph, .path = name, .path_len = sizeof name - 1 };
     return rows_put_tensor(graph, &walk, value, err);
 }
 
@@ -220,13 +220,15 @@ static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(a_name, coffer__text_len(a_name), b_name, coffer__text_len(b_name)) < 0;
 }
 
-/* Classes of modules are not objects that are lost: the modules are read. */
+/* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
-    for (coffer__value value = 1; value < graph->marks; value++) {
-        const coffer__value callable = coffer__graph_callable(graph, value);
-        if (callable != 0 && coffer__graph_role(graph, value) != COFFER__ROLE_OPAQUE) {
-            graph->reached[callable] = 1;
+    for (uint8_t opaque = 0; opaque < 2; opaque++) {
+        for (coffer__value value = 1; value < graph->marks; value++) {
+            const coffer__value callable = coffer__graph_callable(graph, value);
+            if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
+                graph->reached[callable] = opaque == 0;
+            }
         }
     }
     for (coffer__value value = 1; value < graph->marks; value++) {
@@ -305,8 +307,8 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
         return COFFER_OK;
     }
     return coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
-                                    graph->member, "the model is what the file has as %q", path,
-                                    coffer__text_len(path), err);
+                                    graph->member, "the model is what the file has as %q", path, coffer__text_len(path),
+                                    err);
 }
 
 coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
@@ -326,8 +328,9 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_note_root(graph, start, path, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__graph_role(graph, start) == COFFER__ROLE_TENSOR ? rows_of_tensor(graph, start, err)
-                                                                         : rows_of_root(graph, start, &reasons, err);
+        const coffer__role role = coffer__graph_role(graph, start);
+        const bool tensor = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING;
+        status = tensor ? rows_of_tensor(graph, start, err) : rows_of_root(graph, start, &reasons, err);
     }
     if (status == COFFER_OK) {
         status = rows_of_rest(graph, &reasons, err);

@@ -96,8 +96,8 @@ static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value va
             return view_malformed(graph, value, "pairs of 4-bit floats without a dimension", err);
         }
     }
-    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 &&
-        row->rank < COFFER__PLAN_MAX_RANK && row->sign == COFFER__SIGN_KEPT) {
+    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 && row->rank < COFFER__PLAN_MAX_RANK &&
+        row->sign == COFFER__SIGN_KEPT) {
         view->dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
         row->dtype = COFFER_F64;
         row->item_size = 8;
@@ -143,115 +143,105 @@ coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value,
 
 /* ---- storages ------------------------------------------------------------------------------------------------------ */
 
-/* What a persistent id says. */
-typedef struct view_storage {
-    const coffer__stored *stored;
-    coffer__element element; /* of the class */
-    uint64_t offset;         /* in elements, of a view of a storage (torch before 0.4) */
-} view_storage;
-
 /* Keys are numbers in torch's own files, and plain names elsewhere: no path has one. A file of the first versions of
    torch has whole numbers. */
-static const char *view_key(const coffer__graph *graph, coffer__value key, char digits[20], size_t *len)
+static bool view_key(const coffer__graph *graph, coffer__value key, coffer__storage_id *id)
 {
     uint64_t number = 0;
+    id->key = id->digits;
     if (coffer__graph_u64(graph, key, &number)) {
-        *len = coffer__write_u64(digits, number);
-        return digits;
+        id->key_len = coffer__write_u64(id->digits, number);
+        return true;
     }
     const coffer__node *node = coffer__pickle_node(graph->pickle, key);
     if (node == NULL || (node->kind != COFFER__VALUE_TEXT && node->kind != COFFER__VALUE_BYTES)) {
-        return NULL;
+        return false;
     }
-    return coffer__pickle_bytes_of(graph->pickle, key, len);
+    id->key = coffer__pickle_bytes_of(graph->pickle, key, &id->key_len);
+    return id->key != NULL;
 }
 
-static coffer_status view_find_stored(const coffer__graph *graph, coffer__value value, coffer__value key,
-                                      view_storage *storage, coffer_error *err)
+/* Where a view of a storage begins, which the sixth part of an id says: None, or (key, offset, elements). */
+static bool view_offset(const coffer__graph *graph, coffer__value value, uint64_t *offset)
 {
-    char digits[20];
-    size_t len = 0;
-    const char *text = view_key(graph, key, digits, &len);
-    if (text == NULL) {
-        return view_malformed(graph, value, "the key of a storage is no text", err);
+    coffer__value view[3] = { 0 };
+    const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+    if (node == NULL || node->kind == COFFER__VALUE_NONE) {
+        return true;
     }
-    storage->stored = graph->stores != NULL ? coffer__stores_find(graph->stores, text, len) : NULL;
-    if (storage->stored == NULL) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
-                               "a tensor is in storage %q, which the file does not have", text, len);
-    }
-    return COFFER_OK;
+    return coffer__graph_items(graph, value, view, 3) == 3 && coffer__graph_u64(graph, view[1], offset);
 }
 
-/* The numbers of a persistent id: elements of the storage, and where a view in it begins. */
-static coffer_status view_storage_numbers(const coffer__graph *graph, coffer__value value, const coffer__value *parts,
-                                          size_t count, view_storage *storage, coffer_error *err)
+coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value value, coffer__storage_id *id,
+                                    coffer_error *err)
 {
-    uint64_t elements = 0;
-    uint64_t bytes = 0;
-    if (!coffer__graph_u64(graph, parts[4], &elements) ||
-        !coffer__mul_u64(elements, coffer__element_facts_of(storage->element)->size, &bytes)) {
-        return view_malformed(graph, value, "the size of a storage", err);
-    }
-    if (bytes != storage->stored->size) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
-                        "storage %q has %u bytes, and the pickle says %u", storage->stored->key,
-                        storage->stored->key_len, storage->stored->size, bytes);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, bytes, storage->stored->size);
-    }
-    if (count == 6 && coffer__pickle_node(graph->pickle, parts[5])->kind != COFFER__VALUE_NONE) {
-        coffer__value view[3] = { 0 };
-        if (coffer__graph_items(graph, parts[5], view, 3) != 3 ||
-            !coffer__graph_u64(graph, view[1], &storage->offset)) {
-            return view_malformed(graph, value, "a view of a storage", err);
-        }
-    }
-    return COFFER_OK;
-}
-
-static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, view_storage *storage,
-                                     coffer_error *err)
-{
-    coffer__value id[1] = { 0 };
+    coffer__value tuple[1] = { 0 };
     coffer__value parts[6] = { 0 };
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
-    memset(storage, 0, sizeof *storage);
+    memset(id, 0, sizeof *id);
     if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
         return view_malformed(graph, value, "its storage is none", err);
     }
-    coffer__graph_items(graph, value, id, 1);
-    node = coffer__pickle_node(graph->pickle, id[0]);
-    const size_t count = coffer__graph_items(graph, id[0], parts, 6);
+    coffer__graph_items(graph, value, tuple, 1);
+    node = coffer__pickle_node(graph->pickle, tuple[0]);
+    const size_t count = coffer__graph_items(graph, tuple[0], parts, 6);
     if (node == NULL || node->kind != COFFER__VALUE_TUPLE || count < 5 || count > 6 ||
         !coffer__graph_is_text(graph, parts[0], "storage")) {
         return view_malformed(graph, value, "its storage has another id than (\"storage\", …)", err);
     }
     const coffer__known known = coffer__graph_known(graph, parts[1]);
+    id->element = known.element;
     if (known.meaning != COFFER__MEANS_STORAGE) {
         return view_malformed(graph, value, "the class of its storage is none", err);
     }
-    storage->element = known.element;
-    graph->reached[value] = 1;
-    const coffer_status status = view_find_stored(graph, value, parts[2], storage, err);
+    if (!view_key(graph, parts[2], id)) {
+        return view_malformed(graph, value, "the key of its storage is no text", err);
+    }
+    if (!coffer__graph_u64(graph, parts[4], &id->elements) ||
+        !coffer__mul_u64(id->elements, coffer__element_facts_of(id->element)->size, &id->size) ||
+        !view_offset(graph, parts[5], &id->offset)) {
+        return view_malformed(graph, value, "the size of its storage", err);
+    }
+    return COFFER_OK;
+}
+
+/* The storage of a persistent id, which has to be as large as the id says. */
+static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, coffer__storage_id *id,
+                                     const coffer__stored **stored, coffer_error *err)
+{
+    const coffer_status status = coffer__storage_id_of(graph, value, id, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return view_storage_numbers(graph, value, parts, count, storage, err);
+    graph->reached[value] = 1;
+    *stored = graph->stores != NULL ? coffer__stores_find(graph->stores, id->key, id->key_len) : NULL;
+    if (*stored == NULL) {
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+                               "a tensor is in storage %q, which the file does not have", id->key, id->key_len);
+    }
+    if (id->size != (*stored)->size) {
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
+                        "storage %q has %u bytes, and the pickle says %u", id->key, id->key_len, (*stored)->size,
+                        id->size);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, id->size, (*stored)->size);
+    }
+    return COFFER_OK;
 }
 
 coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
                                       coffer_error *err)
 {
-    view_storage storage;
+    coffer__storage_id id;
+    const coffer__stored *stored = NULL;
     memset(view, 0, sizeof *view);
-    const coffer_status status = view_storage_of(graph, persistent, &storage, err);
+    const coffer_status status = view_storage_of(graph, persistent, &id, &stored, err);
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__extents all = { .rank = 1, .sizes = { storage.stored->size }, .strides = { 1 } };
+    const coffer__extents all = { .rank = 1, .sizes = { stored->size }, .strides = { 1 } };
     view->element = COFFER__ELEMENT_U8;
-    view->row.storage = storage.stored->storage;
-    return coffer__view_fill(graph, persistent, view, &all, storage.stored->size, err);
+    view->row.storage = stored->storage;
+    return coffer__view_fill(graph, persistent, view, &all, stored->size, err);
 }
 
 /* ---- signs --------------------------------------------------------------------------------------------------------- */
@@ -300,15 +290,16 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     if (count < least || count > VIEW_MOST_ARGUMENTS) {
         return view_malformed(graph, value, "the number of arguments", err);
     }
-    view_storage storage;
+    coffer__storage_id id;
+    const coffer__stored *stored = NULL;
     coffer__extents extents = { 0 };
     size_t strides = 0;
-    const coffer_status status = view_storage_of(graph, parts[0], &storage, err);
+    const coffer_status status = view_storage_of(graph, parts[0], &id, &stored, err);
     if (status != COFFER_OK) {
         return status;
     }
     if (!coffer__graph_u64(graph, parts[1], &extents.offset) ||
-        !coffer__add_u64(extents.offset, storage.offset, &extents.offset) ||
+        !coffer__add_u64(extents.offset, id.offset, &extents.offset) ||
         !coffer__view_numbers(graph, parts[2], extents.sizes, &extents.rank) ||
         !coffer__view_numbers(graph, parts[3], extents.strides, &strides) || strides != extents.rank) {
         coffer__fail_at(err, COFFER_ERR_VIEW, coffer__graph_place(graph, value),
@@ -316,7 +307,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
                         (uint64_t)COFFER__PLAN_MAX_RANK);
         return COFFER_ERR_VIEW;
     }
-    view->element = storage.element;
+    view->element = id.element;
     if (meaning == COFFER__MEANS_REBUILD_3) {
         const coffer__known dtype = coffer__graph_known(graph, parts[6]);
         if (dtype.meaning != COFFER__MEANS_DTYPE) {
@@ -325,11 +316,14 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
         view->element = dtype.element;
     }
     const size_t unit = coffer__element_facts_of(view->element)->unit;
-    view->row.storage = storage.stored->storage;
+    view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
-    view_set_sign(graph, meaning == COFFER__MEANS_REBUILD_3 ? parts[7] : meaning == COFFER__MEANS_REBUILD_2 ? parts[6] : 0,
+    view_set_sign(graph,
+                  meaning == COFFER__MEANS_REBUILD_3   ? parts[7]
+                  : meaning == COFFER__MEANS_REBUILD_2 ? parts[6]
+                                                       : 0,
                   view);
-    return coffer__view_fill(graph, value, view, &extents, storage.stored->size, err);
+    return coffer__view_fill(graph, value, view, &extents, stored->size, err);
 }
 
 /* What a tensor is that has no equivalent, by the function that would make it. */
@@ -348,7 +342,7 @@ static const char *view_lack(const char *name)
         { "_mareconstruct", "a masked array" },
     };
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
-        if (strcmp(name, lacks[i].name) == 0) {
+        if (coffer__same_text(name, lacks[i].name)) {
             return lacks[i].lack;
         }
     }
@@ -365,7 +359,10 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
         *call = (view_call){ parts[0], parts[2] };
         return call->function != 0 && call->arguments != 0;
     }
-    *value = meaning == COFFER__MEANS_SEQUENCE ? parts[0] : parts[0];
+    if (meaning == COFFER__MEANS_EVAL) {
+        parts[0] = coffer__graph_evaluated(graph, *value);
+    }
+    *value = parts[0];
     if (meaning == COFFER__MEANS_SEQUENCE) { /* Paddle's ((name, array),) */
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, parts[0], couple, 2);
@@ -397,6 +394,7 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
         case COFFER__MEANS_WRAP:
         case COFFER__MEANS_FROM_TYPE:
         case COFFER__MEANS_SEQUENCE:
+        case COFFER__MEANS_EVAL:
             break;
         default:
             view->lack = known.judgement == COFFER__GLOBAL_LACKING

@@ -7,9 +7,9 @@
 #include "pickle_roles.h"
 
 typedef struct coffer__view {
-    const char *lack;         /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
-    coffer__element element;  /* with `lack`, it may be without a dtype, … */
-    coffer__plan_row row;     /* … and without a storage. Not filled: name, fate, alias_of, reason */
+    const char *lack;        /* why safetensors cannot express it: "a sparse tensor"; NULL: it can */
+    coffer__element element; /* with `lack`, it may be without a dtype, … */
+    coffer__plan_row row;    /* … and without a storage. Not filled: name, fate, alias_of, reason */
     coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
 } coffer__view;
 
@@ -23,6 +23,20 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
 /* All of a storage, as bytes: for one that is a value by itself. */
 coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
                                       coffer_error *err);
+
+/* What a persistent id says of a storage. */
+typedef struct coffer__storage_id {
+    const char *key; /* no NUL */
+    size_t key_len;
+    char digits[20];         /* the key, if it is a number */
+    coffer__element element; /* of the class */
+    uint64_t elements;
+    uint64_t size;   /* of these, in bytes */
+    uint64_t offset; /* in elements, of a view of a storage (torch before 0.4) */
+} coffer__storage_id;
+/* Reads the id of a PERSISTENT; COFFER_ERR_PICKLE for any that is not a storage's. */
+coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value value, coffer__storage_id *id,
+                                    coffer_error *err);
 
 /* ---- between the files of views ------------------------------------------------------------------------------------ */
 

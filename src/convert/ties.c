@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#define TIES_COMPARE(a, b)            \
-    do {                              \
-        if ((a) != (b)) {             \
-            return (a) < (b) ? -1 : 1; \
-        }                             \
+#define TIES_COMPARE(a, b)                                                                                             \
+    do {                                                                                                               \
+        if ((a) != (b)) {                                                                                              \
+            return (a) < (b) ? -1 : 1;                                                                                 \
+        }                                                                                                              \
     } while (0)
 
 /* An order in which rows that are the same view are neighbours. */

@@ -37,7 +37,4 @@ coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err);
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err);
 
-extern const coffer__reader coffer__reader_torch_zip;
-extern const coffer__reader coffer__reader_torch_stream;
-
 #endif

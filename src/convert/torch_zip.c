@@ -8,13 +8,20 @@
  *   FOLDER/version      "3\n" and others
  *   FOLDER/constants.pkl, constants/KEY, code/…    TorchScript
  */
+#include "alloc.h"
 #include "error.h"
 #include "pickle_rows.h"
+#include "readers.h"
 #include "text.h"
 #include "torch.h"
 #include "zip.h"
 
 #include <string.h>
+
+/* Of members that are looked for; file systems allow folders of 255 bytes. */
+#define TORCH_ZIP_MOST_NAME 1024
+/* Of data.pkl when it has to be inflated. */
+#define TORCH_ZIP_MOST_PICKLE ((uint64_t)64 << 20)
 
 typedef struct torch_zip {
     const coffer__torch_file *file;
@@ -22,6 +29,8 @@ typedef struct torch_zip {
     size_t folder_len; /* with the slash */
     coffer__stores stores;
     coffer__graph graph;
+    uint8_t *pickle; /* inflated, when it was deflated */
+    size_t pickle_size;
 } torch_zip;
 
 /* The part of a member's name that follows the folder and a prefix; NULL when it does not begin so. */
@@ -37,15 +46,17 @@ static const char *torch_zip_after(const torch_zip *t, const coffer__zip_member 
     return member->name + t->folder_len + prefix_len;
 }
 
-static const coffer__zip_member *torch_zip_member(const torch_zip *t, const char *name)
+/* The member of that name in the folder, which has to be short; NULL. */
+static coffer__zip_member *torch_zip_member(const torch_zip *t, const char *name)
 {
-    for (size_t i = 0; i < t->zip.count; i++) {
-        size_t len = 0;
-        if (torch_zip_after(t, &t->zip.members[i], name, &len) != NULL && len == 0) {
-            return &t->zip.members[i];
-        }
+    char path[TORCH_ZIP_MOST_NAME];
+    const size_t name_len = coffer__text_len(name);
+    if (t->folder_len + name_len > sizeof path) {
+        return NULL;
     }
-    return NULL;
+    memcpy(path, t->zip.members[0].name, t->folder_len);
+    memcpy(path + t->folder_len, name, name_len);
+    return coffer__zip_find(&t->zip, path, t->folder_len + name_len);
 }
 
 /* The folder is that of the first member; torch refuses an archive that has anything outside. */
@@ -59,8 +70,8 @@ static coffer_status torch_zip_find_folder(torch_zip *t, coffer_error *err)
         t->folder_len++;
     }
     if (t->folder_len == first->name_len) {
-        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, first->at,
-                               "%q is in no folder: this is no archive of PyTorch", first->name, first->name_len);
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, first->at, "%q is in no folder: this is no archive of PyTorch",
+                               first->name, first->name_len);
     }
     t->folder_len++;
     for (size_t i = 0; i < t->zip.count; i++) {
@@ -74,17 +85,17 @@ static coffer_status torch_zip_find_folder(torch_zip *t, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Reads a small member into a buffer; what is longer is cut. Deflated ones are not looked at. */
+/* Reads a small member into a buffer; what is longer is cut. */
 static coffer_status torch_zip_small(const torch_zip *t, const char *name, char *text, size_t size, size_t *len,
                                      coffer_error *err)
 {
-    const coffer__zip_member *member = torch_zip_member(t, name);
+    coffer__zip_member *member = torch_zip_member(t, name);
     *len = 0;
-    if (member == NULL || member->coding != COFFER__CODING_STORED) {
+    if (member == NULL) {
         return COFFER_OK;
     }
     *len = member->size < size ? (size_t)member->size : size;
-    return coffer__input_read(t->file->input, t->file->file, t->file->size, member->at, text, *len, err);
+    return coffer__zip_load(&t->zip, t->file->input, member, text, *len, err);
 }
 
 static coffer_status torch_zip_read_byteorder(torch_zip *t, coffer_error *err)
@@ -124,7 +135,7 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
 /* All members of a folder become storages, whether a tensor views them or not: so none is lost silently. */
 static coffer_status torch_zip_put_storages(torch_zip *t, const char *prefix, coffer_error *err)
 {
-    const bool keyed = strcmp(prefix, "data/") == 0;
+    const bool keyed = coffer__same_text(prefix, "data/");
     for (size_t i = 0; i < t->zip.count; i++) {
         const coffer__zip_member *member = &t->zip.members[i];
         coffer__stored stored = { .size = member->size };
@@ -139,8 +150,8 @@ static coffer_status torch_zip_put_storages(torch_zip *t, const char *prefix, co
                                            .size = member->size,
                                            .has_crc = !t->zip.without_crcs,
                                            .crc = t->zip.without_crcs ? 0 : member->crc };
-        coffer_status status = coffer__torch_put_storage(t->file, &piece, prefix, stored.key, stored.key_len,
-                                                         &stored.storage, err);
+        coffer_status status =
+            coffer__torch_put_storage(t->file, &piece, prefix, stored.key, stored.key_len, &stored.storage, err);
         if (status == COFFER_OK && keyed) {
             status = coffer__stores_add(&t->stores, &stored, err);
         }
@@ -151,29 +162,43 @@ static coffer_status torch_zip_put_storages(torch_zip *t, const char *prefix, co
     return keyed ? coffer__stores_seal(&t->stores, err) : COFFER_OK;
 }
 
+/* A deflated pickle, which torch does not write, but loads. */
+static coffer_status torch_zip_inflate(torch_zip *t, coffer__zip_member *member, coffer_error *err)
+{
+    if (member->size > TORCH_ZIP_MOST_PICKLE) {
+        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, member->at, "%q is compressed, and too large for that: %z",
+                               member->name, member->name_len, member->size);
+    }
+    t->pickle_size = (size_t)member->size;
+    t->pickle = coffer__alloc_array(t->file->plan->allocator, t->pickle_size, 1, err);
+    if (t->pickle == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    return coffer__zip_load(&t->zip, t->file->input, member, t->pickle, t->pickle_size, err);
+}
+
 static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
 {
-    const coffer__zip_member *member = torch_zip_member(t, "data.pkl");
+    coffer__zip_member *member = torch_zip_member(t, "data.pkl");
     uint64_t end = 0;
+    coffer_status status = COFFER_OK;
     if (member == NULL) {
         return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is none of PyTorch's");
     }
     if (member->coding != COFFER__CODING_STORED) {
-        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, member->at, "data.pkl is compressed");
+        status = torch_zip_inflate(t, member, err);
     }
     t->graph.member = member->name;
     t->graph.stores = &t->stores;
-    const coffer_status status =
-        coffer__torch_load(&t->graph, t->file, NULL, member->at, member->size, &end, err);
-    if (status != COFFER_OK) {
+    if (status == COFFER_OK) {
+        status = coffer__torch_load(&t->graph, t->file, t->pickle, member->at, member->size, &end, err);
+    }
+    if (status != COFFER_OK || end == member->size) {
         return status;
     }
-    if (end != member->size) {
-        return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->at + end,
-                                        member->name, "there are bytes after the end of the pickle in %q", member->name,
-                                        member->name_len, err);
-    }
-    return COFFER_OK;
+    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->at + end, member->name,
+                                    "there are bytes after the end of the pickle in %q", member->name, member->name_len,
+                                    err);
 }
 
 static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
@@ -209,6 +234,7 @@ coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_erro
     const coffer_status status = torch_zip_read(&t, err);
     coffer__torch_unload(&t.graph);
     coffer__stores_free(&t.stores);
+    coffer__free_array(file->plan->allocator, t.pickle, t.pickle_size, 1);
     coffer__zip_free(&t.zip);
     return status;
 }
@@ -233,7 +259,8 @@ static bool torch_zip_sniff(const uint8_t *head, size_t head_size, const uint8_t
     (void)path;
     (void)path_len;
     return head_size >= 4 && memcmp(head, "PK\3\4", 4) == 0 &&
-           (torch_zip_has(head, head_size, "/data.pkl") || torch_zip_has(head, head_size < 300 ? head_size : 300, "/data/") ||
+           (torch_zip_has(head, head_size, "/data.pkl") ||
+            torch_zip_has(head, head_size < 300 ? head_size : 300, "/data/") ||
             torch_zip_has(tail, tail_size, "/data.pkl"));
 }
 
