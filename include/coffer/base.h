@@ -203,7 +203,7 @@ typedef enum coffer_status {
     COFFER_ERR_UNKNOWN_INPUT = 187, /* a file that no reader knows */
     COFFER_ERR_NOT_EQUAL = 188,     /* what was written is not what was read */
     COFFER_ERR_OPAQUE = 189,        /* an object of another program, where a strict conversion was asked for */
-    COFFER_ERR_ARRAY = 190          /* the header of a NumPy array that is damaged or of an unsupported type */
+    COFFER_ERR_ARRAY = 190          /* an array of NumPy that is damaged, or has another size than it says */
 } coffer_status;
 
 /* The offset of what has none. */

@@ -14,6 +14,7 @@
 
 #include "checked.h"
 #include "error.h"
+#include "npy_header.h"
 #include "text.h"
 
 #include <string.h>
@@ -29,23 +30,9 @@ static coffer_status array_malformed(const coffer__graph *graph, coffer__value v
 
 static coffer__element array_element(const coffer__graph *graph, coffer__value text)
 {
-    static const struct {
-        const char *text;
-        coffer__element element;
-    } elements[] = {
-        { "b1", COFFER__ELEMENT_BOOL },  { "?", COFFER__ELEMENT_BOOL },     { "u1", COFFER__ELEMENT_U8 },
-        { "i1", COFFER__ELEMENT_I8 },    { "i2", COFFER__ELEMENT_I16 },     { "u2", COFFER__ELEMENT_U16 },
-        { "f2", COFFER__ELEMENT_F16 },   { "V2", COFFER__ELEMENT_BF16 },    { "i4", COFFER__ELEMENT_I32 },
-        { "u4", COFFER__ELEMENT_U32 },   { "f4", COFFER__ELEMENT_F32 },     { "i8", COFFER__ELEMENT_I64 },
-        { "u8", COFFER__ELEMENT_U64 },   { "f8", COFFER__ELEMENT_F64 },     { "c8", COFFER__ELEMENT_C64 },
-        { "c16", COFFER__ELEMENT_C128 }, { "f1", COFFER__ELEMENT_F8_E5M2 },
-    };
-    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
-        if (coffer__graph_is_text(graph, text, elements[i].text)) {
-            return elements[i].element;
-        }
-    }
-    return COFFER__ELEMENT_NONE;
+    size_t size = 0;
+    const char *code = coffer__pickle_bytes_of(graph->pickle, text, &size);
+    return code == NULL ? COFFER__ELEMENT_NONE : coffer__numpy_element(code, size);
 }
 
 /* Whether a dtype is a structure: a state that has a subdtype, names or fields. */

@@ -54,7 +54,7 @@ static bool root_is_usual(const char *name, size_t len)
 }
 
 /* Bytes of the tensor that was found; 0 for those that have none of their own. */
-static coffer_status root_weigh(const coffer__walk *walk, coffer__value found, uint64_t *bytes, coffer_error *err)
+static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value found, uint64_t *bytes, coffer_error *err)
 {
     coffer__view view;
     const coffer_status status = coffer__view_of(walk->graph, found, &view, err);
@@ -70,7 +70,7 @@ static coffer_status root_weigh(const coffer__walk *walk, coffer__value found, u
 
 /* Counts a tensor for the child that it is in, which is the last one that was counted or a new one: the walk goes
    through one child after another. */
-static void root_count(root_survey *survey, const coffer__walk *walk, uint64_t bytes, coffer__value *last,
+static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint64_t bytes, coffer__value *last,
                        size_t *last_kept)
 {
     const coffer__value child = walk->frames[1].value;
@@ -95,14 +95,14 @@ static void root_count(root_survey *survey, const coffer__walk *walk, uint64_t b
 
 static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value last = 0;
     coffer__value found = 0;
     size_t last_kept = 0;
     memset(survey, 0, sizeof *survey);
-    coffer_status status = coffer__walk_begin(&walk, graph, start, false, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -118,7 +118,7 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
             root_count(survey, &walk, bytes, &last, &last_kept);
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -222,8 +222,9 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
         char digits[21];
         const char *key = NULL;
         size_t len = 0;
-        if (coffer__walk_key(graph, &entry, &key, &len, digits) && len <= left && (child == 0 || len >= longest) &&
-            memcmp(*path, key, len) == 0 && ((*path)[len] == '.' || (*path)[len] == '\0')) {
+        if (coffer__graph_walk_key(graph, &entry, &key, &len, digits) && len <= left &&
+            (child == 0 || len >= longest) && memcmp(*path, key, len) == 0 &&
+            ((*path)[len] == '.' || (*path)[len] == '\0')) {
             child = entry.value;
             longest = len;
         }

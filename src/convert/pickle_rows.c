@@ -56,7 +56,7 @@ static coffer_status rows_put_lacking(coffer__graph *graph, coffer__view *view, 
     return status == COFFER_OK ? rows_put(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err) : status;
 }
 
-static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__walk *walk, coffer__value value,
+static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
     coffer__view view;
@@ -93,7 +93,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
 }
 
 /* A number among the tensors: left out, or put into the metadata. Only whole numbers and truths have one spelling. */
-static coffer_status rows_put_number(coffer__graph *graph, const coffer__walk *walk, coffer__value value,
+static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
     char digits[21] = "-";
@@ -122,11 +122,11 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__walk *w
 static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, const rows_reasons *reasons,
                                   coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__walk_begin(&walk, graph, start, false, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -145,7 +145,7 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
             break;
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -159,11 +159,11 @@ static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
 /* Everything else that can be reached from the top, by the names that lead there. */
 static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
 {
-    coffer__walk walk;
+    coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
     while (status == COFFER_OK) {
-        status = coffer__walk_next(&walk, &found, err);
+        status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
             break;
         }
@@ -171,7 +171,7 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
             status = rows_put_skipped(graph, found, walk.path, walk.path_len, reasons, err);
         }
     }
-    coffer__walk_free(&walk);
+    coffer__graph_walk_free(&walk);
     return status;
 }
 
@@ -199,7 +199,7 @@ static coffer_status rows_of_lost(coffer__graph *graph, const rows_reasons *reas
 static coffer_status rows_of_tensor(coffer__graph *graph, coffer__value value, coffer_error *err)
 {
     static char name[] = "tensor";
-    const coffer__walk walk = { .graph = graph, .path = name, .path_len = sizeof name - 1 };
+    const coffer__graph_walk walk = { .graph = graph, .path = name, .path_len = sizeof name - 1 };
     return rows_put_tensor(graph, &walk, value, err);
 }
 

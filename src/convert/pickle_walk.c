@@ -19,8 +19,8 @@ static coffer_status walk_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
 }
 
-bool coffer__walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
-                      char digits[21])
+bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
+                            char digits[21])
 {
     const coffer__node *key = coffer__pickle_node(graph->pickle, entry->key);
     *text = digits;
@@ -43,13 +43,13 @@ bool coffer__walk_key(const coffer__graph *graph, const coffer__entry *entry, co
 }
 
 /* Puts a key after the path of the frame on top; a question mark for one that cannot be part of a name. */
-static coffer_status walk_append(coffer__walk *walk, const coffer__entry *entry, coffer_error *err)
+static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *entry, coffer_error *err)
 {
     char digits[21];
     const char *text = NULL;
     size_t len = 0;
-    const coffer__walk_frame *frame = &walk->frames[walk->depth - 1];
-    const bool good = coffer__walk_key(walk->graph, entry, &text, &len, digits);
+    const coffer__graph_walk_frame *frame = &walk->frames[walk->depth - 1];
+    const bool good = coffer__graph_walk_key(walk->graph, entry, &text, &len, digits);
     text = good ? text : "?";
     len = good ? len : 1;
     const size_t needed = frame->path_len + 1 + len;
@@ -76,19 +76,19 @@ static coffer_status walk_append(coffer__walk *walk, const coffer__entry *entry,
     return COFFER_OK;
 }
 
-static coffer_status walk_enter(coffer__walk *walk, coffer__value value, coffer_error *err)
+static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
     if (walk->depth == walk->frame_room) {
         const size_t room = walk->frame_room == 0 ? 16 : walk->frame_room * 2;
-        coffer__walk_frame *grown = coffer__realloc(walk->graph->allocator, walk->frames,
-                                                    walk->frame_room * sizeof *grown, room * sizeof *grown);
+        coffer__graph_walk_frame *grown = coffer__realloc(walk->graph->allocator, walk->frames,
+                                                          walk->frame_room * sizeof *grown, room * sizeof *grown);
         if (grown == NULL) {
             return walk_no_memory(err);
         }
         walk->frames = grown;
         walk->frame_room = room;
     }
-    coffer__walk_frame *frame = &walk->frames[walk->depth++];
+    coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
     memset(frame, 0, sizeof *frame);
     frame->value = value;
     frame->path_len = walk->path_len;
@@ -98,8 +98,8 @@ static coffer_status walk_enter(coffer__walk *walk, coffer__value value, coffer_
     return COFFER_OK;
 }
 
-coffer_status coffer__walk_begin(coffer__walk *walk, coffer__graph *graph, coffer__value start, bool everything,
-                                 coffer_error *err)
+coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *graph, coffer__value start,
+                                       bool everything, coffer_error *err)
 {
     memset(walk, 0, sizeof *walk);
     walk->graph = graph;
@@ -112,7 +112,7 @@ coffer_status coffer__walk_begin(coffer__walk *walk, coffer__graph *graph, coffe
     return start != 0 ? walk_enter(walk, start, err) : COFFER_OK;
 }
 
-void coffer__walk_free(coffer__walk *walk)
+void coffer__graph_walk_free(coffer__graph_walk *walk)
 {
     const coffer_allocator *allocator = walk->graph->allocator;
     coffer__free_array(allocator, walk->marks, walk->graph->marks, sizeof *walk->marks);
@@ -121,7 +121,7 @@ void coffer__walk_free(coffer__walk *walk)
 }
 
 /* What is within a node besides its entries, for walks of everything: its items, what was set on it, its state. */
-static coffer__value walk_inside(const coffer__walk *walk, coffer__walk_frame *frame)
+static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_walk_frame *frame)
 {
     const coffer__node *node = coffer__pickle_node(walk->graph->pickle, frame->value);
     if (frame->part == 0) {
@@ -146,9 +146,9 @@ static coffer__value walk_inside(const coffer__walk *walk, coffer__walk_frame *f
 }
 
 /* The next entry of the frame on top; false when there is none. */
-static bool walk_entry(coffer__walk *walk, coffer__entry *entry, bool *named)
+static bool walk_entry(coffer__graph_walk *walk, coffer__entry *entry, bool *named)
 {
-    coffer__walk_frame *frame = &walk->frames[walk->depth - 1];
+    coffer__graph_walk_frame *frame = &walk->frames[walk->depth - 1];
     *named = true;
     if (coffer__entries_next(&frame->entries, walk->graph, entry)) {
         return true;
@@ -158,7 +158,7 @@ static bool walk_entry(coffer__walk *walk, coffer__entry *entry, bool *named)
     return entry->value != 0;
 }
 
-static bool walk_goes_into(const coffer__walk *walk, coffer__value value)
+static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
 {
     switch (coffer__graph_role(walk->graph, value)) {
     case COFFER__ROLE_MAPPING:
@@ -175,7 +175,7 @@ static bool walk_goes_into(const coffer__walk *walk, coffer__value value)
     }
 }
 
-coffer_status coffer__walk_next(coffer__walk *walk, coffer__value *found, coffer_error *err)
+coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *found, coffer_error *err)
 {
     *found = 0;
     while (walk->depth > 0) {

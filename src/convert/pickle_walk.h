@@ -12,20 +12,20 @@
 
 #include "pickle_roles.h"
 
-typedef struct coffer__walk_frame {
+typedef struct coffer__graph_walk_frame {
     coffer__value value;
     size_t path_len; /* of the path to this node */
     size_t bad_keys; /* before this node */
     coffer__entries entries;
     uint8_t part; /* of an object: which of its parts comes next */
     uint32_t link;
-} coffer__walk_frame;
+} coffer__graph_walk_frame;
 
-typedef struct coffer__walk {
+typedef struct coffer__graph_walk {
     coffer__graph *graph;
     bool everything;
     uint8_t *marks; /* of each node: whether it is on the path or, with `everything`, was entered */
-    coffer__walk_frame *frames;
+    coffer__graph_walk_frame *frames;
     size_t depth;
     size_t frame_room;
     char *path; /* of the last node that was found; no NUL */
@@ -33,16 +33,16 @@ typedef struct coffer__walk {
     size_t path_room;
     size_t bad_keys; /* keys on the path that are neither texts nor whole numbers */
     uint64_t steps;  /* that are left */
-} coffer__walk;
+} coffer__graph_walk;
 
 /* Begins at a node, whose own name is not in the paths. Free it in any case. */
-coffer_status coffer__walk_begin(coffer__walk *walk, coffer__graph *graph, coffer__value start, bool everything,
-                                 coffer_error *err);
-void coffer__walk_free(coffer__walk *walk);
+coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *graph, coffer__value start,
+                                       bool everything, coffer_error *err);
+void coffer__graph_walk_free(coffer__graph_walk *walk);
 /* The next node that is neither mapping, sequence nor module; its path is in the walk. 0 at the end. */
-coffer_status coffer__walk_next(coffer__walk *walk, coffer__value *found, coffer_error *err);
+coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *found, coffer_error *err);
 /* Adds a key to a path of `*len` bytes; false when the key is neither a text nor a whole number, or too long. */
-bool coffer__walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
-                      char digits[21]);
+bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
+                            char digits[21]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of readers, which of them takes a file, and how they read. */
+/* The table of readers, and which of them takes a file. */
 #include "readers.h"
 
 #include "alloc.h"
@@ -11,7 +11,12 @@
 
 /* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
 static const coffer__reader *const readers_table[] = {
-    &coffer__reader_torch_zip, &coffer__reader_torch_stream, &coffer__reader_pickle, NULL, /* the end */
+    &coffer__reader_npy,          /* the beginning is its own */
+    &coffer__reader_npz,          /* an archive whose first member is an array */
+    &coffer__reader_torch_zip,    /* any other archive */
+    &coffer__reader_torch_stream, /* a pickle of one certain number */
+    &coffer__reader_pickle,       /* any other pickle */
+    NULL,
 };
 
 /* What files are that have no reader, by the codes of coffer__sniff. */
@@ -36,17 +41,6 @@ static const struct readers_noun {
 const coffer__reader *coffer__reader_at(size_t i)
 {
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
-}
-
-coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
-                                 void *bytes, size_t size, coffer_error *err)
-{
-    if (offset > file_size || size > file_size - offset) {
-        coffer__fail_at(err, COFFER_ERR_RANGE, offset, "%z at byte %u reach past the end of the file, which has %z",
-                        (uint64_t)size, offset, file_size);
-        return coffer__fail_sizes(err, COFFER_ERR_RANGE, size, offset > file_size ? 0 : file_size - offset);
-    }
-    return size == 0 ? COFFER_OK : input->read(input->ctx, file, offset, bytes, size, err);
 }
 
 /* Says what a file is that nobody reads. */
