@@ -11,6 +11,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "pickle_rows.h"
+#include "pickle_scan.h"
 #include "readers.h"
 #include "text.h"
 #include "torch.h"
@@ -201,12 +202,96 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
                                     err);
 }
 
+/* ---- scanning ------------------------------------------------------------------------------------------------------ */
+
+static bool torch_zip_ends(const coffer__zip_member *member, const char *ending)
+{
+    const size_t len = coffer__text_len(ending);
+    return member->name_len >= len && memcmp(member->name + member->name_len - len, ending, len) == 0;
+}
+
+/* Whether a member is the bytes of a storage: FOLDER/data/KEY. Nobody loads those as pickles, and there are too many of
+   them to look at each. */
+static bool torch_zip_is_storage(const coffer__zip_member *member)
+{
+    static const char folder[] = "/data/";
+    const size_t len = sizeof folder - 1;
+    for (size_t i = 0; i + len < member->name_len; i++) {
+        if (memcmp(member->name + i, folder, len) == 0) {
+            return !torch_zip_ends(member, ".pkl");
+        }
+    }
+    return false;
+}
+
+/* Looks for pickles in a member: by its name, or by its first bytes. */
+static coffer_status torch_zip_scan_member(torch_zip *t, coffer__zip_member *member, coffer_error *err)
+{
+    uint8_t head[2] = { 0 };
+    const bool named =
+        torch_zip_ends(member, ".pkl") || torch_zip_ends(member, ".debug_pkl") || torch_zip_ends(member, ".pickle");
+    const bool large = member->size > TORCH_ZIP_MOST_PICKLE && member->coding != COFFER__CODING_STORED;
+    coffer__scan_range range = { .member = member->name, .size = member->size, .expected = 1 };
+    if (torch_zip_is_storage(member) || member->size < sizeof head) {
+        return COFFER_OK;
+    }
+    coffer_status status = coffer__zip_load(&t->zip, t->file->input, member, head, sizeof head, err);
+    if (status != COFFER_OK || (!named && !coffer__scan_is_pickle(head, sizeof head))) {
+        return status;
+    }
+    range.at = member->at;
+    if (member->coding == COFFER__CODING_STORED) {
+        return coffer__scan_pickles(t->file, &range, NULL, err);
+    }
+    if (large) {
+        return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->at, member->name,
+                                        "%q is a compressed pickle that is too large to look at", member->name,
+                                        member->name_len, err);
+    }
+    status = torch_zip_inflate(t, member, err);
+    range.bytes = t->pickle;
+    if (status == COFFER_OK) {
+        status = coffer__scan_pickles(t->file, &range, NULL, err);
+    }
+    coffer__free_array(t->file->plan->allocator, t->pickle, t->pickle_size, 1);
+    t->pickle = NULL;
+    return status;
+}
+
+/* A member that cannot be read is a finding; the others are looked at all the same. */
+static coffer_status torch_zip_scan(torch_zip *t, coffer_error *err)
+{
+    for (size_t i = 0; i < t->zip.count; i++) {
+        coffer__zip_member *member = &t->zip.members[i];
+        coffer_error trouble;
+        coffer__error_clear(&trouble);
+        coffer_status status = torch_zip_scan_member(t, member, &trouble);
+        if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+            status = coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->head,
+                                              member->name, "a member of the archive cannot be read: %p",
+                                              trouble.message, coffer__text_len(trouble.message), &trouble);
+        }
+        if (status != COFFER_OK) {
+            if (err != NULL) {
+                *err = trouble;
+            }
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
 static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
 {
     const coffer__torch_file *file = t->file;
     t->stores.allocator = file->plan->allocator;
     coffer_status status = coffer__zip_read(&t->zip, file->input, file->file, 0, file->size, file->wants, file->plan,
                                             file->plan->allocator, err);
+    if (status == COFFER_OK && file->wants->scan) {
+        return torch_zip_scan(t, err);
+    }
     if (status == COFFER_OK) {
         status = torch_zip_find_folder(t, err);
     }
