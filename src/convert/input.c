@@ -75,7 +75,7 @@ void coffer_input_free(coffer_input *input)
     }
     coffer__free(&allocator, input->files, input->room * sizeof *input->files);
     if (input->functions.read == NULL) {
-        coffer__beside_close(&input->beside);
+        coffer__neighbours_close(&input->around);
     } else if (input->functions.close != NULL) {
         input->functions.close(input->functions.ctx);
     }
@@ -122,7 +122,7 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     }
     status = input_add(made, "", 0, &file, err);
     if (status == COFFER_OK) {
-        status = coffer__beside_open(&made->beside, made->path, &known, &made->allocator, &file->source, err);
+        status = coffer__neighbours_open(&made->around, made->path, &known, &made->allocator, &file->source, err);
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
     }
     if (status != COFFER_OK) {
@@ -186,7 +186,7 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
     uint64_t size = 0;
     if (functions->read == NULL) {
         const coffer_status status =
-            coffer__beside_find(&input->beside, input->path, name, &file->pooled, &file->source, err);
+            coffer__neighbours_find(&input->around, input->path, name, &file->pooled, &file->source, err);
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
         return status;
     }

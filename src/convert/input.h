@@ -3,8 +3,8 @@
 #ifndef COFFER_CONVERT_INPUT_H
 #define COFFER_CONVERT_INPUT_H
 
-#include "beside.h"
 #include "coffer.h"
+#include "neighbours.h"
 #include "reader.h"
 #include "source.h"
 
@@ -21,7 +21,7 @@ typedef struct coffer__input_file {
 struct coffer_input {
     coffer_allocator allocator;
     coffer_input_functions functions; /* the caller's; read is NULL when there are none */
-    coffer__beside beside;            /* else */
+    coffer__neighbours around;        /* else */
     char *path;                       /* as it was given */
     size_t path_size;
     coffer__input_file **files; /* `room` of them, `count` in use */
