@@ -179,13 +179,15 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
     return status;
 }
 
-/* What no walk met: values that were dropped while the pickle was made, or that are nested too deep. */
-static coffer_status rows_of_lost(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
+/* What no walk met: values that were dropped while the pickle was made, or that are nested too deep. Tensors come before
+   `storages`, which they may be views of. */
+static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const rows_reasons *reasons, coffer_error *err)
 {
     static const char prefix[] = "at byte ";
     for (coffer__value value = 1; value < graph->marks; value++) {
         char name[32];
-        if (!rows_is_left_over(graph, value)) {
+        const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+        if (storage != storages || !rows_is_left_over(graph, value)) {
             continue;
         }
         memcpy(name, prefix, sizeof prefix - 1);
@@ -340,7 +342,10 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_of_rest(graph, &reasons, err);
     }
     if (status == COFFER_OK) {
-        status = rows_of_lost(graph, &reasons, err);
+        status = rows_of_lost(graph, false, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_lost(graph, true, &reasons, err);
     }
     if (status == COFFER_OK) {
         status = rows_of_opaque(graph, err);

@@ -169,6 +169,7 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
 typedef struct view_call {
     coffer__value function;
     coffer__value arguments;
+    coffer__value whole; /* the sizes of the distributed tensor that it is a part of; 0: of none */
 } view_call;
 
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
@@ -227,6 +228,7 @@ static const char *view_lack(const char *name)
         { "_rebuild_sparse_tensor", "a sparse tensor" },
         { "_rebuild_sparse_csr_tensor", "a sparse tensor" },
         { "_rebuild_nested_tensor", "a nested tensor" },
+        { "_rebuild_njt", "a nested tensor" },
         { "_rebuild_qtensor", "a quantised tensor" },
         { "_rebuild_meta_tensor_no_storage", "a tensor without data (meta)" },
         { "_rebuild_wrapper_subclass", "a tensor of a class that wraps others" },
@@ -240,14 +242,34 @@ static const char *view_lack(const char *name)
     return "a tensor without data (uninitialised)";
 }
 
+/* The part of a distributed tensor that one process has, in the state of _rebuild_wrapper_subclass(class, dtype, sizes, …);
+   0 for other classes. `parts` are the arguments of the call that makes it. */
+static coffer__value view_local(const coffer__graph *graph, const coffer__value *parts)
+{
+    const coffer__node *function = coffer__pickle_node(graph->pickle, parts[0]);
+    const coffer__node *state = coffer__pickle_node(graph->pickle, parts[3]);
+    if (function == NULL || function->kind != COFFER__VALUE_GLOBAL || state == NULL ||
+        state->kind != COFFER__VALUE_DICT || state->count > 64 ||
+        !coffer__same_text(coffer__pickle_name(graph->pickle, parts[0]), "_rebuild_wrapper_subclass")) {
+        return 0;
+    }
+    return coffer__pickle_get(graph->pickle, parts[3], "_local_tensor");
+}
+
 /* Undoes one wrapper: the tensor within is a value of its own, or a call of other names. */
 static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *value)
 {
     coffer__value parts[4] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call->function).meaning;
     coffer__graph_items(graph, call->arguments, parts, 4);
-    if (meaning == COFFER__MEANS_FROM_TYPE) {
-        *call = (view_call){ parts[0], parts[2] };
+    if (meaning == COFFER__MEANS_FROM_TYPE && view_local(graph, parts) != 0) {
+        coffer__value sizes[3] = { 0 };
+        coffer__graph_items(graph, parts[2], sizes, 3);
+        call->whole = sizes[2];
+        parts[0] = view_local(graph, parts);
+    } else if (meaning == COFFER__MEANS_FROM_TYPE) {
+        call->function = parts[0];
+        call->arguments = parts[2];
         return call->function != 0 && call->arguments != 0;
     }
     if (meaning == COFFER__MEANS_EVAL) {
@@ -262,15 +284,32 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
     if (*value == 0) {
         return false;
     }
-    *call = (view_call){ coffer__graph_callable(graph, *value), coffer__graph_arguments(graph, *value) };
+    call->function = coffer__graph_callable(graph, *value);
+    call->arguments = coffer__graph_arguments(graph, *value);
     return true;
+}
+
+/* A part of a distributed tensor stands for all of it if it is as large: on one process, or replicated on each. */
+static void view_check_whole(const coffer__graph *graph, const view_call *call, coffer__view *view)
+{
+    uint64_t sizes[COFFER__PLAN_MAX_RANK];
+    size_t count = 0;
+    if (call->whole == 0) {
+        return;
+    }
+    bool same = coffer__view_numbers(graph, call->whole, sizes, &count) && count == view->row.rank;
+    for (size_t i = 0; same && i < count; i++) {
+        same = sizes[i] == view->dimensions[i].count;
+    }
+    view->lack = same ? view->lack : "one process's part of a distributed tensor";
 }
 
 coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
 {
     memset(view, 0, sizeof *view);
     view->row.storage = COFFER__PLAN_NO_STORAGE;
-    view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value) };
+    view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value), 0 };
+    coffer_status status = COFFER_OK;
     for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {
         const coffer__known known = coffer__graph_known(graph, call.function);
         graph->reached[value] = 1;
@@ -278,7 +317,9 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
         case COFFER__MEANS_REBUILD_1:
         case COFFER__MEANS_REBUILD_2:
         case COFFER__MEANS_REBUILD_3:
-            return view_rebuild(graph, value, call, view, err);
+            status = view_rebuild(graph, value, call, view, err);
+            view_check_whole(graph, &call, view);
+            return status;
         case COFFER__MEANS_RECONSTRUCT:
         case COFFER__MEANS_FROM_BUFFER:
             return coffer__view_of_array(graph, value, view, err);
