@@ -24,6 +24,8 @@
 #define VIEW_MOST_WRAPPERS 8
 
 #define VIEW_MOST_ARGUMENTS 8
+/* Keys and values of states that are searched. */
+#define VIEW_MOST_STATE 64
 
 static coffer_status view_malformed(const coffer__graph *graph, coffer__value value, const char *what,
                                     coffer_error *err)
@@ -148,7 +150,7 @@ static bool view_is_true(const coffer__graph *graph, coffer__value value)
 static void view_set_sign(const coffer__graph *graph, coffer__value metadata, coffer__view *view)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, metadata);
-    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 64) {
+    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
         return;
     }
     const bool conjugated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "conj"));
@@ -242,18 +244,30 @@ static const char *view_lack(const char *name)
     return "a tensor without data (uninitialised)";
 }
 
-/* The part of a distributed tensor that one process has, in the state of _rebuild_wrapper_subclass(class, dtype, sizes, …);
-   0 for other classes. `parts` are the arguments of the call that makes it. */
+/* The part of a distributed tensor that one process has; 0 for other classes. It is in the state that follows
+   _rebuild_wrapper_subclass(class, dtype, sizes, …), which is a dict, or a pair of them, of which the second has what
+   __slots__ names. `parts` are the arguments of the call that makes all of it. */
 static coffer__value view_local(const coffer__graph *graph, const coffer__value *parts)
 {
     const coffer__node *function = coffer__pickle_node(graph->pickle, parts[0]);
     const coffer__node *state = coffer__pickle_node(graph->pickle, parts[3]);
+    coffer__value dicts[2] = { parts[3] };
     if (function == NULL || function->kind != COFFER__VALUE_GLOBAL || state == NULL ||
-        state->kind != COFFER__VALUE_DICT || state->count > 64 ||
         !coffer__same_text(coffer__pickle_name(graph->pickle, parts[0]), "_rebuild_wrapper_subclass")) {
         return 0;
     }
-    return coffer__pickle_get(graph->pickle, parts[3], "_local_tensor");
+    if (state->kind == COFFER__VALUE_TUPLE) {
+        coffer__graph_items(graph, parts[3], dicts, 2);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__node *dict = coffer__pickle_node(graph->pickle, dicts[i]);
+        const bool small = dict != NULL && dict->kind == COFFER__VALUE_DICT && dict->count <= VIEW_MOST_STATE;
+        const coffer__value local = small ? coffer__pickle_get(graph->pickle, dicts[i], "_local_tensor") : 0;
+        if (local != 0) {
+            return local;
+        }
+    }
+    return 0;
 }
 
 /* Undoes one wrapper: the tensor within is a value of its own, or a call of other names. */
