@@ -66,7 +66,7 @@ COFFER_API coffer_status coffer_input_open_functions(coffer_input **input, const
 COFFER_API coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t name_len, uint32_t *file,
                                              uint64_t *size, coffer_error *err);
 /* Reads bytes of a file; COFFER_ERR_ARGUMENT when the range does not lie within it. */
-COFFER_API coffer_status coffer_input_read(const coffer_input *input, uint32_t file, uint64_t offset, void *buffer,
+COFFER_API coffer_status coffer_input_read(coffer_input *input, uint32_t file, uint64_t offset, void *buffer,
                                            size_t size, coffer_error *err);
 /* Bytes of a file; 0 when there is none of that number. */
 COFFER_API uint64_t coffer_input_size(const coffer_input *input, uint32_t file);

@@ -50,16 +50,22 @@ static coffer_status plan_grow(coffer__plan *plan, coffer__plan_array *array, si
     return COFFER_OK;
 }
 
+coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array, const void *items, size_t count,
+                                  size_t item_size, coffer_error *err)
+{
+    const coffer_status status = plan_grow(plan, array, item_size, count, err);
+    if (status == COFFER_OK && count > 0) {
+        memcpy((uint8_t *)array->items + array->count * item_size, items, count * item_size);
+        array->count += count;
+    }
+    return status;
+}
+
 /* Appends one item. */
 static coffer_status plan_append(coffer__plan *plan, coffer__plan_array *array, const void *item, size_t item_size,
                                  coffer_error *err)
 {
-    const coffer_status status = plan_grow(plan, array, item_size, 1, err);
-    if (status == COFFER_OK) {
-        memcpy((uint8_t *)array->items + array->count * item_size, item, item_size);
-        array->count++;
-    }
-    return status;
+    return coffer__plan_extend(plan, array, item, 1, item_size, err);
 }
 
 static void plan_free_array(const coffer__plan *plan, coffer__plan_array *array, size_t item_size)

@@ -163,6 +163,10 @@ coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight
                                        const char *member, const char *sentence, const char *subject,
                                        size_t subject_len, coffer_error *err);
 
+/* Appends items to one of the arrays as they are; for whoever puts a plan together again (plan_bytes.c). */
+coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array, const void *items, size_t count,
+                                  size_t item_size, coffer_error *err);
+
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
 /*

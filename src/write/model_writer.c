@@ -729,6 +729,11 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     return status;
 }
 
+const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer)
+{
+    return writer->header;
+}
+
 size_t coffer__model_writer_place(const coffer_model_writer *writer, size_t i, coffer_writer **file)
 {
     *file = writer->files[writer->shards.shard_of[i]].writer;

@@ -10,29 +10,29 @@
 #include "writer_own.h"
 
 /* One call. The rows are those of the carries, in the order of the new file. */
-typedef struct carry_job {
+typedef struct carries_job {
     coffer_writer *writer;
     const coffer__carry *carries;
     size_t count;
     uint32_t *order; /* numbers of carries */
     coffer__row *rows;
-} carry_job;
+} carries_job;
 
-static const coffer_tensor *carry_target(const carry_job *job, size_t i)
+static const coffer_tensor *carries_target(const carries_job *job, size_t i)
 {
     return coffer_header_at(job->writer->header, job->carries[i].to);
 }
 
-static bool carry_before(const void *ctx, uint32_t a, uint32_t b)
+static bool carries_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    return carry_target(ctx, a)->offset < carry_target(ctx, b)->offset;
+    return carries_target(ctx, a)->offset < carries_target(ctx, b)->offset;
 }
 
 /* ---- before it is written ---------------------------------------------------------------------------------------- */
 
-static coffer_status carry_check(const carry_job *job, size_t i, coffer_error *err)
+static coffer_status carries_check(const carries_job *job, size_t i, coffer_error *err)
 {
-    const coffer_tensor *target = carry_target(job, i);
+    const coffer_tensor *target = carries_target(job, i);
     const uint64_t size = job->carries[i].row.size;
     if (target == NULL) {
         return coffer__writer_no_tensor(err);
@@ -47,7 +47,7 @@ static coffer_status carry_check(const carry_job *job, size_t i, coffer_error *e
 }
 
 /* Checks the carries, sorts them by place, and makes the rows. Needs no lock: the header does not change. */
-static coffer_status carry_plan(carry_job *job, coffer_error *err)
+static coffer_status carries_plan(carries_job *job, coffer_error *err)
 {
     const coffer_allocator *allocator = &job->writer->allocator;
     if (job->count > UINT32_MAX) {
@@ -60,25 +60,25 @@ static coffer_status carry_plan(carry_job *job, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < job->count; i++) {
-        const coffer_status status = carry_check(job, i, err);
+        const coffer_status status = carries_check(job, i, err);
         if (status != COFFER_OK) {
             return status;
         }
         job->order[i] = (uint32_t)i;
     }
-    const carry_job given = *job; /* the sort changes `order`, which the comparison does not need */
-    coffer__sort(job->order, job->count, carry_before, &given);
+    const carries_job given = *job; /* the sort changes `order`, which the comparison does not need */
+    coffer__sort(job->order, job->count, carries_before, &given);
     for (size_t i = 0; i < job->count; i++) {
         job->rows[i] = job->carries[job->order[i]].row;
         job->rows[i].to = NULL;
         job->rows[i].algorithm = COFFER_NO_ALGORITHM;
-        job->rows[i].at = carry_target(job, job->order[i])->offset;
+        job->rows[i].at = carries_target(job, job->order[i])->offset;
     }
     return COFFER_OK;
 }
 
 /* Whether one of the sources has holes. Rows from one source mostly follow each other. */
-static bool carry_has_holes(const carry_job *job)
+static bool carries_has_holes(const carries_job *job)
 {
     const coffer__source *seen = NULL;
     for (size_t i = 0; i < job->count; i++) {
@@ -92,7 +92,7 @@ static bool carry_has_holes(const carry_job *job)
 }
 
 /* With the mutex held, in the same way as copies are admitted. */
-static coffer_status carry_admit(const carry_job *job, coffer_error *err)
+static coffer_status carries_admit(const carries_job *job, coffer_error *err)
 {
     coffer_writer *writer = job->writer;
     coffer_status status = coffer__writer_usable(writer, err);
@@ -100,11 +100,11 @@ static coffer_status carry_admit(const carry_job *job, coffer_error *err)
         status = coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                               "what is written here cannot be read back, as digests of converted tensors need it");
     }
-    if (status == COFFER_OK && writer->sink.sparse && !carry_has_holes(job)) {
+    if (status == COFFER_OK && writer->sink.sparse && !carries_has_holes(job)) {
         status = coffer__writer_set_aside(writer, err);
     }
     for (size_t i = 0; i < job->count && status == COFFER_OK; i++) {
-        const coffer_tensor *target = carry_target(job, job->order[i]);
+        const coffer_tensor *target = carries_target(job, job->order[i]);
         status = coffer__writer_enter(writer, target, 0, target->size, err);
     }
     return status;
@@ -114,8 +114,8 @@ static coffer_status carry_admit(const carry_job *job, coffer_error *err)
 
 /* Without the mutex. A failure of reading is about a carry, and its caller knows what that is of; a failure of writing
    is about the new file. */
-static coffer_status carry_land(const carry_job *job, const coffer_read_options *options, size_t *failed,
-                                coffer_error *err)
+static coffer_status carries_land(const carries_job *job, const coffer_read_options *options, size_t *failed,
+                                  coffer_error *err)
 {
     size_t row = job->count;
     const coffer__transfer_options landing = coffer__model_transfer(&job->writer->allocator, options, &row);
@@ -128,26 +128,27 @@ static coffer_status carry_land(const carry_job *job, const coffer_read_options 
     return status;
 }
 
-static coffer_status carry_run(carry_job *job, const coffer_read_options *options, size_t *failed, coffer_error *err)
+static coffer_status carries_run(carries_job *job, const coffer_read_options *options, size_t *failed,
+                                 coffer_error *err)
 {
-    coffer_status status = carry_plan(job, err);
+    coffer_status status = carries_plan(job, err);
     coffer__os_mutex_lock(&job->writer->mutex);
     if (status == COFFER_OK) {
-        status = carry_admit(job, err);
+        status = carries_admit(job, err);
     }
     coffer__writer_began(job->writer, status);
     coffer__os_mutex_unlock(&job->writer->mutex);
     if (status != COFFER_OK) {
         return coffer__writer_fail(job->writer, status, err);
     }
-    return carry_land(job, options, failed, err);
+    return carries_land(job, options, failed, err);
 }
 
 coffer_status coffer__writer_carry(coffer_writer *writer, const coffer__carry *carries, size_t count,
                                    const coffer_read_options *options, size_t *failed, coffer_error *err)
 {
-    carry_job job = { .writer = writer, .carries = carries, .count = count };
-    const coffer_status status = carry_run(&job, options, failed, err);
+    carries_job job = { .writer = writer, .carries = carries, .count = count };
+    const coffer_status status = carries_run(&job, options, failed, err);
     coffer__free_array(&writer->allocator, job.rows, count, sizeof *job.rows);
     coffer__free_array(&writer->allocator, job.order, count, sizeof *job.order);
     return status;
