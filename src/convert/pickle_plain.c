@@ -14,6 +14,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "pickle_rows.h"
+#include "pickle_scan.h"
 #include "pickle_views.h"
 #include "readers.h"
 #include "sort.h"
@@ -224,6 +225,10 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
 {
     uint64_t end = 0;
     graph->member = "";
+    if (file->wants->scan) {
+        const coffer__scan_range range = { .member = "", .size = file->size, .expected = 1 };
+        return coffer__scan_pickles(file, &range, NULL, err);
+    }
     coffer_status status = coffer__torch_load(graph, file, NULL, 0, file->size, &end, err);
     if (status == COFFER_ERR_PICKLE && plain_is_joblib(graph)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");

@@ -142,7 +142,7 @@ static bool graph_is_module(const coffer__graph *graph, coffer__value call)
 }
 
 /* A class of TorchScript: code that the archive itself has. Its attributes are its state. */
-static bool graph_is_script(const coffer__graph *graph, coffer__value callable)
+bool coffer__graph_is_script(const coffer__graph *graph, coffer__value callable)
 {
     static const char prefix[] = "__torch__";
     if (!graph_is(graph, callable, COFFER__VALUE_GLOBAL)) {
@@ -185,6 +185,17 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
     return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
+/* A container of TorchScript with its type: its entries are those of the container. */
+static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
+{
+    coffer__value argument[1] = { 0 };
+    coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
+    if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
+        return COFFER__ROLE_MAPPING;
+    }
+    return graph_is(graph, argument[0], COFFER__VALUE_LIST) ? COFFER__ROLE_SEQUENCE : COFFER__ROLE_OTHER;
+}
+
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
 {
     const coffer__known known = coffer__graph_known_call(graph, call);
@@ -193,6 +204,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
         return COFFER__ROLE_MAPPING;
     case COFFER__MEANS_SEQUENCE:
         return graph_named_array(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_SEQUENCE;
+    case COFFER__MEANS_TAG:
+        return graph_tagged_role(graph, call);
     case COFFER__MEANS_REBUILD_1:
     case COFFER__MEANS_REBUILD_2:
     case COFFER__MEANS_REBUILD_3:
@@ -218,7 +231,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     if (graph_is_module(graph, call)) {
         return COFFER__ROLE_MODULE;
     }
-    return graph_is_script(graph, coffer__graph_callable(graph, call)) ? COFFER__ROLE_MAPPING : COFFER__ROLE_OPAQUE;
+    return coffer__graph_is_script(graph, coffer__graph_callable(graph, call)) ? COFFER__ROLE_MAPPING
+                                                                               : COFFER__ROLE_OPAQUE;
 }
 
 static coffer__role graph_find_role(const coffer__graph *graph, coffer__value value)
@@ -331,7 +345,7 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         const uint32_t earlier = pairs->order[i - 1];
         coffer_status status = graph_shadow(graph, pairs->items[earlier].link, err);
         if (status == COFFER_OK) {
-            status = coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_DANGER, graph->file,
+            status = coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file,
                                               coffer__graph_place(graph, dict), graph->member,
                                               "a dict has the key %q twice: the last one counts",
                                               pairs->items[earlier].key, pairs->items[earlier].key_len, err);
@@ -473,7 +487,7 @@ void coffer__entries_begin(coffer__entries *entries, coffer__graph *graph, coffe
     memset(entries, 0, sizeof *entries);
     switch (coffer__graph_role(graph, value)) {
     case COFFER__ROLE_MAPPING:
-        if (graph_is_script(graph, coffer__graph_callable(graph, value))) {
+        if (coffer__graph_is_script(graph, coffer__graph_callable(graph, value))) {
             graph_add_mapping(entries, graph, graph_state(graph, value), false);
         } else {
             graph_add_mapping(entries, graph, value, false);

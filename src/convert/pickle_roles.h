@@ -75,6 +75,8 @@ coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value valu
 /* The callable of a CALL, and what is known of it. */
 coffer__value coffer__graph_callable(const coffer__graph *graph, coffer__value call);
 coffer__known coffer__graph_known_call(const coffer__graph *graph, coffer__value call);
+/* Whether a callable is a class of TorchScript, whose code the archive has. */
+bool coffer__graph_is_script(const coffer__graph *graph, coffer__value callable);
 /* The array in eval("data", {"data": array}), which Paddle wrote for some tensors; 0 for any other call. */
 coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call);
 /* The first `most` items of a container; those that are not there are 0. Returns how many it has. */

@@ -5,8 +5,10 @@
 
 #include "reader.h"
 
+extern const coffer__reader coffer__reader_pt2;
 extern const coffer__reader coffer__reader_torch_zip;
 extern const coffer__reader coffer__reader_torch_stream;
+extern const coffer__reader coffer__reader_torch_index;
 extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;

@@ -53,8 +53,8 @@ static coffer_status torch_range_read(void *ctx, uint64_t offset, void *bytes, s
                               err);
 }
 
-coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes,
-                                 uint64_t at, uint64_t size, uint64_t *end, coffer_error *err)
+coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes, uint64_t at,
+                                uint64_t size, uint64_t *end, coffer_error *err)
 {
     torch_range range = { .file = file, .bytes = bytes, .at = at, .size = size };
     const coffer__pickle_bytes stream = { .ctx = &range, .read = torch_range_read, .size = size };
@@ -66,13 +66,21 @@ coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file 
     graph->file = file->file;
     graph->at = at;
     graph->packed = bytes != NULL;
-    coffer_status status =
+    const coffer_status status =
         coffer__pickle_run(&pickle, &stream, 0, graph->allocator, file->plan->budget, NULL, end, err);
     graph->pickle = pickle;
-    if (status != COFFER_OK) {
-        return status;
+    /* The machine counts from the beginning of the stream. */
+    if (status == COFFER_ERR_PICKLE && err != NULL && err->offset != UINT64_MAX) {
+        err->offset += at;
     }
-    return coffer__graph_prepare(graph, err);
+    return status;
+}
+
+coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes,
+                                 uint64_t at, uint64_t size, uint64_t *end, coffer_error *err)
+{
+    const coffer_status status = coffer__torch_run(graph, file, bytes, at, size, end, err);
+    return status == COFFER_OK ? coffer__graph_prepare(graph, err) : status;
 }
 
 void coffer__torch_unload(coffer__graph *graph)

@@ -24,11 +24,13 @@ coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const co
 /*
  * Runs the pickle at `at`, of at most `size` bytes, and prepares the graph, whose `file`, `member` and so on are set.
  * With `bytes` (else NULL) the pickle is those, and the file has them packed. *end is the byte after it, counted from
- * `at`. Release with coffer__torch_unload in any case. With wants->scan a failure is a finding, and what was built
- * before it is there.
+ * `at`. Release with coffer__torch_unload in any case.
  */
 coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes,
                                  uint64_t at, uint64_t size, uint64_t *end, coffer_error *err);
+/* The same without preparing the graph; after a failure it has what was built before, if there was memory. */
+coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes, uint64_t at,
+                                uint64_t size, uint64_t *end, coffer_error *err);
 void coffer__torch_unload(coffer__graph *graph);
 /* The metadata of every file that is made of a checkpoint. */
 coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);

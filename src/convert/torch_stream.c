@@ -18,6 +18,7 @@
 #include "checked.h"
 #include "error.h"
 #include "pickle_rows.h"
+#include "pickle_scan.h"
 #include "pickle_views.h"
 #include "readers.h"
 #include "torch.h"
@@ -28,6 +29,9 @@
 static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
 /* Before it: PROTO and, from protocol 4 on, FRAME. */
 #define TORCH_STREAM_MOST_BEFORE 11
+
+/* Those before the storages. */
+#define TORCH_STREAM_PICKLES 5
 
 typedef struct torch_stream {
     const coffer__torch_file *file;
@@ -188,6 +192,12 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     t->object.stores = &t->stores;
+    if (t->file->wants->scan) {
+        const coffer__scan_range range = {
+            .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
+        };
+        return coffer__scan_pickles(t->file, &range, NULL, err);
+    }
     coffer_status status = torch_stream_read_head(t, err);
     if (status == COFFER_OK) {
         status = torch_stream_next(t, &t->object, err);
